@@ -3,19 +3,19 @@
 
 use std::{env, fs, path::Path, process::exit};
 
-const LIST: &str = "../../configs/sandbox/system-calls.txt";
+const SYSTEM_CALLS_FILE: &str = "../../configs/sandbox/system-calls.txt";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={LIST}");
-    if let Err(why) = generate() {
+    println!("cargo:rerun-if-changed={SYSTEM_CALLS_FILE}");
+    if let Err(why) = generate_system_calls() {
         println!("cargo:error={why}");
         exit(1);
     }
 }
 
-fn generate() -> Result<(), String> {
-    let text = fs::read_to_string(LIST).map_err(|error| format!("{LIST}: {error}"))?;
+fn generate_system_calls() -> Result<(), String> {
+    let text = fs::read_to_string(SYSTEM_CALLS_FILE).map_err(|error| format!("{SYSTEM_CALLS_FILE}: {error}"))?;
     let arch = env::var("CARGO_CFG_TARGET_ARCH").map_err(|error| error.to_string())?;
     let (mut denied, mut missing, mut families) = (String::new(), String::new(), String::new());
     for (index, line) in text.lines().enumerate() {
@@ -33,7 +33,7 @@ fn generate() -> Result<(), String> {
             Some(("deny", name)) => denied.push_str(&format!("libc::SYS_{name}, ")),
             Some(("missing", name)) => missing.push_str(&format!("libc::SYS_{name}, ")),
             Some(("family", name)) => families.push_str(&format!("libc::{name}, ")),
-            _ => return Err(format!("{LIST}:{}: invalid line: {line:?}", index + 1)),
+            _ => return Err(format!("{SYSTEM_CALLS_FILE}:{}: invalid line: {line:?}", index + 1)),
         }
     }
     let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;

@@ -56,6 +56,6 @@ fn build() -> Result<(), String> {
     Err(format!("{SOURCE} does not build (see the output of rustc above)"))
 }
 
-fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::copy(from, to).map(drop)
+fn copy_file(source: &Path, destination: &Path) -> std::io::Result<()> {
+    fs::copy(source, destination).map(drop)
 }

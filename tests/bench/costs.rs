@@ -59,7 +59,7 @@ fn main() {
 }
 
 /// Measures the time for content match relative to the duration of a step.
-fn measure_content_match(place: &Path) {
+fn measure_content_match(folder: &Path) {
     let call_of =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
     let reads = ["cat numerals/*.py", "ls -R", "/venv/bin/python -m pytest -q 2>&1 | tail -n 5"];
@@ -78,11 +78,11 @@ fn measure_content_match(place: &Path) {
         STEPS + 10,
         fake.base_url()
     );
-    let config = place.join("run.toml");
+    let config = folder.join("run.toml");
     fs::write(&config, text).expect("a file");
-    let out = place.join("run");
+    let out = folder.join("run");
     let paths = [&config, &out].map(|path| path.to_str().expect("a path"));
-    run_proctor(&["run", paths[0], "--out", paths[1], "--limit", "1"], place);
+    run_proctor(&["run", paths[0], "--out", paths[1], "--limit", "1"], folder);
 
     let run = RunDir::open_read_only(&out).expect("a run");
     let record = run.read_run().expect("its record");
@@ -113,11 +113,11 @@ fn measure_content_match(place: &Path) {
 }
 
 /// Returns the median duration of `work` in seconds.
-fn median_duration(mut work: impl FnMut()) -> f64 {
+fn median_duration(mut operation: impl FnMut()) -> f64 {
     let mut took: Vec<f64> = (0..SCANS)
         .map(|_| {
             let begun = Instant::now();
-            work();
+            operation();
             begun.elapsed().as_secs_f64()
         })
         .collect();
@@ -126,13 +126,13 @@ fn median_duration(mut work: impl FnMut()) -> f64 {
 }
 
 /// Runs Proctor. Returns the duration in seconds and the output.
-fn run_proctor(args: &[&str], place: &Path) -> (f64, String) {
+fn run_proctor(args: &[&str], folder: &Path) -> (f64, String) {
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");
     let begun = Instant::now();
     let done = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_proctor")))
         .args(args)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-        .env("PROCTOR_CACHE", place.join("cache"))
+        .env("PROCTOR_CACHE", folder.join("cache"))
         .stderr(Stdio::inherit())
         .output()
         .expect("the program");

@@ -10,18 +10,18 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub fn add(&mut self, name: &str, took: Duration) {
-        self.samples.entry(name.to_owned()).or_default().push(took);
+    pub fn add(&mut self, name: &str, duration: Duration) {
+        self.samples.entry(name.to_owned()).or_default().push(duration);
     }
 
     /// Adds a table row with the median of `over` divided by the median of `under`.
-    pub fn add_ratio(&mut self, label: &str, over: &str, under: &str) {
-        self.add_quantile_ratio(0.5, label, over, under);
+    pub fn add_ratio(&mut self, label: &str, numerator: &str, denominator: &str) {
+        self.add_quantile_ratio(0.5, label, numerator, denominator);
     }
 
     /// Like [`Figures::add_ratio`], but uses the quantile `share` instead of the median.
-    pub fn add_quantile_ratio(&mut self, share: f64, label: &str, over: &str, under: &str) {
-        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), share));
+    pub fn add_quantile_ratio(&mut self, quantile: f64, label: &str, numerator: &str, denominator: &str) {
+        self.ratios.push((label.to_owned(), numerator.to_owned(), denominator.to_owned(), quantile));
     }
 
     pub fn print(&self) {
@@ -30,7 +30,7 @@ impl Figures {
             "milliseconds", "min", "median", "p99", "max", "n"
         );
         for (name, samples) in &self.samples {
-            let sorted = sorted(samples);
+            let sorted = sort_samples(samples);
             let ms = |index: usize| sorted[index].as_secs_f64() * 1e3;
             println!(
                 "{name:<34} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>5}",
@@ -51,15 +51,15 @@ impl Figures {
     }
 
     /// Returns the quantile `share` of the durations, in seconds.
-    fn quantile(&self, name: &str, share: f64) -> f64 {
+    fn quantile(&self, name: &str, quantile: f64) -> f64 {
         self.samples.get(name).map_or(f64::NAN, |samples| {
-            let index = (samples.len() as f64 * share) as usize;
-            sorted(samples)[index.min(samples.len() - 1)].as_secs_f64()
+            let index = (samples.len() as f64 * quantile) as usize;
+            sort_samples(samples)[index.min(samples.len() - 1)].as_secs_f64()
         })
     }
 }
 
-fn sorted(samples: &[Duration]) -> Vec<Duration> {
+fn sort_samples(samples: &[Duration]) -> Vec<Duration> {
     let mut sorted = samples.to_vec();
     sorted.sort();
     sorted

@@ -81,14 +81,14 @@ impl ExchangeSink for NullRecord {
 
 /// One of the ways to call the model.
 #[derive(Clone)]
-struct Route {
+struct ModelRoute {
     name: &'static str,
     url: String,
     key: String,
-    messages: bool,
+    is_messages_api: bool,
 }
 
-impl Route {
+impl ModelRoute {
     async fn send_request(
         &self,
         http: &reqwest::Client,
@@ -98,7 +98,7 @@ impl Route {
         let filler = "x ".repeat(PROMPT_BYTES / 2);
         let talk = json!([{"role": "user", "content": format!("{text} {filler}")}]);
         let body = json!({"model": "m", "max_tokens": 500, "stream": stream, "messages": talk});
-        let path = if self.messages { "/v1/messages" } else { "/v1/chat/completions" };
+        let path = if self.is_messages_api { "/v1/messages" } else { "/v1/chat/completions" };
         let url = format!("{}{path}", self.url);
         let sent = http.post(url).bearer_auth(&self.key).body(body.to_string()).send().await;
         let response = sent.expect("a response");
@@ -171,7 +171,7 @@ fn http_client() -> reqwest::Client {
 
 /// Opens all streams, reports when they are open, and keeps them open until standard input ends.
 async fn hold_streams(url: &str, key: &str) {
-    let way = Route { name: "", url: url.into(), key: key.into(), messages: false };
+    let way = ModelRoute { name: "", url: url.into(), key: key.into(), is_messages_api: false };
     let http = http_client();
     let mut open = JoinSet::new();
     for _ in 0..STREAMS {
@@ -198,27 +198,27 @@ async fn start_server(gateway: &Gateway, base_url: &str) -> (GatewayServer, List
     (server, listening)
 }
 
-async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
+async fn measure_routes(gateway: &Gateway, streams_only: bool) {
     let (_model, base_url) = spawn_role(&["model"]).await;
     let (server, listening) = start_server(gateway, &base_url).await;
-    let to_server = |name, messages| Route {
+    let to_server = |name, messages| ModelRoute {
         name,
         url: listening.url(),
         key: server.token().to_owned(),
-        messages,
+        is_messages_api: messages,
     };
     let ways = [
-        Route {
+        ModelRoute {
             name: "direct",
             url: base_url.trim_end_matches("/v1").to_owned(),
             key: "k".into(),
-            messages: false,
+            is_messages_api: false,
         },
         to_server("gateway", false),
         to_server("translated", true),
     ];
     let http = http_client();
-    if streams_alone {
+    if streams_only {
         return measure_throughput(&ways, &http).await;
     }
     // Measure this first, because later the growth would be hidden by memory that is reused.
@@ -248,11 +248,11 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
 }
 
 /// Runs streams to completion, `STREAMS` at a time, in each of the ways in turn.
-async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
-    let mut took = vec![Duration::ZERO; ways.len()];
-    let mut worked = vec![Duration::ZERO; ways.len()];
+async fn measure_throughput(routes: &[ModelRoute], http: &reqwest::Client) {
+    let mut took = vec![Duration::ZERO; routes.len()];
+    let mut worked = vec![Duration::ZERO; routes.len()];
     for _ in 0..ROUNDS {
-        for ((way, took), worked) in ways.iter().zip(&mut took).zip(&mut worked) {
+        for ((way, took), worked) in routes.iter().zip(&mut took).zip(&mut worked) {
             let mut streams = JoinSet::new();
             let (begun, before) = (Instant::now(), cpu_time());
             for _ in 0..STREAMS {
@@ -270,18 +270,18 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     println!();
     let all = (ROUNDS * STREAMS) as f64;
     let per_second = |took: &Duration| all / took.as_secs_f64();
-    for (way, took) in ways.iter().zip(&took) {
+    for (way, took) in routes.iter().zip(&took) {
         let label = format!("{STREAMS} streams at once, {}", way.name);
         println!("{label:<50} {:>8.0}/s", per_second(took));
     }
-    for (way, took_by) in ways.iter().zip(&took).skip(1) {
+    for (way, took_by) in routes.iter().zip(&took).skip(1) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
     // This includes the client's CPU time, because the client also runs in this process. CPU time
     // does not depend on other load on the machine.
     let direct = worked[0].as_secs_f64();
-    for (way, worked) in ways.iter().zip(&worked).skip(1) {
+    for (way, worked) in routes.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
         let own = (worked.as_secs_f64() - direct) / all * 1e3;
         println!("{label:<50} {own:>8.3} ms");
@@ -382,9 +382,9 @@ fn resident_bytes() -> f64 {
     kilobytes.unwrap_or(f64::NAN) * 1024.0
 }
 
-async fn measure_memory(way: &Route) {
+async fn measure_memory(route: &ModelRoute) {
     let before = resident_bytes();
-    let (mut holder, line) = spawn_role(&["hold", &way.url, &way.key]).await;
+    let (mut holder, line) = spawn_role(&["hold", &route.url, &route.key]).await;
     assert_eq!(line, "open");
     let each = (resident_bytes() - before) / STREAMS as f64;
     println!(

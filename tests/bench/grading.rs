@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_grade::{GradeOptions, GradingResult, expected_of_gold, find_leaks};
+use proctor_grade::{GradeOptions, GradingResult, expected_gold_evidence, find_leaks};
 use proctor_run::{CancelSignal, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend, Command, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::Sources;
@@ -77,13 +77,13 @@ async fn compare_with_pytest() {
             .await
             .expect("an environment");
         let gold = proctor_patch::Patch::parse(task.mask.as_deref().unwrap_or_default().as_bytes())
-            .reversed()
+            .reverse()
             .expect("a mask")
             .to_bytes();
         // A run also computes this once per task, from the gold patch.
         let mut options = GradeOptions::default();
         let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
-        options.expected = expected_of_gold(&first).expect("a policy");
+        options.expected_evidence = expected_gold_evidence(&first).expect("a policy");
         // Disable one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
@@ -140,7 +140,7 @@ async fn time_pytest(
     let begun = Instant::now();
     let done = sandbox.handle().run(command).await.expect("a test run");
     let took = begun.elapsed();
-    assert!(done.exited.code.is_some_and(|code| code <= 1), "{}", done.stdout.text());
+    assert!(done.exit.code.is_some_and(|code| code <= 1), "{}", done.stdout.text());
     sandbox.close().await.expect("a closed sandbox");
     took
 }
@@ -162,7 +162,7 @@ async fn time_grading(
         environment,
         findings: &findings,
         limits: &limits,
-        reserved: &limits,
+        reservation: &limits,
         purpose: "bench".into(),
         cancel: &cancel,
         capacity: &capacity,

@@ -18,8 +18,8 @@ const SCRIPT: &str = include_str!("swebench_harness.py");
 /// engine.
 pub struct Harness {
     child: Child,
-    asked: ChildStdin,
-    told: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct HarnessResponse {
 
 /// The duration of one instance.
 pub struct InstanceTiming {
-    pub whole: Duration,
+    pub total: Duration,
     /// The time spent on stopping and removing the container.
     pub cleanup: Duration,
 }
@@ -50,24 +50,24 @@ impl Harness {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the harness");
-        let asked = child.stdin.take().expect("its input");
-        let told = BufReader::new(child.stdout.take().expect("its output"));
-        Self { child, asked, told }
+        let stdin = child.stdin.take().expect("its input");
+        let stdout = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, stdin, stdout }
     }
 
     /// Grades patches with `run_instance`, at most `workers` at a time. Each patch must resolve the
     /// instance.
     pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<InstanceTiming>) {
-        writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
+        writeln!(self.stdin, "{}", json!({"patches": patches, "workers": workers}))
             .expect("the harness reads requests");
         let mut line = String::new();
-        self.told.read_line(&mut line).expect("an answer");
+        self.stdout.read_line(&mut line).expect("an answer");
         let answer: HarnessResponse = serde_json::from_str(&line).expect("a JSON response");
         assert_eq!(answer.instances.len(), patches.len());
         let instances = answer.instances.into_iter().map(|(whole, cleanup, resolved)| {
             assert!(resolved, "the harness rejects gold");
             let of = Duration::from_secs_f64;
-            InstanceTiming { whole: of(whole), cleanup: of(cleanup) }
+            InstanceTiming { total: of(whole), cleanup: of(cleanup) }
         });
         (Duration::from_secs_f64(answer.seconds), instances.collect())
     }

@@ -61,8 +61,8 @@ pub async fn compare_with_harness(cache: &Path) {
         [const { Vec::new() }; 6];
     for _ in 0..ROUNDS {
         let (_, instances) = harness.grade(std::slice::from_ref(&gold), 1);
-        whole.push(instances[0].whole);
-        waiting.push(instances[0].whole - instances[0].cleanup);
+        whole.push(instances[0].total);
+        waiting.push(instances[0].total - instances[0].cleanup);
         official.push(place.time_official(&gold).await);
         strict.push(place.time_strict(&gold).await);
         both.push(place.time_both_policies(&gold, &place.capacity()).await);
@@ -135,7 +135,7 @@ impl GradingInputs {
             environment: &self.environment,
             findings: &findings,
             limits: &limits,
-            reserved: &limits,
+            reservation: &limits,
             purpose: "bench".into(),
             cancel: &cancel,
             capacity,
@@ -162,7 +162,7 @@ impl GradingInputs {
             run_official(sandbox.handle(), &self.task, patch.as_bytes(), &GradeOptions::default())
                 .await;
         let run = run.expect("a run").expect("an official run");
-        assert!(run.official.resolved, "{}", String::from_utf8_lossy(&run.log));
+        assert!(run.verdict.is_resolved, "{}", String::from_utf8_lossy(&run.log));
         sandbox.close().await.expect("a closed sandbox");
         begun.elapsed()
     }

@@ -25,7 +25,7 @@ use std::{
 use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spending,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spending,
     Task, TaskId, ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn write_run(path: &Path, attempts: u32) {
         .collect();
     let arms: Vec<Arm> = (0..ARMS).map(arm).collect();
     let record = RunRecord {
-        schema_version: RUN_SCHEMA,
+        schema_version: RUN_SCHEMA_VERSION,
         rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,

@@ -21,7 +21,7 @@ const SLOW_REPEATS: usize = 30;
 
 pub struct SandboxOpener {
     backend: Arc<dyn Backend>,
-    prepared: PreparedEnvironment,
+    environment: PreparedEnvironment,
 }
 
 impl SandboxOpener {
@@ -35,12 +35,12 @@ impl SandboxOpener {
             time_limit: Duration::from_secs(60),
         };
         let prepared = backend.prepare(&spec).await.expect("an environment");
-        Self { backend, prepared }
+        Self { backend, environment: prepared }
     }
 
     async fn open(&self) -> Box<dyn Sandbox> {
         let spec = SandboxRequest {
-            environment: self.prepared.clone(),
+            environment: self.environment.clone(),
             limits: SandboxSpec::default(),
             mounts: Vec::new(),
             purpose: "bench".into(),
@@ -50,7 +50,7 @@ impl SandboxOpener {
 
     /// Returns the image in the environment that the sandboxes start from.
     pub fn image(&self) -> String {
-        self.prepared.handle.clone()
+        self.environment.backend_id.clone()
     }
 }
 
@@ -91,28 +91,28 @@ pub async fn measure_start(
     opener: &SandboxOpener,
     name: &str,
     figures: &mut Figures,
-    times: usize,
+    repeats: usize,
 ) {
     time_first_command(opener).await;
-    for _ in 0..times {
+    for _ in 0..repeats {
         figures.add(&format!("start, {name} sandbox"), time_first_command(opener).await);
     }
 }
 
 pub async fn compare_start_with_bare(
     docker: &SandboxOpener,
-    bare: &BareDocker,
+    bare_docker: &BareDocker,
     figures: &mut Figures,
-    times: usize,
+    repeats: usize,
 ) {
     time_first_command(docker).await;
-    for _ in 0..times {
+    for _ in 0..repeats {
         figures.add("start, docker sandbox", time_first_command(docker).await);
         let begun = Instant::now();
-        let id = bare.start_container().await;
-        bare.exec(&id).await;
+        let id = bare_docker.start_container().await;
+        bare_docker.exec(&id).await;
         figures.add("start, bare docker", begun.elapsed());
-        bare.remove_container(&id).await;
+        bare_docker.remove_container(&id).await;
     }
 }
 
@@ -127,20 +127,20 @@ pub async fn measure_native_steps(native: &SandboxOpener, figures: &mut Figures)
 pub async fn measure_steps(
     native: &SandboxOpener,
     docker: &SandboxOpener,
-    bare: &BareDocker,
+    bare_docker: &BareDocker,
     figures: &mut Figures,
 ) {
     let (mut here, mut there) = (native.open().await, docker.open().await);
-    let id = bare.start_container().await;
+    let id = bare_docker.start_container().await;
     for _ in 0..SLOW_REPEATS {
         for _ in 0..QUICK_REPEATS / SLOW_REPEATS {
             figures.add("step, native sandbox", time_step(here.handle()).await);
             figures.add("step, docker sandbox", time_step(there.handle()).await);
         }
-        figures.add("step, docker exec bollard", bare.exec(&id).await);
-        figures.add("step, docker exec CLI", bare.exec_cli(&id).await);
+        figures.add("step, docker exec bollard", bare_docker.exec(&id).await);
+        figures.add("step, docker exec CLI", bare_docker.exec_cli(&id).await);
     }
-    bare.remove_container(&id).await;
+    bare_docker.remove_container(&id).await;
     here.close().await.expect("a closed sandbox");
     there.close().await.expect("a closed sandbox");
 }

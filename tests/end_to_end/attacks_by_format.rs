@@ -29,9 +29,9 @@ const PIP_INSTALL: &str =
     "/venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1";
 
 /// Returns a patch with a hunk that adds or removes lines after the lines in `kept`.
-fn hunk(path: &str, kept: &str, text: &str, adds: bool) -> String {
-    let (old, new) = (kept.lines().count(), kept.lines().count() + text.lines().count());
-    let (old, new, sign) = if adds { (old, new, '+') } else { (new, old, '-') };
+fn hunk(path: &str, context_lines: &str, text: &str, is_addition: bool) -> String {
+    let (old, new) = (context_lines.lines().count(), context_lines.lines().count() + text.lines().count());
+    let (old, new, sign) = if is_addition { (old, new, '+') } else { (new, old, '-') };
     let body =
         |text: &str, sign| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();
     let side = |prefix: char, count| match count {
@@ -50,7 +50,7 @@ fn hunk(path: &str, kept: &str, text: &str, adds: bool) -> String {
         side('b', new),
         start(old),
         start(new),
-        body(kept, ' '),
+        body(context_lines, ' '),
         body(text, sign)
     )
 }
@@ -68,14 +68,14 @@ fn all_tests() -> String {
 }
 
 /// Returns a row with the fields that all SWE-bench formats share, and with the fields in `more`.
-fn swe_bench_row(id: &str, more: Value) -> Value {
+fn swe_bench_row(id: &str, extra_fields: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution_patch(),
         "test_patch": test_patch(), "problem_statement": "Write tails().", "hints_text": "",
         "created_at": "2024-11-01T00:00:00Z", "version": "2.0",
         "FAIL_TO_PASS": FAIL_TO_PASS, "PASS_TO_PASS": PASS_TO_PASS
     });
-    for (name, value) in more.as_object().unwrap() {
+    for (name, value) in extra_fields.as_object().unwrap() {
         row[name] = value.clone();
     }
     row
@@ -129,9 +129,9 @@ fn test_replacement() -> String {
 }
 
 /// Returns shell lines that create the files in the repository, one file per line.
-fn setup_lines(whole: bool) -> String {
-    let module = if whole { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
-    let tests = if whole { all_tests() } else { KEPT_TESTS.to_owned() };
+fn setup_lines(has_solution: bool) -> String {
+    let module = if has_solution { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
+    let tests = if has_solution { all_tests() } else { KEPT_TESTS.to_owned() };
     let files = [
         ("coin.py", module.as_str()),
         ("tests/test_coin.py", tests.as_str()),

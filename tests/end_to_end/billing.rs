@@ -31,8 +31,8 @@ arguments = {}
 /// tokens.
 const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
-fn script(fault: &str) -> Script {
-    toml::from_str(&SCRIPT.replace("FAULT", fault)).unwrap()
+fn script(fault_lines: &str) -> Script {
+    toml::from_str(&SCRIPT.replace("FAULT", fault_lines)).unwrap()
 }
 
 fn config_text(fake: &FakeLlm, budget: &str) -> String {
@@ -53,30 +53,30 @@ fn billed_responses(fake: &FakeLlm) -> u64 {
 
 /// Checks the report's numbers. There were `answers` responses in total, `earlier` of them in
 /// discarded tries.
-fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
+fn assert_costs(stage: &Stage, out: &Path, responses: u64, earlier_responses: u64) {
     let report = stage.report(out);
     let (arm, task) = (find_arm(&report, "asks"), &report["tasks"][0]);
     let near = |found: &Value, answers: u64| {
         let (found, expected) = (found.as_f64().unwrap(), RESPONSE_USD * answers as f64);
         assert!((found - expected).abs() < 1e-6, "{found} is not {expected}\n{arm:#}");
     };
-    assert_eq!(arm["paid"]["input"], answers * 100, "{arm:#}");
-    assert_eq!(arm["paid"]["output"], answers * 50);
-    near(&arm["paid"]["cost_usd"], answers);
-    near(&task["paid_usd"], answers);
-    assert_eq!(arm["earlier_tries"]["input"], earlier * 100);
-    assert_eq!(arm["earlier_tries"]["steps"], earlier);
-    near(&arm["earlier_tries"]["cost_usd"], earlier);
+    assert_eq!(arm["paid"]["input"], responses * 100, "{arm:#}");
+    assert_eq!(arm["paid"]["output"], responses * 50);
+    near(&arm["paid"]["cost_usd"], responses);
+    near(&task["paid_usd"], responses);
+    assert_eq!(arm["earlier_tries"]["input"], earlier_responses * 100);
+    assert_eq!(arm["earlier_tries"]["steps"], earlier_responses);
+    near(&arm["earlier_tries"]["cost_usd"], earlier_responses);
     // Comparisons of arms use only the tries that count.
-    let counted = answers - earlier;
+    let counted = responses - earlier_responses;
     assert_eq!(arm["tokens"]["input"]["total"], counted * 100);
     near(&arm["cost_usd"], counted);
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
-    let total = format!("${:.4}", RESPONSE_USD * answers as f64);
-    let before = format!("asks: 1 discarded try: ${:.4} (", RESPONSE_USD * earlier as f64);
+    let total = format!("${:.4}", RESPONSE_USD * responses as f64);
+    let before = format!("asks: 1 discarded try: ${:.4} (", RESPONSE_USD * earlier_responses as f64);
     assert!(said.contains(&total), "{total}\n{said}");
-    assert_eq!(said.contains(&before), earlier > 0, "{before}\n{said}");
+    assert_eq!(said.contains(&before), earlier_responses > 0, "{before}\n{said}");
 }
 
 #[test]

@@ -17,12 +17,12 @@ use std::{
 use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spending, Task, ToolCall,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending, Task, ToolCall,
     TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 /// Malicious text that could come from a sandbox: markup, a script, terminal escapes, and
 /// bidirectional control characters.
@@ -75,7 +75,7 @@ fn write_hostile_run(path: &Path) {
         host_bound: false,
     };
     run.write_run(&RunRecord {
-        schema_version: RUN_SCHEMA,
+        schema_version: RUN_SCHEMA_VERSION,
         rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,
@@ -104,7 +104,7 @@ fn write_hostile_run(path: &Path) {
 
 /// Writes a trial in which step 2 ends with an error, step 3 edits a file, and step 4 runs tests.
 /// With `other`, the trial is different from step 3 on.
-fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
+fn write_trial(run: &RunDir, id: &TrialId, test_id: &str, is_resolved: bool, is_different: bool) {
     let dir = run.create_trial_dir(id).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
     let mut append = |step, event| {
@@ -114,7 +114,7 @@ fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bo
     append(0, Event::TrialStarted { task, arm, attempt: id.attempt });
     for step in 1..=STEPS {
         let line = match step {
-            3 => format!("echo {other} > a.py {HOSTILE_TEXT}"),
+            3 => format!("echo {is_different} > a.py {HOSTILE_TEXT}"),
             4 => "python -m pytest -q".to_owned(),
             _ => format!("cat {step} {HOSTILE_TEXT}"),
         };
@@ -136,7 +136,7 @@ fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bo
             cost_usd: Some(0.01),
         };
         append(step, Event::ModelAnswered { answer });
-        let needle = if step == 1 && !resolved { "a needle in the output\n" } else { "" };
+        let needle = if step == 1 && !is_resolved { "a needle in the output\n" } else { "" };
         let shown = format!("{needle}{HOSTILE_TEXT}\n").repeat(40);
         let exit_status = Some(i32::from(step == 2));
         let (full, edited) = (None, None);
@@ -177,17 +177,17 @@ fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bo
     outcome.spent = Spending { steps: STEPS, ..Spending::default() };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).unwrap();
-    let (passed, failed) = if resolved { (vec![test], vec![]) } else { (vec![], vec![test]) };
+    let (passed, failed) = if is_resolved { (vec![test_id], vec![]) } else { (vec![], vec![test_id]) };
     let verdict: Verdict = serde_json::from_value(json!({
-        "schema_version": 1, "task": id.task, "resolved": resolved,
-        "passed_rate": f64::from(u8::from(resolved)),
+        "schema_version": 1, "task": id.task, "resolved": is_resolved,
+        "passed_rate": f64::from(u8::from(is_resolved)),
         "fail_to_pass": {"passed": passed, "failed": failed},
         "pass_to_pass": {"passed": [], "failed": []},
-        "tests": {test: if resolved { "passed" } else { "failed" }},
-        "policies": {"strict": {"resolved": resolved, "why": HOSTILE_TEXT}},
+        "tests": {test_id: if is_resolved { "passed" } else { "failed" }},
+        "policies": {"strict": {"resolved": is_resolved, "why": HOSTILE_TEXT}},
         "integrity": "suspect",
         "evidence": [{"kind": "special_cased", "what": HOSTILE_TEXT, "steps": [2]}],
-        "reason": if resolved { Value::Null } else { json!("assertion") }
+        "reason": if is_resolved { Value::Null } else { json!("assertion") }
     }))
     .unwrap();
     let log = format!("____ test_a[{HOSTILE_TEXT}] ____\nE  assert 1 == 2 {HOSTILE_TEXT}\n");
@@ -213,11 +213,11 @@ fn node_modules() -> Result<PathBuf, String> {
     install::install_once("browser-1", |home| {
         fs::create_dir_all(home).map_err(|error| error.to_string())?;
         for file in ["package.json", "package-lock.json"] {
-            fs::copy(root().join("tests/browser").join(file), home.join(file))
+            fs::copy(repository_root().join("tests/browser").join(file), home.join(file))
                 .map_err(|error| error.to_string())?;
         }
         let quiet = ["--ignore-scripts", "--no-audit", "--no-fund"];
-        install::run(install::npm()?.arg("ci").args(quiet).current_dir(home))
+        install::run_command(install::npm_command()?.arg("ci").args(quiet).current_dir(home))
     })
 }
 
@@ -228,13 +228,13 @@ fn browser_shows_runs_and_reports() {
     else {
         return;
     };
-    let script = root().join("runtime/viewer/templates/viewer.js");
+    let script = repository_root().join("runtime/viewer/templates/viewer.js");
     let strict = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2022"];
     let typed = Command::new("node")
         .arg(modules.join("node_modules/typescript/bin/tsc"))
         .args(strict)
         .args(["--lib", "es2022,dom,dom.iterable"])
-        .current_dir(root())
+        .current_dir(repository_root())
         .arg(script)
         .output()
         .unwrap();
@@ -259,7 +259,7 @@ fn browser_shows_runs_and_reports() {
     let mut address = String::new();
     BufReader::new(viewer.stdout.take().unwrap()).read_line(&mut address).unwrap();
     let walked = Command::new("node")
-        .arg(root().join("tests/browser/walk.mjs"))
+        .arg(repository_root().join("tests/browser/walk.mjs"))
         .args([modules.as_path(), Path::new(address.trim()), &pages, &report])
         .output()
         .unwrap();

@@ -55,8 +55,8 @@ impl Fixture {
     }
 
     /// Writes a configuration that contains the three models with prices.
-    fn write_config(&self, top: &str, arms: &str) -> std::path::PathBuf {
-        let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
+    fn write_config(&self, top_lines: &str, arms: &str) -> std::path::PathBuf {
+        let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top_lines}\n{arms}");
         for model in ["calls", "writes", "sleeps"] {
             text.push_str(&format!(
                 "[models.{model}]\nbase_url = \"{}\"\nname = \"{model}\"\n\

@@ -12,7 +12,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 /// Writes the manifest of an agent that is a script, and the files that the manifest refers to.
 fn write_manifest(stage: &Stage) -> String {
@@ -107,7 +107,7 @@ fn dry_run_reports_agent_problems() {
     let stage = Stage::new();
     let manifest = write_manifest(&stage);
     let plan = |scaffold: &str, status: i32| {
-        let tasks = root().join("configs/tasks/demo.jsonl");
+        let tasks = repository_root().join("configs/tasks/demo.jsonl");
         let text = format!(
             "tasks = [{tasks:?}]\n[[arms]]\nname = \"a\"\nscaffold = {scaffold:?}\nmodel = \"m\"\n\
              [models.m]\nbase_url = \"http://127.0.0.1:9/v1\"\nname = \"m\"\n"
@@ -241,7 +241,7 @@ fn scaffold_add_builds_any_published_version() {
     assert!(shown.contains("untested = true") && shown.contains(&checksums[0]), "{shown}");
 
     // If a run uses two versions, they are two arms, and the record marks both as untested.
-    let tasks = root().join("configs/tasks/demo.jsonl");
+    let tasks = repository_root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, scaffold: &str| {
         format!("[[arms]]\nname = {name:?}\nscaffold = {scaffold:?}\nmodel = \"m\"\n")
     };

@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::{
     open_files::run_with_file_limit,
     resume::interrupt_twice,
-    stage::{Stage, root},
+    stage::{Stage, repository_root},
 };
 
 /// Returns the demo's own task. Its source code is in `source`.
 fn demo_task(source: &Path) -> Value {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = source.to_str().unwrap().into();
     task
@@ -44,7 +44,7 @@ fn run(stage: &Stage, config: &Path, status: i32) -> (String, PathBuf) {
 #[test]
 fn good_task_is_checked_and_runs() {
     let stage = Stage::new();
-    let config = write_config(&stage, &demo_task(&root().join("configs/tasks/numerals")));
+    let config = write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
     let (said, out) = run(&stage, &config, 0);
     assert!(said.contains(": gold resolves them, noop does not"), "{said}");
     assert!(out.join("run.json").exists());
@@ -53,7 +53,7 @@ fn good_task_is_checked_and_runs() {
 #[test]
 fn task_that_gold_does_not_resolve_stops_the_run() {
     let stage = Stage::new();
-    let mut task = demo_task(&root().join("configs/tasks/numerals"));
+    let mut task = demo_task(&repository_root().join("configs/tasks/numerals"));
     task["fail_to_pass"].as_array_mut().unwrap().push("tests/test_roman.py::test_nowhere".into());
     let (said, out) = run(&stage, &write_config(&stage, &task), 2);
     assert!(said.contains("demo__roman-1: gold does not resolve it"), "{said}");
@@ -64,7 +64,7 @@ fn task_that_gold_does_not_resolve_stops_the_run() {
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let stage = Stage::new();
-    let config = write_config(&stage, &demo_task(&root().join("configs/tasks/numerals")));
+    let config = write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
     let out = stage.path("run");
     let output = run_with_file_limit(&stage, 64, &run_args(&config, &out));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -80,7 +80,7 @@ fn interrupted_check_ends_with_status_130() {
     let stage = Stage::new();
     // The task's tests take longer than this test waits, so both signals arrive while they run.
     let source = stage.path("numerals");
-    let numerals = root().join("configs/tasks/numerals");
+    let numerals = repository_root().join("configs/tasks/numerals");
     let copied = Command::new("cp").arg("-r").args([&numerals, &source]).status();
     assert!(copied.unwrap().success());
     let slow = "import time\ntime.sleep(600)\n";

@@ -4,31 +4,31 @@ use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::stage::{Stage, find_files, root};
+use crate::stage::{Stage, find_files, repository_root};
 
-const TASKS: usize = 6;
+const TASK_COUNT: usize = 6;
 
 /// Writes a configuration with six tasks and three arms: gold, noop, and a scripted arm. `control`
 /// marks the scripted arm as a control.
-fn write_config(stage: &Stage, control: bool) -> PathBuf {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+fn write_config(stage: &Stage, has_control_arm: bool) -> PathBuf {
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
-    let lines: Vec<String> = (0..TASKS)
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    let lines: Vec<String> = (0..TASK_COUNT)
         .map(|number| {
             task["id"] = format!("compare-{number}").into();
             task.to_string()
         })
         .collect();
     stage.write_file("tasks.jsonl", &lines.join("\n"));
-    let marked = if control { "control = true\n" } else { "" };
+    let marked = if has_control_arm { "control = true\n" } else { "" };
     let text = format!(
         "tasks = [\"{}\"]\njobs = 2\n[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
          [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
          [[arms]]\nname = \"the old one\"\nscaffold = \"tools\"\nmodel = \"s\"\n{marked}\
          [models.s]\nbase_url = \"script:{}\"\nname = \"scripted\"\n",
         stage.path("tasks.jsonl").display(),
-        root().join("configs/scripts/demo.toml").display(),
+        repository_root().join("configs/scripts/demo.toml").display(),
     );
     stage.write_file("compare.toml", &text)
 }
@@ -67,7 +67,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
     ] {
         let found = json(&["--gate", gate], status);
         assert_eq!(found["gates"][0]["result"], result, "{gate}: {found}");
-        assert_eq!(found["gates"][0]["tasks"], TASKS);
+        assert_eq!(found["gates"][0]["tasks"], TASK_COUNT);
     }
     // If there are several gates, the worst result determines the exit status.
     let args = ["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"];

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, find_arm, find_files, has_docker};
 
-const PATCHES: usize = 5;
+const PATCH_COUNT: usize = 5;
 
 /// Writes a task whose test prints the times at which it started and ended. All sandboxes have the
 /// same clock.
@@ -43,7 +43,7 @@ fn write_predictions(stage: &Stage, run: &str) -> String {
                "model_patch": patch})
         .to_string()
     };
-    let lines: Vec<String> = (0..PATCHES).map(one).collect();
+    let lines: Vec<String> = (0..PATCH_COUNT).map(one).collect();
     stage.write_file(&format!("{run}.jsonl"), &lines.join("\n")).to_str().unwrap().to_owned()
 }
 
@@ -51,7 +51,7 @@ fn write_predictions(stage: &Stage, run: &str) -> String {
 fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     let mut edges: Vec<(f64, i32)> = Vec::new();
     let logs = find_files(&stage.path(out), "log.txt");
-    assert_eq!(logs.len(), PATCHES);
+    assert_eq!(logs.len(), PATCH_COUNT);
     for log in logs {
         let text = fs::read_to_string(log).unwrap();
         let at = |word: &str| -> f64 {
@@ -74,12 +74,12 @@ fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
 const MAX_ATTEMPTS: usize = 3;
 
 /// Grades all patches in a separate run. Returns how many tests ran at the same time at most.
-fn grade_all_patches(stage: &Stage, start: &[&str], run: &str) -> usize {
+fn grade_all_patches(stage: &Stage, grade_args: &[&str], run: &str) -> usize {
     let (folder, patches) = (stage.path(run), write_predictions(stage, run));
     let place = ["--predictions", &patches, "--out", folder.to_str().unwrap()];
-    stage.run([start, &place].concat(), 0);
+    stage.run([grade_args, &place].concat(), 0);
     let report = stage.report(&folder);
-    for number in 0..PATCHES {
+    for number in 0..PATCH_COUNT {
         assert_eq!(find_arm(&report, &format!("m{number}"))["resolved"], 1, "{report:#}");
     }
     max_concurrent_tests(stage, run)

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     honest_work,
-    stage::{Stage, find_arm, find_files, root},
-    upstream::Upstream,
+    stage::{Stage, find_arm, find_files, repository_root},
+    upstream::UpstreamServer,
 };
 
 const IMPORT_COMMAND: &str = r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
@@ -21,7 +21,7 @@ const IMPORT_COMMAND: &str = r#"sed -i 's/import to_roman/import from_roman, to_
 /// Returns the text of the module with the solution, and the text of the solution alone.
 fn solved_module() -> (String, String) {
     let module =
-        fs::read_to_string(root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
+        fs::read_to_string(repository_root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
     let at = module.find("def from_roman").unwrap();
     let function = module[at..].to_owned();
     (module, function)
@@ -30,22 +30,22 @@ fn solved_module() -> (String, String) {
 /// Writes a configuration with the demo task and four arms. Three arms paste the solution, each
 /// from a different source, and one arm writes it. One of the sources is an encoded copy in the
 /// task's environment, which the leak check cannot decode.
-fn write_config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+fn write_config(stage: &Stage, upstream: &UpstreamServer, fake: &FakeLlm) -> PathBuf {
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     task["blocked_urls"] = json!(["https://docs.test/numerals/**"]);
     let rotated = "tr 'a-zA-Z' 'n-za-mN-ZA-M' < /testbed/numerals/roman.py > /venv/notes.txt";
     task["environment"]["setup"].as_array_mut().unwrap().push(rotated.into());
     stage.write_file("task.jsonl", &format!("{task}\n"));
     let (_, function) = solved_module();
     fs::create_dir_all(stage.path("mine")).unwrap();
-    let shipped = fs::read_to_string(root().join("prompts/tools/task.md.j2")).unwrap();
+    let shipped = fs::read_to_string(repository_root().join("prompts/tools/task.md.j2")).unwrap();
     stage.write_file(
         "mine/task.md.j2",
         &format!("{shipped}\nRemember:\n\n```python\n{function}```\n"),
     );
-    stage.write_file("own-mirror.pem", &upstream.ca);
+    stage.write_file("own-mirror.pem", &upstream.ca_certificate);
     let port = upstream.port();
     let mut text = "tasks = [\"task.jsonl\"]\njobs = 2\n".to_owned();
     for name in ["mirror", "copy", "instructions", "typed"] {
@@ -101,7 +101,7 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
     let www = stage.path("www/notes");
     fs::create_dir_all(&www).unwrap();
     fs::write(www.join("roman.txt"), solved_module().0).unwrap();
-    let upstream = runtime.block_on(Upstream::start(&["mirror.test"], &stage.path("www")));
+    let upstream = runtime.block_on(UpstreamServer::start(&["mirror.test"], &stage.path("www")));
     let fake = runtime.block_on(FakeLlm::start(script(upstream.port()))).unwrap();
     let config = write_config(&stage, &upstream, &fake);
     let out = stage.path("run");
@@ -157,7 +157,7 @@ fn honest_work_is_not_marked() {
         std::env::var("PROCTOR_HONEST").unwrap_or_else(|_| "configs/tasks/demo.jsonl".into());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
-    let tasks = root().join(tasks);
+    let tasks = repository_root().join(tasks);
     let tasks = tasks.to_str().unwrap();
     let plain = stage.path("plain");
     let gold =

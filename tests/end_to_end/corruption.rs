@@ -18,19 +18,19 @@ use crate::stage::{Stage, events, find_arm, find_files};
 /// A run of one task with two trials: `gold` is resolved, and `noop` is not.
 struct RunFixture {
     stage: Stage,
-    whole: PathBuf,
-    copies: u32,
+    complete_run: PathBuf,
+    copy_count: u32,
 }
 
 impl RunFixture {
     fn new() -> Self {
         let stage = Stage::new();
         let demo =
-            fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
+            fs::read_to_string(crate::stage::repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         // Copy the source code, because one of the tests changes it.
         let source = stage.path("numerals");
-        let shipped = crate::stage::root().join("configs/tasks/numerals");
+        let shipped = crate::stage::repository_root().join("configs/tasks/numerals");
         let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
         assert!(copied.success());
         task["source"]["path"] = source.to_str().unwrap().into();
@@ -43,21 +43,21 @@ impl RunFixture {
                 tasks.display()
             ),
         );
-        let whole = stage.path("whole");
-        stage.run(["run", config.to_str().unwrap(), "--out", whole.to_str().unwrap()], 0);
-        Self { stage, whole, copies: 0 }
+        let complete_run = stage.path("whole");
+        stage.run(["run", config.to_str().unwrap(), "--out", complete_run.to_str().unwrap()], 0);
+        Self { stage, complete_run, copy_count: 0 }
     }
 
     /// Returns a copy of the complete run, which a test may corrupt.
     fn copy_run(&mut self) -> PathBuf {
-        self.copies += 1;
-        let to = self.stage.path(&format!("copy-{}", self.copies));
-        let copied = Command::new("cp").arg("-a").arg(&self.whole).arg(&to).status().unwrap();
+        self.copy_count += 1;
+        let to = self.stage.path(&format!("copy-{}", self.copy_count));
+        let copied = Command::new("cp").arg("-a").arg(&self.complete_run).arg(&to).status().unwrap();
         assert!(copied.success());
         to
     }
 
-    fn run_on(&self, args: &[&str], run: &Path) -> (Output, String) {
+    fn run_proctor(&self, args: &[&str], run: &Path) -> (Output, String) {
         let args = args.iter().map(|arg| if *arg == "RUN" { run.to_str().unwrap() } else { arg });
         let output = self.stage.proctor(args).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -150,13 +150,13 @@ fn corrupt_derived_files_are_restored_from_the_journal() {
             let (path, other) = (trial_file(&run, "gold", name), trial_file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
-            let (output, said) = runs.run_on(&["report", "RUN", "--format", "json"], &run);
+            let (output, said) = runs.run_proctor(&["report", "RUN", "--format", "json"], &run);
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_complete(&report);
             assert!(said.contains(&path.display().to_string()), "{name}, {what}: {said}");
             assert!(report["tasks"][0]["damage"][0].as_str().unwrap().contains(name), "{report:#}");
 
-            let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+            let (output, said) = runs.run_proctor(&["resume", "RUN"], &run);
             assert_eq!(output.status.code(), Some(0), "{name}, {what}: {said}");
             assert!(
                 said.contains(&path.display().to_string()) && said.contains("restored"),
@@ -196,7 +196,7 @@ fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
             assert_gold_missing(&report);
         }
         for command in [["resume", "RUN"], ["grade", "RUN"], ["report", "RUN"]] {
-            let (output, said) = runs.run_on(&command, &run);
+            let (output, said) = runs.run_proctor(&command, &run);
             let all = said + &String::from_utf8_lossy(&output.stdout);
             assert!(all.contains(&named) && all.contains("from a copy"), "{what}: {all}");
             if what == "flipped byte" {
@@ -216,7 +216,7 @@ fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
         }
         // Once the file is restored from a copy, the trial has its verdict again, without being
         // graded again.
-        fs::copy(trial_file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
+        fs::copy(trial_file(&runs.complete_run, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
     }
@@ -234,7 +234,7 @@ fn lost_patch_is_not_graded_as_an_empty_one() {
         let report = runs.report(&run);
         assert_eq!(find_arm(&report, "gold")["complete"], false, "{what}: {report:#}");
         for command in [["resume", "RUN"], ["grade", "RUN"]] {
-            let (output, said) = runs.run_on(&command, &run);
+            let (output, said) = runs.run_proctor(&command, &run);
             assert_eq!(output.status.code(), Some(3), "{what}: {said}");
             assert!(said.contains(&path.display().to_string()), "{what}: {said}");
         }
@@ -250,7 +250,7 @@ fn forged_verdict_is_ignored() {
     let forged =
         fs::read_to_string(&path).unwrap().replace("\"resolved\": false", "\"resolved\": true");
     fs::write(&path, &forged).unwrap();
-    let (output, said) = runs.run_on(&["report", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["report", "RUN"], &run);
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     assert_complete(&runs.report(&run));
@@ -258,7 +258,7 @@ fn forged_verdict_is_ignored() {
     // is graded again.
     fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
     assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
-    assert_eq!(runs.run_on(&["resume", "RUN"], &run).0.status.code(), Some(0));
+    assert_eq!(runs.run_proctor(&["resume", "RUN"], &run).0.status.code(), Some(0));
     assert_complete(&runs.report(&run));
 }
 
@@ -288,12 +288,12 @@ fn corrupt_plan_is_read_from_its_copy() {
     ];
     for change in changes {
         change(&plan);
-        let (output, said) = runs.run_on(&["report", "RUN", "--format", "json"], &run);
+        let (output, said) = runs.run_proctor(&["report", "RUN", "--format", "json"], &run);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_complete(&report);
         let told = said + &report["remarks"].to_string();
         assert!(told.contains("run.json"), "{told}");
-        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        let (output, said) = runs.run_proctor(&["resume", "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
@@ -303,20 +303,20 @@ fn corrupt_plan_is_read_from_its_copy() {
     let spoils: [fn(&Path); 2] = [flip_byte, |copy| fs::remove_file(copy).unwrap()];
     for spoil in spoils {
         spoil(&copy);
-        let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let (output, _) = runs.run_proctor(&["report", "RUN", "--verify"], &run);
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.contains("run.json.gz"), "{told}");
-        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        let (output, said) = runs.run_proctor(&["resume", "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
-        let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let (output, _) = runs.run_proctor(&["report", "RUN", "--verify"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
     // If there is no copy, `resume` does not guess, and it does not tell the user to move anything.
     fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
     fs::remove_file(run.join("run.json.gz")).unwrap();
     for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
-        let (output, said) = runs.run_on(&command, &run);
+        let (output, said) = runs.run_proctor(&command, &run);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("run.json") && said.contains("from a copy"), "{said}");
         assert!(!said.contains("move"), "{said}");
@@ -328,19 +328,19 @@ fn lost_blob_is_detected_when_it_is_read() {
     let mut runs = RunFixture::new();
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy_run();
-    assert_eq!(runs.run_on(&verify, &run).0.status.code(), Some(0));
+    assert_eq!(runs.run_proctor(&verify, &run).0.status.code(), Some(0));
     // The manifest of the first snapshot is a shared blob to which both trials refer.
     let journal = trial_file(&run, "gold", "trajectory.jsonl");
     let first = events(&journal, "snapshot_taken").remove(0);
     let hash = first["snapshot"].as_str().unwrap();
     fs::remove_file(run.join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
-    let (output, said) = runs.run_on(&verify, &run);
+    let (output, said) = runs.run_proctor(&verify, &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
     // `report` shows recorded results without reading this blob, but grading needs it.
     assert_complete(&runs.report(&run));
-    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
     // The journal contains the size of the pack. So `report` notices a truncated pack without
@@ -351,7 +351,7 @@ fn lost_blob_is_detected_when_it_is_read() {
         let bytes = fs::read(&pack).unwrap();
         fs::write(&pack, &bytes[..left]).unwrap();
         let plain = runs.report(&run);
-        let (output, _) = runs.run_on(&["report", "RUN", "--verify", "--format", "json"], &run);
+        let (output, _) = runs.run_proctor(&["report", "RUN", "--verify", "--format", "json"], &run);
         let verified: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(plain["tasks"], verified["tasks"], "{left} bytes");
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
@@ -360,7 +360,7 @@ fn lost_blob_is_detected_when_it_is_read() {
     // Corruption is reported even if it affects no score.
     let run = runs.copy_run();
     flip_byte(&trial_file(&run, "gold", "grade/log.txt"));
-    let (output, said) = runs.run_on(&verify, &run);
+    let (output, said) = runs.run_proctor(&verify, &run);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("grade/log.txt"));
 }
@@ -428,7 +428,7 @@ fn requests_are_reproduced_byte_for_byte_and_stored_once() {
 }
 
 /// Replaces a regular file with a folder, a FIFO, a link to a device, or a dangling link.
-fn replace_with(kind: &str, path: &Path) {
+fn replace_with_special_file(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {
         "folder" => fs::create_dir(path).unwrap(),
@@ -453,8 +453,8 @@ fn next_grading_moves_special_files_aside() {
     ] {
         let run = runs.copy_run();
         let path = trial_file(&run, "gold", name);
-        replace_with(kind, &path);
-        let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        replace_with_special_file(kind, &path);
+        let (output, said) = runs.run_proctor(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
         let journal = name.ends_with("journal.jsonl");
         assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
@@ -462,13 +462,13 @@ fn next_grading_moves_special_files_aside() {
         // Every command notices that the journal of the gradings is missing. Only the next grading
         // notices that other files are missing.
         let command = if journal { "resume" } else { "grade" };
-        let (output, said) = runs.run_on(&[command, "RUN"], &run);
+        let (output, said) = runs.run_proctor(&[command, "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
         assert!(path.is_file() && !path.is_symlink(), "{name}, {kind}: {said}");
         let aside = path.with_file_name(format!("{}.damaged", &name["grade/".len()..]));
         assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: the original is kept");
         assert_complete(&runs.report(&run));
-        assert_eq!(runs.run_on(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
+        assert_eq!(runs.run_proctor(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
     }
 }
 
@@ -480,12 +480,12 @@ fn special_files_next_to_the_record_do_not_block_readers() {
     for kind in ["pipe", "device", "link to nothing"] {
         let run = runs.copy_run();
         assert_complete(&runs.report(&run));
-        replace_with(kind, &run.join("checked.jsonl"));
-        replace_with(kind, &trial_file(&run, "gold", "grade/log.txt"));
+        replace_with_special_file(kind, &run.join("checked.jsonl"));
+        replace_with_special_file(kind, &trial_file(&run, "gold", "grade/log.txt"));
         assert_complete(&runs.report(&run));
-        let pages = runs.stage.path(&format!("pages-{}", runs.copies));
+        let pages = runs.stage.path(&format!("pages-{}", runs.copy_count));
         let view = ["view", "RUN", "--static", pages.to_str().unwrap()];
-        let (output, said) = runs.run_on(&view, &run);
+        let (output, said) = runs.run_proctor(&view, &run);
         assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
     }
 }
@@ -514,13 +514,13 @@ fn special_files_in_the_record_are_reported_as_corruption() {
             "run.json" | "report.json" => run.join(name),
             _ => trial_file(&run, "gold", name),
         };
-        replace_with(kind, &path);
+        replace_with_special_file(kind, &path);
         let lost = name == "trajectory.jsonl";
-        let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let (output, said) = runs.run_proctor(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(if lost { 3 } else { 1 }), "{name}: {said}");
         assert!(said.contains(&path.display().to_string()) && !said.contains("os error"), "{said}");
-        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        let (output, said) = runs.run_proctor(&["resume", "RUN"], &run);
         assert_eq!(output.status.code(), Some(if lost { 3 } else { 0 }), "{name}: {said}");
         assert_eq!(path.is_file(), !lost, "{name}");
         if !lost {
@@ -541,7 +541,7 @@ fn unreadable_labels_are_reported_and_stop_no_command() {
         assert_complete(&runs.report(&run));
         for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"], &["resume", "RUN"]]
         {
-            let (output, said) = runs.run_on(command, &run);
+            let (output, said) = runs.run_proctor(command, &run);
             assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
             let line = format!("invalid label: {}: ", labels.display());
             assert!(said.contains(&line), "{kind}: {said}");
@@ -560,7 +560,7 @@ fn data_after_the_last_event_is_reported() {
     bytes.extend([0; 4]);
     fs::write(&journal, bytes).unwrap();
     for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"]] {
-        let (output, said) = runs.run_on(command, &run);
+        let (output, said) = runs.run_proctor(command, &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("the last event is followed by other data"), "{said}");
         assert!(said.contains("no score depends on it"), "{said}");
@@ -579,7 +579,7 @@ fn ungradable_trial_keeps_its_verdict() {
     for pack in &packs {
         fs::rename(pack, pack.with_extension("away")).unwrap();
     }
-    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("not graded again: "), "{said}");
     assert!(trial_file(&run, "gold", "verdict.json").is_file(), "{said}");
@@ -596,13 +596,13 @@ fn failed_grading_keeps_the_earlier_verdict() {
     let run = runs.copy_run();
     let added = runs.stage.path("numerals/added.py");
     fs::write(&added, "changed = True\n").unwrap();
-    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     fs::remove_file(&added).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("the task's source has changed since the run was planned"), "{said}");
     assert!(said.contains("its earlier verdict is kept"), "{said}");
     assert_complete(&runs.report(&run));
-    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     assert!(output.status.success() && !said.contains("not graded again"), "{said}");
 }
 
@@ -613,10 +613,10 @@ fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let mut runs = RunFixture::new();
     let run = runs.copy_run();
     fs::remove_dir_all(trial_file(&run, "noop", "")).unwrap();
-    let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+    let (output, said) = runs.run_proctor(&["report", "RUN", "--verify"], &run);
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &said;
     assert!(!output.status.success() && text.contains("report.json has a verdict"), "{text}");
-    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("gold: grading the recorded patch"), "{said}");
     assert!(!said.contains("started") && !trial_file(&run, "noop", "").exists(), "{said}");
@@ -624,7 +624,7 @@ fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let run = runs.copy_run();
     let before = fs::read(trial_file(&run, "gold", "grade/journal.jsonl")).unwrap();
     let out = runs.stage.path("graded");
-    let (output, said) = runs.run_on(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
+    let (output, said) = runs.run_proctor(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
     assert!(output.status.success(), "{said}");
     assert_complete(&runs.report(&out));
     assert_eq!(fs::read(trial_file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
@@ -643,19 +643,19 @@ fn moved_trial_runs_again_only_after_confirmation() {
     let moved = place.with_file_name("first");
     fs::rename(&place, &moved).unwrap();
     let name = moved.strip_prefix(&run).unwrap().to_str().unwrap();
-    let (output, _) = runs.run_on(&["report", "RUN"], &run);
+    let (output, _) = runs.run_proctor(&["report", "RUN"], &run);
     let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<String>();
     assert!(text.contains(name), "{text}");
     let remarks = runs.report(&run)["remarks"].to_string();
     assert!(remarks.contains(name), "{remarks}");
     for args in [&["resume", "RUN"][..], &["resume", "RUN", "--join"]] {
-        let (output, said) = runs.run_on(args, &run);
+        let (output, said) = runs.run_proctor(args, &run);
         assert_eq!(output.status.code(), Some(2), "{said}");
         let said = said.split_whitespace().collect::<String>();
         assert!(said.contains(name) && said.contains("--confirm"), "{said}");
         assert!(!place.exists(), "nothing has run");
     }
-    let (output, said) = runs.run_on(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
+    let (output, said) = runs.run_proctor(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_complete(&runs.report(&run));
     assert!(moved.join("verdict.json").exists(), "the moved record is unchanged");
@@ -663,17 +663,17 @@ fn moved_trial_runs_again_only_after_confirmation() {
     // A directory without a trial does not require a confirmation.
     let run = runs.copy_run();
     fs::create_dir(run.join("trials/notes")).unwrap();
-    let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+    let (output, said) = runs.run_proctor(&["resume", "RUN"], &run);
     assert!(output.status.success() && said.contains("trials/notes"), "{said}");
 }
 
 #[test]
 fn report_counts_a_copied_run_once() {
     let mut runs = RunFixture::new();
-    let (whole, copy) = (runs.whole.clone(), runs.copy_run());
+    let (whole, copy) = (runs.complete_run.clone(), runs.copy_run());
     for command in ["report", "compare"] {
         let args = [command, whole.to_str().unwrap(), "RUN"];
-        let (output, said) = runs.run_on(&args, &copy);
+        let (output, said) = runs.run_proctor(&args, &copy);
         assert_eq!(output.status.code(), Some(2), "{said}");
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
@@ -683,6 +683,6 @@ fn report_counts_a_copied_run_once() {
     let config = runs.stage.path("run.toml");
     let out = again.to_str().unwrap();
     runs.stage.run(["run", config.to_str().unwrap(), "--out", out], 0);
-    let (output, said) = runs.run_on(&["report", out, "RUN"], &whole);
+    let (output, said) = runs.run_proctor(&["report", out, "RUN"], &whole);
     assert!(output.status.success(), "{said}");
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     open_files::run_with_file_limit,
     resume::interrupt_twice,
-    stage::{DEMO_SOLUTION, Stage, find_files, root},
+    stage::{DEMO_SOLUTION, Stage, find_files, repository_root},
 };
 
 /// A run in which the model solves task A at step 12 and task B at step 60, submits in the step
@@ -26,9 +26,9 @@ struct CurveFixture {
 impl CurveFixture {
     fn new() -> Self {
         let stage = Stage::new();
-        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+        let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+        task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
         let statement = task["statement"].as_str().unwrap().to_owned();
         // Use a unique statement, because verdicts are cached by the statement, and an earlier run
         // of this test may have left some in the cache.
@@ -57,10 +57,10 @@ impl CurveFixture {
     }
 
     /// Runs with additional settings. Returns the run directory.
-    fn run(&self, name: &str, sets: &[&str]) -> PathBuf {
+    fn run(&self, name: &str, settings: &[&str]) -> PathBuf {
         let out = self.stage.path(name);
         let mut args = vec!["run", self.config.to_str().unwrap(), "--out", out.to_str().unwrap()];
-        for set in sets {
+        for set in settings {
             args.extend(["--set", set]);
         }
         self.stage.run(args, 0);
@@ -73,14 +73,14 @@ impl CurveFixture {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn assert_rejected(&self, run: &Path, args: &[&str], said: &str) {
+    fn assert_rejected(&self, run: &Path, args: &[&str], message: &str) {
         let output = self.stage.run(["curve", run.to_str().unwrap()].iter().chain(args), 2);
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains(said) && error.contains("hint: "), "{error}");
+        assert!(error.contains(message) && error.contains("hint: "), "{error}");
     }
 }
 
-fn conversation(task: &str, solved: Option<usize>) -> String {
+fn conversation(task: &str, solved_step: Option<usize>) -> String {
     let call = |name: &str, arguments: &str| {
         format!(
             "[[conversation.turn]]\nusage = {{ input = 100, output = 50 }}\n\
@@ -92,14 +92,14 @@ fn conversation(task: &str, solved: Option<usize>) -> String {
         call("shell", &format!("{{ command = {line} }}"))
     };
     let mut text = format!("[[conversation]]\nwhen = \"TASK-{task}\"\nrepeat_last = true\n");
-    for step in 1..solved.unwrap_or(100) {
+    for step in 1..solved_step.unwrap_or(100) {
         text.push_str(&shell(match step {
             5 => "touch notes.txt",
             6 => "rm notes.txt",
             _ => "ls",
         }));
     }
-    if solved.is_some() {
+    if solved_step.is_some() {
         text.push_str(&shell(DEMO_SOLUTION));
         text.push_str(&call("submit", "{}"));
     }

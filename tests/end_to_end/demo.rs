@@ -23,10 +23,10 @@ fn table_verdicts(report: &Value) -> Vec<(String, String, Value)> {
     all
 }
 
-pub fn run_demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
+pub fn run_demo(stage: &Stage, out: &str, extra_args: &[&str]) -> Value {
     let out = stage.path(out);
     let mut args = vec!["run", "configs/demo.toml", "--out", out.to_str().unwrap()];
-    args.extend(extra);
+    args.extend(extra_args);
     let output = stage.run(args, 0);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("is a script"), "the demo must say that its model is a script:\n{said}");

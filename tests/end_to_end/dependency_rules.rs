@@ -14,36 +14,36 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// Limits which crates may be used, directly or indirectly, by the crates in some folders. A folder
 /// stands for all crates below it. Build dependencies count; dev-dependencies don't.
 struct DependencyRule {
-    why: &'static str,
-    from: &'static [&'static str],
-    reach: DependencyLimit,
+    reason: &'static str,
+    folders: &'static [&'static str],
+    limit: DependencyLimit,
 }
 
 enum DependencyLimit {
-    Only(&'static [&'static str]),
-    Never(&'static [&'static str]),
+    Allowed(&'static [&'static str]),
+    Forbidden(&'static [&'static str]),
 }
 
 const RULES: &[DependencyRule] = &[
     DependencyRule {
-        why: "definitions and pure functions use no other crate",
-        from: &["runtime/types", "runtime/files", "runtime/statistics", "sandboxes/wire"],
-        reach: DependencyLimit::Only(&[]),
+        reason: "definitions and pure functions use no other crate",
+        folders: &["runtime/types", "runtime/files", "runtime/statistics", "sandboxes/wire"],
+        limit: DependencyLimit::Allowed(&[]),
     },
     DependencyRule {
-        why: "the sandbox agent knows only the channel and the scanner",
-        from: &["sandboxes/agentd"],
-        reach: DependencyLimit::Only(&["sandboxes/wire", "sandboxes/scan"]),
+        reason: "the sandbox agent knows only the channel and the scanner",
+        folders: &["sandboxes/agentd"],
+        limit: DependencyLimit::Allowed(&["sandboxes/wire", "sandboxes/scan"]),
     },
     DependencyRule {
-        why: "sandboxes know nothing of scaffolds, models, grading or runs",
-        from: &["sandboxes"],
-        reach: DependencyLimit::Only(&["sandboxes", "runtime/files", "runtime/types"]),
+        reason: "sandboxes know nothing of scaffolds, models, grading or runs",
+        folders: &["sandboxes"],
+        limit: DependencyLimit::Allowed(&["sandboxes", "runtime/files", "runtime/types"]),
     },
     DependencyRule {
-        why: "a back end implements the API and sees no other back end",
-        from: &["sandboxes/docker", "sandboxes/native"],
-        reach: DependencyLimit::Only(&[
+        reason: "a back end implements the API and sees no other back end",
+        folders: &["sandboxes/docker", "sandboxes/native"],
+        limit: DependencyLimit::Allowed(&[
             "sandboxes/agent-build",
             "sandboxes/api",
             "sandboxes/embedded-agent",
@@ -54,9 +54,9 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "a scaffold reaches sandboxes and models through its session, not through back ends or the gateway",
-        from: &["scaffolds"],
-        reach: DependencyLimit::Only(&[
+        reason: "a scaffold reaches sandboxes and models through its session, not through back ends or the gateway",
+        folders: &["scaffolds"],
+        limit: DependencyLimit::Allowed(&[
             "scaffolds",
             "sandboxes/api",
             "sandboxes/wire",
@@ -69,23 +69,23 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
-        from: &["runtime/gateway", "runtime/egress"],
-        reach: DependencyLimit::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
+        reason: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
+        folders: &["runtime/gateway", "runtime/egress"],
+        limit: DependencyLimit::Allowed(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
     },
     DependencyRule {
-        why: "carving edits source text: it collects nothing and runs nothing",
-        from: &["runtime/carve"],
-        reach: DependencyLimit::Only(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
+        reason: "carving edits source text: it collects nothing and runs nothing",
+        folders: &["runtime/carve"],
+        limit: DependencyLimit::Allowed(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
     },
     DependencyRule {
-        why: "codecs translate bytes: they send nothing and count nothing",
-        from: &["runtime/codecs"],
-        reach: DependencyLimit::Only(&["runtime/types"]),
+        reason: "codecs translate bytes: they send nothing and count nothing",
+        folders: &["runtime/codecs"],
+        limit: DependencyLimit::Allowed(&["runtime/types"]),
     },
     DependencyRule {
-        why: "these work on data: they start no sandbox, call no model and run no trial",
-        from: &[
+        reason: "these work on data: they start no sandbox, call no model and run no trial",
+        folders: &[
             "runtime/attacks",
             "runtime/datasets",
             "runtime/forensics",
@@ -98,7 +98,7 @@ const RULES: &[DependencyRule] = &[
             "runtime/retrieval",
             "runtime/tokens",
         ],
-        reach: DependencyLimit::Never(&[
+        limit: DependencyLimit::Forbidden(&[
             "runtime/config",
             "runtime/run",
             "runtime/egress",
@@ -110,9 +110,9 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "grading and collection use no model and do not know how a patch was made",
-        from: &["runtime/setup", "runtime/grade", "runtime/collection"],
-        reach: DependencyLimit::Never(&[
+        reason: "grading and collection use no model and do not know how a patch was made",
+        folders: &["runtime/setup", "runtime/grade", "runtime/collection"],
+        limit: DependencyLimit::Forbidden(&[
             "runtime/config",
             "runtime/run",
             "runtime/egress",
@@ -123,9 +123,9 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "planning uses scaffolds only through their interface and does not use later stages",
-        from: &["runtime/plan"],
-        reach: DependencyLimit::Never(&[
+        reason: "planning uses scaffolds only through their interface and does not use later stages",
+        folders: &["runtime/plan"],
+        limit: DependencyLimit::Forbidden(&[
             "runtime/cli",
             "runtime/interchange",
             "runtime/validation",
@@ -139,9 +139,9 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "trials run with any scaffold and do not call later stages",
-        from: &["runtime/run"],
-        reach: DependencyLimit::Never(&[
+        reason: "trials run with any scaffold and do not call later stages",
+        folders: &["runtime/run"],
+        limit: DependencyLimit::Forbidden(&[
             "runtime/cli",
             "runtime/collection",
             "runtime/config",
@@ -159,9 +159,9 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "only runs serve scripted models, and only the command line assembles the parts",
-        from: &["runtime/collection", "runtime/config", "sandboxes", "scaffolds"],
-        reach: DependencyLimit::Never(&["runtime/cli", "runtime/fake-llm", "tests"]),
+        reason: "only runs serve scripted models, and only the command line assembles the parts",
+        folders: &["runtime/collection", "runtime/config", "sandboxes", "scaffolds"],
+        limit: DependencyLimit::Forbidden(&["runtime/cli", "runtime/fake-llm", "tests"]),
     },
 ];
 
@@ -172,7 +172,7 @@ struct Member {
     folder: String,
     description: String,
     /// The members of the workspace that the crate depends on directly.
-    uses: BTreeSet<String>,
+    dependencies: BTreeSet<String>,
 }
 
 /// The members of the workspace, by name.
@@ -190,7 +190,7 @@ impl Workspace {
             let member = Member {
                 folder: manifest.parent().unwrap().to_string(),
                 description: package.description.clone().unwrap_or_default(),
-                uses: used.map(|one| one.name.clone()).collect(),
+                dependencies: used.map(|one| one.name.clone()).collect(),
             };
             (package.name.to_string(), member)
         });
@@ -198,7 +198,7 @@ impl Workspace {
     }
 
     fn direct_dependencies(&self, name: &str) -> &BTreeSet<String> {
-        &self.0[name].uses
+        &self.0[name].dependencies
     }
 
     /// Returns the direct and indirect dependencies of a crate.
@@ -229,15 +229,15 @@ impl Workspace {
 
     fn violations(&self, rule: &DependencyRule) -> Vec<String> {
         let mut broken = Vec::new();
-        for (name, _) in self.0.iter().filter(|(_, member)| is_in_any(&member.folder, rule.from)) {
+        for (name, _) in self.0.iter().filter(|(_, member)| is_in_any(&member.folder, rule.folders)) {
             for used in self.all_dependencies(name) {
                 let folder = &self.0[used].folder;
-                let allowed = match rule.reach {
-                    DependencyLimit::Only(to) => is_in_any(folder, to),
-                    DependencyLimit::Never(to) => !is_in_any(folder, to),
+                let allowed = match rule.limit {
+                    DependencyLimit::Allowed(to) => is_in_any(folder, to),
+                    DependencyLimit::Forbidden(to) => !is_in_any(folder, to),
                 };
                 if !allowed {
-                    broken.push(format!("{name} must not use {used}: {}", rule.why));
+                    broken.push(format!("{name} must not use {used}: {}", rule.reason));
                 }
             }
         }
@@ -279,10 +279,10 @@ fn crates_follow_the_dependency_rules() {
 fn every_rule_folder_contains_a_crate() {
     let workspace = Workspace::load();
     for rule in RULES {
-        let (DependencyLimit::Only(to) | DependencyLimit::Never(to)) = rule.reach;
-        for folder in rule.from.iter().chain(to) {
+        let (DependencyLimit::Allowed(to) | DependencyLimit::Forbidden(to)) = rule.limit;
+        for folder in rule.folders.iter().chain(to) {
             let found = workspace.0.values().any(|member| is_in_any(&member.folder, &[*folder]));
-            assert!(found, "no crate in {folder}: {}", rule.why);
+            assert!(found, "no crate in {folder}: {}", rule.reason);
         }
     }
 }
@@ -291,7 +291,7 @@ fn every_rule_folder_contains_a_crate() {
 fn indirect_dependency_breaks_a_rule() {
     let member = |name: &str, folder: &str, uses: &[&str]| {
         let uses = uses.iter().map(|used| (*used).to_owned()).collect();
-        (name.to_owned(), Member { folder: folder.to_owned(), uses, ..Member::default() })
+        (name.to_owned(), Member { folder: folder.to_owned(), dependencies: uses, ..Member::default() })
     };
     let workspace = Workspace(BTreeMap::from([
         member("top", "runtime/top", &["middle", "bottom"]),
@@ -300,18 +300,18 @@ fn indirect_dependency_breaks_a_rule() {
     ]));
     let from = &["runtime/top"];
     let never =
-        DependencyRule { why: "never", from, reach: DependencyLimit::Never(&["sandboxes"]) };
+        DependencyRule { reason: "never", folders: from, limit: DependencyLimit::Forbidden(&["sandboxes"]) };
     assert_eq!(workspace.violations(&never), ["top must not use bottom: never"]);
     let only = DependencyRule {
-        why: "only",
-        from,
-        reach: DependencyLimit::Only(&["runtime/mid", "sandboxes"]),
+        reason: "only",
+        folders: from,
+        limit: DependencyLimit::Allowed(&["runtime/mid", "sandboxes"]),
     };
     assert_eq!(workspace.violations(&only), ["top must not use middle: only"]);
     let both = DependencyRule {
-        why: "both",
-        from,
-        reach: DependencyLimit::Only(&["runtime/middle", "sandboxes"]),
+        reason: "both",
+        folders: from,
+        limit: DependencyLimit::Allowed(&["runtime/middle", "sandboxes"]),
     };
     assert!(workspace.violations(&both).is_empty());
     assert_eq!(workspace.reduced_dependencies("top"), ["middle"]);
@@ -375,14 +375,14 @@ fn every_crate_has_a_description() {
 /// the table.
 #[test]
 fn crate_map_is_current() {
-    const BEGIN: &str = "<!-- begin: crates -->\n";
-    const END: &str = "<!-- end: crates -->\n";
+    const BEGIN_MARKER: &str = "<!-- begin: crates -->\n";
+    const END_MARKER: &str = "<!-- end: crates -->\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
     let page = fs::read_to_string(&file).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
+    let (before, rest) = page.split_once(BEGIN_MARKER).unwrap();
+    let (_, after) = rest.split_once(END_MARKER).unwrap();
     let table = Workspace::load().crate_table();
-    let expected = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    let expected = format!("{before}{BEGIN_MARKER}\n{table}\n{END_MARKER}{after}");
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &expected).unwrap();
     }
@@ -396,7 +396,7 @@ fn crate_map_is_current() {
 
 #[test]
 fn glossary_is_sorted_and_has_the_required_words() {
-    const REQUIRED: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
+    const REQUIRED_TERMS: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
                             policy recipe scaffold shape task trial verdict";
     let map = include_str!("../../ARCHITECTURE.md");
     let (_, glossary) = map.split_once("## Glossary").unwrap();
@@ -407,7 +407,7 @@ fn glossary_is_sorted_and_has_the_required_words() {
         .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())
         .collect();
     assert!(words.is_sorted_by(|a, b| a < b), "not sorted, or a word twice: {words:?}");
-    for word in REQUIRED.split_whitespace() {
+    for word in REQUIRED_TERMS.split_whitespace() {
         assert!(words.iter().any(|one| one == word), "{word:?} is missing in the glossary");
     }
 }

@@ -7,12 +7,12 @@ use proctor_record::RunDir;
 use proctor_types::CONFIG_VERSION;
 use serde_json::Value;
 
-use crate::stage::{Stage, find_arm, find_files, root};
+use crate::stage::{Stage, find_arm, find_files, repository_root};
 
 /// Copies a build's run of gold and noop on the demo's own task.
 fn copy_run(stage: &Stage, build: &str) -> String {
     let run = stage.path("run");
-    let from = root().join("tests/earlier-runs").join(build);
+    let from = repository_root().join("tests/earlier-runs").join(build);
     let copied = Command::new("cp").arg("-r").arg(from).arg(&run).status().unwrap();
     assert!(copied.success());
     run.to_str().unwrap().to_owned()

@@ -13,7 +13,7 @@ use crate::{
     package_site::{create_site, numerals_folder},
     scripted_trial::{ScriptedTrial, planted_key, script},
     stage::{Stage, has_docker},
-    upstream::Upstream,
+    upstream::UpstreamServer,
 };
 
 /// Checks the first requirement for closed sandboxes: they can reach what is allowed, but not the
@@ -22,9 +22,9 @@ fn check_network(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
     let www = create_site(stage.dir.path());
-    let upstream = runtime.block_on(Upstream::start(&["index.test", "git.test"], &www));
+    let upstream = runtime.block_on(UpstreamServer::start(&["index.test", "git.test"], &www));
     let port = upstream.port();
-    stage.write_file("own-mirror.pem", &upstream.ca);
+    stage.write_file("own-mirror.pem", &upstream.ca_certificate);
     let (index, git) = (format!("https://index.test:{port}"), format!("https://git.test:{port}"));
     let pip = |name: &str| {
         format!(
@@ -56,9 +56,9 @@ fn check_network(kind: &str) {
         stage,
         fake,
         commands,
-        network,
-        extra: String::new(),
-        setup: Vec::new(),
+        network_lines: network,
+        model_lines: String::new(),
+        setup_lines: Vec::new(),
         source: numerals_folder(),
     };
     let (shown, ledger) = trial.run(&runtime, kind);
@@ -136,9 +136,9 @@ fn check_keys(kind: &str) {
         stage: Stage::new(),
         fake,
         commands,
-        network: "mode = \"allow\"\nallow = []".into(),
-        extra: "key_env = \"PLANTED_KEY\"".into(),
-        setup: Vec::new(),
+        network_lines: "mode = \"allow\"\nallow = []".into(),
+        model_lines: "key_env = \"PLANTED_KEY\"".into(),
+        setup_lines: Vec::new(),
         source: numerals_folder(),
     };
     let (shown, ledger) = trial.run(&runtime, kind);

@@ -14,67 +14,67 @@ use crate::{
     package_site::{create_site, numerals_folder, run_shell},
     scripted_trial::{ScriptedTrial, script},
     stage::Stage,
-    upstream::Upstream,
+    upstream::UpstreamServer,
 };
 
 /// A client program: its name, the command that must exist on the host, and the command line that
 /// fetches `NAME` from `URL`.
 struct Client {
     name: &'static str,
-    needs: &'static str,
-    line: &'static str,
+    required_command: &'static str,
+    command_line: &'static str,
 }
 
 const CLIENTS: [Client; 10] = [
-    Client { name: "curl", needs: "curl", line: "curl -sSf URL/page/NAME" },
+    Client { name: "curl", required_command: "curl", command_line: "curl -sSf URL/page/NAME" },
     Client {
         name: "pip",
-        needs: "python3",
-        line: "/venv/bin/pip download -q --no-deps --no-cache-dir --disable-pip-version-check \
+        required_command: "python3",
+        command_line: "/venv/bin/pip download -q --no-deps --no-cache-dir --disable-pip-version-check \
                --retries 0 -d /tmp/pip -i URL/simple/ NAME && ls /tmp/pip",
     },
     Client {
         name: "requests",
-        needs: "python3",
-        line: "/venv/bin/python -c 'import requests; r = requests.get(\"URL/page/NAME\"); \
+        required_command: "python3",
+        command_line: "/venv/bin/python -c 'import requests; r = requests.get(\"URL/page/NAME\"); \
                r.raise_for_status(); print(r.text)'",
     },
     Client {
         name: "httpx",
-        needs: "python3",
-        line: "/venv/bin/python -c 'import httpx; r = httpx.get(\"URL/page/NAME\"); \
+        required_command: "python3",
+        command_line: "/venv/bin/python -c 'import httpx; r = httpx.get(\"URL/page/NAME\"); \
                r.raise_for_status(); print(r.text)'",
     },
     Client {
         name: "urllib",
-        needs: "python3",
-        line: "/venv/bin/python -c 'import urllib.request as u; \
+        required_command: "python3",
+        command_line: "/venv/bin/python -c 'import urllib.request as u; \
                print(u.urlopen(\"URL/page/NAME\").read().decode())'",
     },
     Client {
         name: "git",
-        needs: "git",
-        line: "git clone -q URL/acme/NAME.git /tmp/git-NAME && cat /tmp/git-NAME/file",
+        required_command: "git",
+        command_line: "git clone -q URL/acme/NAME.git /tmp/git-NAME && cat /tmp/git-NAME/file",
     },
     Client {
         name: "npm",
-        needs: "npm",
-        line: "cd /tmp && npm pack --registry URL/npm/ NAME && tar -xzOf NAME-1.0.0.tgz package/file",
+        required_command: "npm",
+        command_line: "cd /tmp && npm pack --registry URL/npm/ NAME && tar -xzOf NAME-1.0.0.tgz package/file",
     },
     Client {
         name: "cargo",
-        needs: "tar",
-        line: "mkdir -p /tmp/cargo-NAME/src && cd /tmp/cargo-NAME && touch src/lib.rs && \
+        required_command: "tar",
+        command_line: "mkdir -p /tmp/cargo-NAME/src && cd /tmp/cargo-NAME && touch src/lib.rs && \
                printf '[package]\\nname = \"x\"\\n[dependencies]\\nNAME = \"1\"\\n' > Cargo.toml && \
                /testbed/cargo generate-lockfile --config 'source.crates-io.replace-with=\"here\"' \
                --config 'source.here.registry=\"sparse+URL/cargo/\"' && grep NAME Cargo.lock",
     },
     Client {
         name: "node",
-        needs: "node",
-        line: "/usr/bin/env node /testbed/fetch.js URL/page/NAME",
+        required_command: "node",
+        command_line: "/usr/bin/env node /testbed/fetch.js URL/page/NAME",
     },
-    Client { name: "java", needs: "javac", line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
+    Client { name: "java", required_command: "javac", command_line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
 ];
 
 /// Since Node 22.21, `fetch` uses the proxy in the environment. To support older versions, this
@@ -157,20 +157,20 @@ fn has_command(command: &str) -> bool {
 
 #[test]
 fn known_clients_trust_the_proxy() {
-    let here: Vec<_> = CLIENTS.iter().filter(|client| has_command(client.needs)).collect();
-    for client in CLIENTS.iter().filter(|client| !has_command(client.needs)) {
-        let why = format!("no {}, which {} needs", client.needs, client.name);
+    let here: Vec<_> = CLIENTS.iter().filter(|client| has_command(client.required_command)).collect();
+    for client in CLIENTS.iter().filter(|client| !has_command(client.required_command)) {
+        let why = format!("no {}, which {} needs", client.required_command, client.name);
         not_run("known_clients_trust_the_proxy", "CLIENTS", why);
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
     let www = create_site(stage.dir.path());
-    let upstream = runtime.block_on(Upstream::start(&["index.test"], &www));
+    let upstream = runtime.block_on(UpstreamServer::start(&["index.test"], &www));
     let index = format!("https://index.test:{}", upstream.port());
     add_pages(stage.dir.path(), &www, &index);
-    stage.write_file("own-mirror.pem", &upstream.ca);
+    stage.write_file("own-mirror.pem", &upstream.ca_certificate);
     let line =
-        |client: &Client, name: &str| client.line.replace("URL", &index).replace("NAME", name);
+        |client: &Client, name: &str| client.command_line.replace("URL", &index).replace("NAME", name);
     let commands: Vec<_> = ["gadget", "widget"]
         .iter()
         .flat_map(|name| here.iter().map(move |client| line(client, name)))
@@ -187,7 +187,7 @@ fn known_clients_trust_the_proxy() {
     let source = create_source(stage.dir.path());
     let setup = vec!["/venv/bin/pip install -q requests httpx".to_owned()];
     let trial =
-        ScriptedTrial { stage, fake, commands, network, extra: String::new(), setup, source };
+        ScriptedTrial { stage, fake, commands, network_lines: network, model_lines: String::new(), setup_lines: setup, source };
     let (shown, ledger) = trial.run(&runtime, "native");
     for (at, client) in here.iter().enumerate() {
         let (first, second) = (at as u64 + 1, (at + here.len()) as u64 + 1);

@@ -10,7 +10,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files, root};
+use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files, repository_root};
 
 /// A scripted model that is called over HTTP, and the configurations of a run that uses it.
 struct MatrixRun {
@@ -50,9 +50,9 @@ impl MatrixRun {
 
     /// Writes `count` copies of the demo task with different ids.
     fn write_tasks(&self, count: usize) -> PathBuf {
-        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+        let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+        task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
         let rows = (0..count).map(|index| {
             task["id"] = format!("demo__{}-{index}", ["roman", "other"][index % 2]).into();
             format!("{task}\n")

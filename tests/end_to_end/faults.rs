@@ -17,11 +17,11 @@ use crate::{
 
 const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-fn config_text(base_url: &str, more: &str) -> String {
+fn config_text(base_url: &str, extra_lines: &str) -> String {
     format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{GOLD_ARM}\
          [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
-         [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n{more}"
+         [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n{extra_lines}"
     )
 }
 

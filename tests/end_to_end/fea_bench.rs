@@ -9,7 +9,7 @@ use proctor_setup::Sources;
 use proctor_types::Source;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, cache, find_arm};
+use crate::stage::{Stage, cache_folder, find_arm};
 
 const VERSIONS: [(&str, &str); 3] = [
     ("24.0.0", "7153feccaea1ff2e1472f68d4b57fadb796a2ee49d29f638f1c9cd8fb5ebd916"),
@@ -33,7 +33,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 fn check_out(folder: &Path, version: &str, sha256: &str) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
-    let sources = Sources::new(cache().join("sources"));
+    let sources = Sources::new(cache_folder().join("sources"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let tree = runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap();
     let script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} + && \

@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, find_files, root},
+    stage::{Stage, find_files, repository_root},
 };
 
 /// Returns the only row of the demo.
 fn demo_row() -> Value {
-    let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let text = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    row["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    row["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     row
 }
 
@@ -32,9 +32,9 @@ fn write_rows(stage: &Stage, name: &str, rows: &[Value]) -> String {
     stage.write_file(name, &text).to_str().unwrap().to_owned()
 }
 
-fn write_config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
+fn write_config(stage: &Stage, tasks: &str, scaffold: &str, extra_lines: &str) -> String {
     let text = format!(
-        "tasks = [{tasks:?}]\n{more}\n[[arms]]\nname = {scaffold:?}\nscaffold = {scaffold:?}\n"
+        "tasks = [{tasks:?}]\n{extra_lines}\n[[arms]]\nname = {scaffold:?}\nscaffold = {scaffold:?}\n"
     );
     stage.write_file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
 }
@@ -53,7 +53,7 @@ fn checked_output(stage: &Stage, args: &[&str], status: i32) -> String {
 #[test]
 fn demo_runs_from_any_folder() {
     let stage = Stage::new();
-    let demo = root().join("configs/demo.toml");
+    let demo = repository_root().join("configs/demo.toml");
     let plan = |config: &Path, here: &Path| {
         let mut command = stage.proctor(["run", config.to_str().unwrap(), "--dry-run"]);
         let output = command.current_dir(here).output().unwrap();
@@ -61,11 +61,11 @@ fn demo_runs_from_any_folder() {
         assert_eq!(output.status.code(), Some(0), "{error}");
         stable_plan(&output.stdout)
     };
-    let usual = plan(Path::new("configs/demo.toml"), &root());
+    let usual = plan(Path::new("configs/demo.toml"), &repository_root());
     assert!(usual.contains("demo__roman-1") && usual.contains("6 trials: "), "{usual}");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
-    assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
-    assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
+    assert_eq!(plan(Path::new("demo.toml"), &repository_root().join("configs")), usual);
+    assert_eq!(plan(Path::new("../configs/demo.toml"), &repository_root().join("docs")), usual);
     // Use the same file, through a symlink with another name.
     symlink(&demo, stage.path("linked.toml")).unwrap();
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
@@ -97,7 +97,7 @@ fn paths_are_relative_to_their_configuration() {
     let tasks = demo_row().to_string() + "\n";
     stage.write_file("one/data/rows.jsonl", &tasks);
     stage.write_file("one/ids.txt", "demo__roman-1\n");
-    let script = fs::read_to_string(root().join("configs/scripts/demo.toml")).unwrap();
+    let script = fs::read_to_string(repository_root().join("configs/scripts/demo.toml")).unwrap();
     stage.write_file("one/script.toml", &script);
     stage.write_file(
         "one/run.toml",
@@ -432,7 +432,7 @@ const SLOW_SCRIPT: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversati
                     arguments = {}\n";
 
 /// Starts a run and sends SIGHUP while it is in progress. Returns the exit status and the output.
-fn run_until_sighup(before: &str) -> (Option<i32>, String) {
+fn run_until_sighup(shell_prefix: &str) -> (Option<i32>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -447,10 +447,10 @@ fn run_until_sighup(before: &str) -> (Option<i32>, String) {
         ),
     );
     let (out, bin) = (stage.path("run"), env!("CARGO_BIN_EXE_proctor"));
-    let line = format!("{before} {bin} run {} --out {}", config.display(), out.display());
+    let line = format!("{shell_prefix} {bin} run {} --out {}", config.display(), out.display());
     let usual = stage.proctor([""; 0]);
     let mut command = Command::new("sh");
-    command.args(["-c", &line]).current_dir(root());
+    command.args(["-c", &line]).current_dir(repository_root());
     command.envs(usual.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the second request", || (fake.requests().len() == 2).then_some(()));

@@ -51,8 +51,8 @@ fn step_listing(journal: &Path) -> String {
     texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
-fn start_fork(bench: &Fixture, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
-    let out = bench.stage.path(name);
+fn start_fork(fixture: &Fixture, parent: &Path, name: &str, settings: &[&str]) -> (PathBuf, String) {
+    let out = fixture.stage.path(name);
     let mut args = vec![
         "fork",
         parent.to_str().unwrap(),
@@ -63,13 +63,13 @@ fn start_fork(bench: &Fixture, parent: &Path, name: &str, sets: &[&str]) -> (Pat
         "--out",
         out.to_str().unwrap(),
     ];
-    sets.iter().for_each(|set| args.extend(["--set", set]));
-    let output = bench.stage.run(args, 0);
+    settings.iter().for_each(|set| args.extend(["--set", set]));
+    let output = fixture.stage.run(args, 0);
     (out.clone(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn run_shell(bench: &Fixture, args: &[&str], input: &str) -> Output {
-    let mut command = bench.stage.proctor([&["shell"], args].concat());
+fn run_shell(fixture: &Fixture, args: &[&str], input: &str) -> Output {
+    let mut command = fixture.stage.proctor([&["shell"], args].concat());
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -80,7 +80,7 @@ fn run_shell(bench: &Fixture, args: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+fn to_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -139,10 +139,10 @@ fn check_fork_matches_parent(kind: &'static str) {
     let run = parent.to_str().unwrap();
     let trial = ["--trial", "demo__roman-1/asks/1"];
     let seen = run_shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LIST_FILES);
-    assert_eq!(text(&seen.stdout).trim_end(), wanted, "{}", text(&seen.stderr));
+    assert_eq!(to_text(&seen.stdout).trim_end(), wanted, "{}", to_text(&seen.stderr));
     let end =
         run_shell(&bench, &[&[run], &trial[..]].concat(), "pwd; cat late.txt; ls made; exit 7\n");
-    assert_eq!(text(&end.stdout), "/testbed\nlate\n", "{}", text(&end.stderr));
+    assert_eq!(to_text(&end.stdout), "/testbed\nlate\n", "{}", to_text(&end.stderr));
     assert_eq!(end.status.code(), Some(7));
 }
 
@@ -163,9 +163,9 @@ fn shell_opens_a_task_and_a_graded_tree() {
     let bench = Fixture::new(&script(), "0", "native");
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = run_shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
-    assert!(seen.status.success(), "{}", text(&seen.stderr));
+    assert!(seen.status.success(), "{}", to_text(&seen.stderr));
     // As in any shell, `cat` reads the rest of the input.
-    assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
+    assert_eq!(to_text(&seen.stdout), "/testbed\nshown\n");
     let hidden = run_shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
 
@@ -173,7 +173,7 @@ fn shell_opens_a_task_and_a_graded_tree() {
     bench.wait_for_success(child);
     let graded = [out.to_str().unwrap(), "--trial", "demo__roman-1/asks/1", "--graded"];
     let seen = run_shell(&bench, &graded, "test -e tests/test_roman.py && cat late.txt\n");
-    assert_eq!(text(&seen.stdout), "late\n", "{}", text(&seen.stderr));
+    assert_eq!(to_text(&seen.stdout), "late\n", "{}", to_text(&seen.stderr));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn fork_reports_unknown_trials_and_steps() {
     ] {
         let args = ["fork", run, "--trial", trial, "--step", step, "--out", to.to_str().unwrap()];
         let output = bench.stage.run(args, 2);
-        let text = text(&output.stderr);
+        let text = to_text(&output.stderr);
         assert!(text.contains(said), "{text}");
     }
     let seen = run_shell(&bench, &[run], "pwd\n");

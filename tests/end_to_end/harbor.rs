@@ -14,17 +14,17 @@ const DEBIAN_IMAGE: &str = "proctor-test:bookworm";
 struct TaskFolder<'a> {
     name: &'a str,
     config: &'a str,
-    image: &'a str,
-    test: &'a str,
-    solve: &'a str,
+    dockerfile_lines: &'a str,
+    test_script: &'a str,
+    solution_script: &'a str,
 }
 
 const PLAIN_TASK: TaskFolder<'static> = TaskFolder {
     name: "plain",
     config: "",
-    image: "WORKDIR /app\n",
-    test: "[ \"$(cat hello.txt)\" = hello ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n",
-    solve: "echo hello > hello.txt\n",
+    dockerfile_lines: "WORKDIR /app\n",
+    test_script: "[ \"$(cat hello.txt)\" = hello ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n",
+    solution_script: "echo hello > hello.txt\n",
 };
 
 fn write_folder(stage: &Stage, set: &str, folder: &TaskFolder<'_>) {
@@ -32,9 +32,9 @@ fn write_folder(stage: &Stage, set: &str, folder: &TaskFolder<'_>) {
     let files = [
         ("task.toml", format!("[task]\nname = \"made/{}\"\n{}", folder.name, folder.config)),
         ("instruction.md", "Write `hello` into `hello.txt`.\n".to_owned()),
-        ("environment/Dockerfile", format!("FROM {DEBIAN_IMAGE}\n{}", folder.image)),
-        ("tests/test.sh", format!("#!/bin/bash\n{}", folder.test)),
-        ("solution/solve.sh", format!("#!/bin/bash\n{}", folder.solve)),
+        ("environment/Dockerfile", format!("FROM {DEBIAN_IMAGE}\n{}", folder.dockerfile_lines)),
+        ("tests/test.sh", format!("#!/bin/bash\n{}", folder.test_script)),
+        ("solution/solve.sh", format!("#!/bin/bash\n{}", folder.solution_script)),
     ];
     for (path, text) in files {
         let path = root.join(path);
@@ -75,7 +75,7 @@ fn gold_resolves_a_folder_and_noop_does_not() {
         &stage,
         "set",
         &TaskFolder {
-            image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n",
+            dockerfile_lines: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n",
             ..PLAIN_TASK
         },
     );
@@ -124,8 +124,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "set",
         &TaskFolder {
             name: "outside",
-            test: &outside,
-            solve: "mkdir -p /opt/made /tests; echo 1 > /opt/made/a; chmod 640 /opt/made/a; chown 1000 /opt/made/a\n\
+            test_script: &outside,
+            solution_script: "mkdir -p /opt/made /tests; echo 1 > /opt/made/a; chmod 640 /opt/made/a; chown 1000 /opt/made/a\n\
                 ln -s /opt/made/a /usr/local/bin/tool; rm /etc/debian_version; touch /tests/planted\n",
             ..PLAIN_TASK
         },
@@ -143,10 +143,10 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             name: "users",
             config: "[agent]\nuser = \"agent\"\n[environment]\nworkdir = \"/srv/work\"\nenv = { A = \"task\" }\n\
                  [verifier]\nenv = { C = \"${PROCTOR_TEST_UNSET:-verifier}\" }\n",
-            image: "RUN useradd -m agent && useradd -m app && mkdir -p /srv/work && chmod 777 /srv/work\n\
+            dockerfile_lines: "RUN useradd -m agent && useradd -m app && mkdir -p /srv/work && chmod 777 /srv/work\n\
                 ENV A=image B=image\nWORKDIR /app\nUSER app\n",
-            test: &users,
-            solve: "id -un > who\n",
+            test_script: &users,
+            solution_script: "id -un > who\n",
         },
     );
     // Without WORKDIR, commands start in the root directory, and files there are part of the
@@ -156,9 +156,9 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "set",
         &TaskFolder {
             name: "root",
-            image: "",
-            test: &reward("[ \"$(cat /hello.txt)\" = hello ] && [ \"$(pwd)\" = / ]"),
-            solve: "echo hello > hello.txt\n",
+            dockerfile_lines: "",
+            test_script: &reward("[ \"$(cat /hello.txt)\" = hello ] && [ \"$(pwd)\" = / ]"),
+            solution_script: "echo hello > hello.txt\n",
             ..PLAIN_TASK
         },
     );
@@ -167,7 +167,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "set",
         &TaskFolder {
             name: "several",
-            test: "echo '{\"a\": true, \"b\": 0.5, \"c\": -2}' > /logs/verifier/reward.json\n\
+            test_script: "echo '{\"a\": true, \"b\": 0.5, \"c\": -2}' > /logs/verifier/reward.json\n\
                echo 1 > /logs/verifier/reward.txt\nexit 3\n",
             ..PLAIN_TASK
         },
@@ -178,9 +178,9 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "set",
         &TaskFolder {
             name: "history",
-            image: "WORKDIR /app\nRUN mkdir -p .git/objects __pycache__ && echo old > .git/HEAD && echo x > __pycache__/m.pyc\n",
-            test: &reward("[ \"$(cat .git/HEAD)\" = new ] && [ -e __pycache__/m.pyc ]"),
-            solve: "[ \"$(cat .git/HEAD)\" = old ] && [ -e __pycache__/m.pyc ] && echo new > .git/HEAD\n",
+            dockerfile_lines: "WORKDIR /app\nRUN mkdir -p .git/objects __pycache__ && echo old > .git/HEAD && echo x > __pycache__/m.pyc\n",
+            test_script: &reward("[ \"$(cat .git/HEAD)\" = new ] && [ -e __pycache__/m.pyc ]"),
+            solution_script: "[ \"$(cat .git/HEAD)\" = old ] && [ -e __pycache__/m.pyc ] && echo new > .git/HEAD\n",
             ..PLAIN_TASK
         },
     );
@@ -190,8 +190,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "set",
         &TaskFolder {
             name: "forged",
-            test: &reward("[ -e never ]"),
-            solve: "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\n\
+            test_script: &reward("[ -e never ]"),
+            solution_script: "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\n\
                 echo '{\"reward\": 1}' > /logs/verifier/reward.json\n\
                 (while sleep 0.1; do echo 1 > /logs/verifier/reward.json; done) > /dev/null 2>&1 &\n",
             ..PLAIN_TASK
@@ -205,7 +205,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         &TaskFolder {
             name: "closed",
             config: "[verifier]\nnetwork_mode = \"no-network\"\n",
-            test: "echo 'curl: (6) Could not resolve host: a.sh'\necho 0 > /logs/verifier/reward.txt\n",
+            test_script: "echo 'curl: (6) Could not resolve host: a.sh'\necho 0 > /logs/verifier/reward.txt\n",
             ..PLAIN_TASK
         },
     );
@@ -216,10 +216,10 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         &TaskFolder {
             name: "separate",
             config: "[[artifacts]]\nsource = \"out\"\n[verifier]\nenvironment_mode = \"separate\"\n",
-            test: &reward(
+            test_script: &reward(
                 "[ \"$(cat out/a)\" = 1 ] && [ ! -e hidden ] && [ \"$(cat /logs/artifacts/b)\" = 2 ]",
             ),
-            solve: "mkdir out; echo 1 > out/a; touch hidden; echo 2 > /logs/artifacts/b\n",
+            solution_script: "mkdir out; echo 1 > out/a; touch hidden; echo 2 > /logs/artifacts/b\n",
             ..PLAIN_TASK
         },
     );
@@ -269,7 +269,7 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
         ),
     ];
     for (name, config, test, _) in cases {
-        write_folder(&stage, "set", &TaskFolder { name, config, test, ..PLAIN_TASK });
+        write_folder(&stage, "set", &TaskFolder { name, config, test_script: test, ..PLAIN_TASK });
     }
     let tasks = path_text(&stage, "set");
     let out = path_text(&stage, "out");
@@ -296,9 +296,9 @@ fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
         "set",
         &TaskFolder {
             name: "server",
-            test: "pgrep() { for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null; echo; done | grep \"$1\"; }\n\
+            test_script: "pgrep() { for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null; echo; done | grep \"$1\"; }\n\
                if pgrep 'sleep 5432[1]' > /dev/null; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n",
-            solve: "nohup sleep 54321 > /dev/null 2>&1 &\n",
+            solution_script: "nohup sleep 54321 > /dev/null 2>&1 &\n",
             ..PLAIN_TASK
         },
     );

@@ -55,7 +55,7 @@ fn test_command(task: &Value) -> String {
     format!("{} 2>&1 | tail -n 60", words.join(" "))
 }
 
-fn shell_commands(way: &str, gold: &str, test: &str) -> Vec<String> {
+fn shell_commands(approach: &str, gold: &str, test: &str) -> Vec<String> {
     let files = || split_by_file(gold);
     let read = "find . -name '*.py' | sort | head -n 200 | xargs head -n 80".to_owned();
     let changed = files().iter().map(|(path, _)| path.clone()).collect::<Vec<_>>().join(" ");
@@ -65,7 +65,7 @@ fn shell_commands(way: &str, gold: &str, test: &str) -> Vec<String> {
         |text: &str| format!("cat > /tmp/work.diff <<'END OF WORK'\n{text}END OF WORK\n{apply}");
     let whole = || typed(gold);
     let test = test.to_owned();
-    match way {
+    match approach {
         "by-files" => {
             let pieces = files()
                 .into_iter()
@@ -149,6 +149,6 @@ fn split_by_file(gold: &str) -> Vec<(String, String)> {
 
 /// Reverses a mask, hunk by hunk.
 fn reverse_mask(mask: &str) -> String {
-    let patch = proctor_patch::Patch::parse(mask.as_bytes()).reversed().unwrap();
+    let patch = proctor_patch::Patch::parse(mask.as_bytes()).reverse().unwrap();
     String::from_utf8(patch.to_bytes()).unwrap()
 }

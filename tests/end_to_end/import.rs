@@ -9,18 +9,18 @@ use crate::stage::{DEMO_SOLUTION, Stage};
 
 const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 
-fn import_files(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
+fn import_files(stage: &Stage, files: &[&Path], extra_args: &[&str], out: &str) -> (Value, String) {
     let run = stage.path(out);
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
-    let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], more].concat();
+    let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], extra_args].concat();
     let said = String::from_utf8(stage.run(args, 0).stderr).unwrap();
     let fidelity = fs::read(run.join("fidelity.json")).unwrap();
     (serde_json::from_slice(&fidelity).unwrap(), said)
 }
 
-fn import_error(stage: &Stage, file: &Path, more: &[&str]) -> String {
+fn import_error(stage: &Stage, file: &Path, extra_args: &[&str]) -> String {
     let (out, file) = (stage.path("refused"), file.to_str().unwrap());
-    let args = [&["import", file, "--out", out.to_str().unwrap()], more].concat();
+    let args = [&["import", file, "--out", out.to_str().unwrap()], extra_args].concat();
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
     assert!(said.contains("hint: ") && !out.join("run.json").exists(), "{said}");
     said

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, events, find_files, has_docker, root},
+    stage::{Stage, events, find_files, has_docker, repository_root},
 };
 
 /// A script that creates files of every kind, makes an edit that is undone after the kills, and
@@ -75,20 +75,20 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    pub fn new(script: &str, slow: &str, kind: &'static str) -> Self {
+    pub fn new(script: &str, slow_seconds: &str, kind: &'static str) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let script: Script = toml::from_str(&script.replace("SLOW", slow)).unwrap();
+        let script: Script = toml::from_str(&script.replace("SLOW", slow_seconds)).unwrap();
         let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
         Self { stage: Stage::new(), fake, kind, _runtime: runtime }
     }
 
     /// Starts a run that has one trial.
     pub fn start(&self, scaffold: &str) -> (Child, PathBuf) {
-        self.start_with(scaffold, "")
+        self.start_with_lines(scaffold, "")
     }
 
     /// Like [`Fixture::start`], but adds lines at the top of the configuration.
-    fn start_with(&self, scaffold: &str, lines: &str) -> (Child, PathBuf) {
+    fn start_with_lines(&self, scaffold: &str, lines: &str) -> (Child, PathBuf) {
         let out = self.stage.path("run");
         let config = self.stage.write_file(
             "run.toml",
@@ -165,14 +165,14 @@ fn run_undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Fixture
     (bench, out)
 }
 
-fn assert_same_result(bench: &Fixture, out: &Path, plain: &Path) {
-    let (journal, other) = (find_journal(out).unwrap(), find_journal(plain).unwrap());
+fn assert_same_result(fixture: &Fixture, out: &Path, undisturbed_run: &Path) {
+    let (journal, other) = (find_journal(out).unwrap(), find_journal(undisturbed_run).unwrap());
     let patch = |journal: &Path| fs::read(journal.with_file_name("patch.diff")).unwrap();
     assert_eq!(
         String::from_utf8_lossy(&patch(&journal)),
         String::from_utf8_lossy(&patch(&other)),
         "{}",
-        bench.log()
+        fixture.log()
     );
     // The hash of a snapshot covers what patches leave out: modes, empty directories and ignored
     // files.
@@ -191,10 +191,10 @@ fn assert_same_result(bench: &Fixture, out: &Path, plain: &Path) {
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(events(&journal, "trial_started").len(), 1);
     assert!(!journal.with_file_name("tries").exists(), "the same try");
-    let report = bench.stage.report(out);
+    let report = fixture.stage.report(out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["complete"], true);
-    let shown = bench.stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+    let shown = fixture.stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
     assert!(!String::from_utf8_lossy(&shown.stderr).contains("damage"));
 }
 
@@ -298,9 +298,9 @@ fn interrupt(child: &Child) {
 #[test]
 fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
         // Use other ids in each run of this test. Otherwise, the verdicts would come from the
         // cache.
@@ -340,7 +340,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
 fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let bench = Fixture::new(TOOLS_SCRIPT, "0", "native");
     let cache = bench.stage.path("cache");
-    let (first, _) = bench.start_with("tools", "");
+    let (first, _) = bench.start_with_lines("tools", "");
     bench.wait_for_success(first);
     // Build the layers in a cache of its own, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
@@ -388,7 +388,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     let script =
         "[default]\ndelay_seconds = 1.0\ntool_calls = [{ name = \"submit\", arguments = {} }]\n";
     let bench = Fixture::new(script, "0", "native");
-    let (child, out) = bench.start_with("tools", "attempts = 6\njobs = 1\n");
+    let (child, out) = bench.start_with_lines("tools", "attempts = 6\njobs = 1\n");
     wait_for("the first request", || (!bench.fake.requests().is_empty()).then_some(()));
     let refused = bench.stage.run(["resume", out.to_str().unwrap()], 2);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -430,7 +430,7 @@ fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
     // There are two attempts, one at a time: the first runtime is running the slow command of one
     // attempt, and the second runtime waits for it.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");
-    let (first, out) = bench.start_with("tools", "attempts = 2\njobs = 1\n");
+    let (first, out) = bench.start_with_lines("tools", "attempts = 2\njobs = 1\n");
     wait_for("the slow command", || (count_events(&out, "tool_called") == 2).then_some(()));
     let second = bench.spawn(&["resume", out.to_str().unwrap(), "--join"]);
     wait_for("the second runtime at the other trial", || {

@@ -19,11 +19,11 @@ arguments = { command = "echo step >> steps.txt" }
 
 /// Runs the scripted model on the demo's own task. Expects exit status 0. `top` is added to the
 /// configuration. Returns the run directory.
-fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
+fn run(stage: &Stage, fake: &FakeLlm, top_lines: &str) -> PathBuf {
     let config = stage.write_file(
         "run.toml",
         &format!(
-            "tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n{top_lines}\
              [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
              [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
             fake.base_url()

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{
     not_run::not_run,
-    stage::{Stage, events, find_arm, find_files, root},
+    stage::{Stage, events, find_arm, find_files, repository_root},
 };
 
 /// The environment variable with the path of the Python interpreter.
@@ -39,7 +39,7 @@ struct RunningServer {
     stage: Stage,
     url: String,
     server: Child,
-    _turn: MutexGuard<'static, ()>,
+    _server_lock: MutexGuard<'static, ()>,
 }
 
 impl Drop for RunningServer {
@@ -50,20 +50,20 @@ impl Drop for RunningServer {
 }
 
 /// Starts the server with these options. Returns `None` if the test is not selected or cannot run.
-fn start_server(test: &str, options: &[&str]) -> Option<RunningServer> {
+fn start_server(test_name: &str, options: &[&str]) -> Option<RunningServer> {
     let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
     if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
         return None;
     }
     let Some(python) = env::var_os(PYTHON_VAR) else {
-        not_run(test, "MODEL", format!("{PYTHON_VAR} is not set"));
+        not_run(test_name, "MODEL", format!("{PYTHON_VAR} is not set"));
         return None;
     };
     let turn = SERVER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new();
     let log = stage.path("server.log");
     let mut server = Command::new(python)
-        .arg(root().join("tests/real-model/serve.py"))
+        .arg(repository_root().join("tests/real-model/serve.py"))
         .arg("--until-eof")
         .args(options)
         .stdin(Stdio::piped())
@@ -76,7 +76,7 @@ fn start_server(test: &str, options: &[&str]) -> Option<RunningServer> {
     let url = url.trim().to_owned();
     let said = fs::read_to_string(&log).unwrap_or_default();
     assert!(url.starts_with("http://127.0.0.1:"), "the server did not start: {url}\n{said}");
-    Some(RunningServer { stage, url, server, _turn: turn })
+    Some(RunningServer { stage, url, server, _server_lock: turn })
 }
 
 /// Returns the configuration of one arm for each scaffold. The arms use the model `m` and are named
@@ -89,10 +89,10 @@ fn arm_configs(scaffolds: &[&str]) -> String {
 }
 
 /// Returns the table `[models.NAME]` for the server at this address.
-fn model_config(name: &str, url: &str, more: &str) -> String {
+fn model_config(name: &str, url: &str, extra_lines: &str) -> String {
     format!(
         "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
-         price = {{ input = 0, output = 0 }}\n{more}\n"
+         price = {{ input = 0, output = 0 }}\n{extra_lines}\n"
     )
 }
 
@@ -148,7 +148,7 @@ fn local_model_runs_the_shipped_configuration() {
     };
     let out = served.stage.path("run");
     let url = format!("models.local.base_url={}", served.url);
-    let config = root().join("configs/local-model.toml");
+    let config = repository_root().join("configs/local-model.toml");
     let args =
         ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--set", url.as_str()];
     served.stage.run(args, 0);
@@ -339,7 +339,7 @@ fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
 
 /// Returns the status and the body of a response that is recorded in `tests/real-model/recorded`.
 fn recorded_response(name: &str) -> (u16, String) {
-    let file = root().join(format!("tests/real-model/recorded/{name}.http"));
+    let file = repository_root().join(format!("tests/real-model/recorded/{name}.http"));
     let text = fs::read_to_string(file).unwrap();
     let (head, body) = text.split_once("\n\n").unwrap();
     let status = head.lines().next().unwrap().strip_prefix("HTTP/1.1 ").unwrap();

@@ -20,13 +20,13 @@ fn dry_run(stage: &Stage, lines: &str, status: i32) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-const BASE: &str = "[[arms]]\nname = \"base\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n";
+const BASE_ARM: &str = "[[arms]]\nname = \"base\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n";
 
 #[test]
 fn matrix_arms_are_distinct_and_named_by_their_differences() {
     let stage = Stage::new();
     let lines = format!(
-        "{BASE}[matrix]\nscaffold = [\"tools\", \"bash\"]\nbudget.steps = [10, 20]\n\
+        "{BASE_ARM}[matrix]\nscaffold = [\"tools\", \"bash\"]\nbudget.steps = [10, 20]\n\
          statement.tests = [false, true]\n[[matrix.exclude]]\nscaffold = \"bash\"\nstatement.tests = true\n"
     );
     let (plan, _) = dry_run(&stage, &lines, 0);
@@ -46,14 +46,14 @@ fn matrix_arms_are_distinct_and_named_by_their_differences() {
 #[test]
 fn matrix_values_without_effect_are_rejected_at_their_line() {
     let stage = Stage::new();
-    let lines = format!("{BASE}[matrix]\nstatement.interfaces = [true, false]\n");
+    let lines = format!("{BASE_ARM}[matrix]\nstatement.interfaces = [true, false]\n");
     let (_, said) = dry_run(&stage, &lines, 2);
     for part in
         ["matrix.toml:7: key `matrix.statement.interfaces`, value `false`", "no effect", "hint: "]
     {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
-    let lines = format!("{BASE}[matrix]\nmodel = [\"scripted\", \"scriptd\"]\n");
+    let lines = format!("{BASE_ARM}[matrix]\nmodel = [\"scripted\", \"scriptd\"]\n");
     let (_, said) = dry_run(&stage, &lines, 2);
     for part in
         ["key `matrix.model`, value `scriptd` (arm `base/scriptd`)", "did you mean `scripted`?"]

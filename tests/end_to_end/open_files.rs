@@ -12,15 +12,15 @@ use serde_json::Value;
 use crate::{
     resume::wait_for,
     scripted_trial::script,
-    stage::{Stage, cache, root},
+    stage::{Stage, cache_folder, repository_root},
     tier::is_full,
 };
 
 /// Writes `count` copies of the demo's task with different ids.
 fn write_tasks(stage: &Stage, count: usize) -> PathBuf {
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let lines: String = (0..count)
         .map(|number| {
             task["id"] = format!("demo__roman-{number}").into();
@@ -58,9 +58,9 @@ pub fn run_with_file_limit(stage: &Stage, files: u64, args: &[&str]) -> Output {
         .arg(format!("ulimit -n {files} && exec \"$@\""))
         .args(["sh", env!("CARGO_BIN_EXE_proctor")])
         .args(args)
-        .current_dir(root())
+        .current_dir(repository_root())
         .env("HOME", stage.dir.path())
-        .env("PROCTOR_CACHE", cache())
+        .env("PROCTOR_CACHE", cache_folder())
         .output()
         .unwrap()
 }
@@ -83,7 +83,7 @@ fn many_trials_at_once_need_few_open_files() {
 /// runtime really keeps open.
 #[test]
 fn counted_open_files_match_those_of_a_trial() {
-    let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
+    let needs = std::fs::read_to_string(repository_root().join("configs/open-files.toml")).unwrap();
     let needs: toml::Table = toml::from_str(&needs).unwrap();
     let counted = needs["trial"].as_integer().unwrap() as usize;
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -138,7 +138,7 @@ fn two_thousand_parallel_trials_finish_on_two_cpus() {
         &format!(
             "tasks = [\"{}\"]\nattempts = {trials}\njobs = {trials}\n\
              [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n",
-            root().join("configs/tasks/demo.jsonl").display(),
+            repository_root().join("configs/tasks/demo.jsonl").display(),
         ),
     );
     let (out, cache) = (stage.path("run"), stage.path("cache"));
@@ -147,7 +147,7 @@ fn two_thousand_parallel_trials_finish_on_two_cpus() {
         .args(["-c", &line, "bash", env!("CARGO_BIN_EXE_proctor"), "run", config.to_str().unwrap()])
         .arg("--out")
         .arg(&out)
-        .current_dir(root())
+        .current_dir(repository_root())
         .env("HOME", stage.dir.path())
         .env("PROCTOR_CACHE", &cache)
         .output()

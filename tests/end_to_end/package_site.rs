@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-use crate::stage::root;
+use crate::stage::repository_root;
 
 /// Returns the folder of the package that the task is about.
 pub fn numerals_folder() -> PathBuf {
-    root().join("configs/tasks/numerals")
+    repository_root().join("configs/tasks/numerals")
 }
 
 pub fn run_shell(folder: &Path, line: &str) {

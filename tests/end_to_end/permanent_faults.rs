@@ -23,7 +23,7 @@ const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
 /// Returns a task that has no set-up and whose repository contains one file. `over` overrides keys
 /// of the task.
-fn task_json(id: &str, over: &str) -> String {
+fn task_json(id: &str, overrides: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
         "source": {"path": "source"}, "fail_to_pass": ["t.py::test"],
@@ -31,16 +31,16 @@ fn task_json(id: &str, over: &str) -> String {
         "gold": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n",
     });
     let mut base = base.as_object().unwrap().clone();
-    base.extend(serde_json::from_str::<serde_json::Map<_, _>>(over).unwrap());
+    base.extend(serde_json::from_str::<serde_json::Map<_, _>>(overrides).unwrap());
     serde_json::to_string(&base).unwrap()
 }
 
-fn write_config(stage: &Stage, tasks: &[String], more: &str) -> (PathBuf, PathBuf) {
+fn write_config(stage: &Stage, tasks: &[String], extra_lines: &str) -> (PathBuf, PathBuf) {
     let source = stage.path("source");
     fs::create_dir_all(&source).unwrap();
     fs::write(source.join("a.txt"), "one\n").unwrap();
     let rows = stage.write_file("tasks.jsonl", &(tasks.join("\n") + "\n"));
-    let text = format!("tasks = [\"{}\"]\nattempts = 4\njobs = 1\n{more}", rows.display());
+    let text = format!("tasks = [\"{}\"]\nattempts = 4\njobs = 1\n{extra_lines}", rows.display());
     (stage.write_file("run.toml", &text), stage.path("run"))
 }
 
@@ -206,11 +206,11 @@ fn config_text(base_url: &str, kind: &str) -> String {
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: PathBuf) -> Option<Self> {
-        fs::create_dir(&at).unwrap();
+    fn mount(mount_point: PathBuf) -> Option<Self> {
+        fs::create_dir(&mount_point).unwrap();
         let mut mount = Command::new("mount");
-        let done = mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&at).output();
-        done.is_ok_and(|done| done.status.success()).then_some(Self(at))
+        let done = mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&mount_point).output();
+        done.is_ok_and(|done| done.status.success()).then_some(Self(mount_point))
     }
 }
 
@@ -225,7 +225,7 @@ impl Drop for SmallDisk {
 fn check_record_fault_halts(
     out: &Path,
     stage: &Stage,
-    spoil: impl Fn(),
+    cause_fault: impl Fn(),
     repair: impl Fn(),
     statuses: &[i32],
 ) {
@@ -238,7 +238,7 @@ fn check_record_fault_halts(
         stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the second trial's slow answer", || (fake.requests().len() == 4).then_some(()));
-    spoil();
+    cause_fault();
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     repair();
@@ -360,8 +360,8 @@ fn docker_removed_image_is_rebuilt_during_a_run() {
 }
 
 /// Starts a proxy for the real engine that fails every request to remove a container.
-fn start_stubborn_engine(at: &Path) {
-    let listener = UnixListener::bind(at).unwrap();
+fn start_stubborn_engine(socket_path: &Path) {
+    let listener = UnixListener::bind(socket_path).unwrap();
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             thread::spawn(move || proxy_without_removal(client));

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
-use crate::stage::{Stage, find_arm, find_files, has_docker, root};
+use crate::stage::{Stage, find_arm, find_files, has_docker, repository_root};
 
 const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 
@@ -178,7 +178,7 @@ fn rejected_preflight_request_does_not_stop_the_run() {
 
 /// Runs `noop` on the demo's own task in this image on Docker. Returns the output.
 fn run_in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["environment"] = serde_json::json!({ "image": image });
     task.as_object_mut().unwrap().remove("source");

@@ -5,12 +5,12 @@ use std::fs;
 use fake_llm::{FakeLlm, Script};
 use serde_json::json;
 
-use crate::stage::{Stage, find_files, root};
+use crate::stage::{Stage, find_files, repository_root};
 
 /// Writes a configuration with a model and two arms with the scaffold `tools`: one with the
 /// built-in prompts, and one with the prompts in a folder.
 fn write_config(stage: &Stage, base_url: &str, folder: &str) -> String {
-    let demo = root().join("configs/tasks/demo.jsonl");
+    let demo = repository_root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, more: &str| {
         format!("[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"m\"\n{more}\n")
     };

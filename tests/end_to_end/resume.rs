@@ -36,13 +36,13 @@ fn slow_script() -> (Script, String) {
     (toml::from_str(&SLOW_SCRIPT.replace("sleep 300", &sleeper)).unwrap(), sleeper)
 }
 
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(description: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(240), "waited too long for {what}");
+        assert!(begun.elapsed() < Duration::from_secs(240), "waited too long for {description}");
         sleep(Duration::from_millis(50));
     }
 }
@@ -75,7 +75,7 @@ fn verdict_times(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
 }
 
 /// Returns the processes whose command line or root directory contains this test's marker.
-fn processes_with(marker: &str) -> Vec<String> {
+fn processes_with_marker(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
@@ -118,7 +118,7 @@ fn check_kill_and_resume(kind: &str) {
     let before = verdict_times(&out);
     assert_eq!(before.len(), 1);
     wait_for("the sandbox's processes to end with the runtime", || {
-        (kind == "docker" || processes_with(&sleeper).is_empty()).then_some(())
+        (kind == "docker" || processes_with_marker(&sleeper).is_empty()).then_some(())
     });
 
     let asked = fake.requests().len();
@@ -143,7 +143,7 @@ fn check_kill_and_resume(kind: &str) {
     let report = stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], 3);
     assert_eq!(report["arms"][0]["complete"], true);
-    assert!(processes_with(&sleeper).is_empty(), "{:?}", processes_with(&sleeper));
+    assert!(processes_with_marker(&sleeper).is_empty(), "{:?}", processes_with_marker(&sleeper));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let home = stage.dir.path().to_str().unwrap();
     assert!(!mounts.contains(home), "{mounts}");

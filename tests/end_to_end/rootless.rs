@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::{
     demo::run_demo,
-    stage::{Stage, events, find_arm, find_files, root},
+    stage::{Stage, events, find_arm, find_files, repository_root},
     users::{self, User},
 };
 
 /// Writes a configuration with the demo's own task, whose commands run as this user in the sandbox.
 fn write_config_for_user(stage: &Stage, user: &str) -> String {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["user"] = user.into();
     task["source"]["path"] = stage.path("configs/tasks/numerals").to_str().unwrap().into();
@@ -26,7 +26,7 @@ fn write_config_for_user(stage: &Stage, user: &str) -> String {
 }
 
 /// Returns what is not enforced in the sandboxes of the trials in a run.
-fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
+fn read_not_enforced(stage: &Stage, run: &str) -> Vec<String> {
     let mut all = Vec::new();
     for journal in find_files(&stage.path(run).join("trials"), "trajectory.jsonl") {
         for event in events(&journal, "setup_finished") {
@@ -45,7 +45,7 @@ fn demo_without_root_distinguishes_the_arms() {
     for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
         let stage = Stage::for_user(user);
         run_demo(&stage, "run", &[]);
-        let said = not_enforced(&stage, "run");
+        let said = read_not_enforced(&stage, "run");
         let one = said.iter().any(|entry| entry.starts_with("other users:"));
         assert_eq!(one, user.uid == one_id.uid, "{said:?}");
     }
@@ -126,7 +126,7 @@ fn low_process_limit_does_not_stop_a_run() {
     let user = users::one_id(14);
     let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
-    let entries = not_enforced(&stage, "run");
+    let entries = read_not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
 
@@ -138,7 +138,7 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let user = users::one_id(15);
     let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["unshare", "--user", "--map-root-user"]);
-    let entries = not_enforced(&stage, "run");
+    let entries = read_not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
 }
 

@@ -20,22 +20,22 @@ struct Runner {
     path: Option<&'static str>,
     command: &'static [&'static str],
     /// The file to complete and its text, with `BODY` where the solution belongs.
-    code: (&'static str, &'static str),
+    code_file: (&'static str, &'static str),
     /// The code that solves the task.
     solution: &'static str,
     tests: (&'static str, &'static str),
     /// Other files of the task.
     files: &'static [(&'static str, &'static str)],
-    hidden: &'static str,
+    hidden_path: &'static str,
     /// One fail-to-pass test and one pass-to-pass test.
-    ids: [&'static str; 2],
+    test_ids: [&'static str; 2],
     setup: Option<&'static str>,
     env: &'static [(&'static str, &'static str)],
     /// Whether Proctor has canaries for the tests of this runner.
     has_canaries: bool,
 }
 
-const JS: (&str, &str) = ("calc.js", "module.exports = { add: (a, b) => BODY };\n");
+const JS_CODE: (&str, &str) = ("calc.js", "module.exports = { add: (a, b) => BODY };\n");
 const NODE_TESTS: (&str, &str) = (
     "test/calc.test.js",
     "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst { add } = require('../calc.js');\n\
@@ -51,19 +51,19 @@ const MOCHA_TESTS: (&str, &str) = (
     "const assert = require('node:assert');\nconst { add } = require('../calc.js');\ndescribe('calc', () => {\n  \
      it('adds', () => assert.equal(add(1, 2), 3));\n  it('zero', () => assert.equal(add(0, 0), 0));\n});\n",
 );
-const PACKAGE: (&str, &str) = ("package.json", "{}\n");
+const PACKAGE_JSON: (&str, &str) = ("package.json", "{}\n");
 
 const NODE_TAP: Runner = Runner {
     name: "node-tap",
     format: "tap",
     path: None,
     command: &["node", "--test", "--test-reporter=tap", "test/"],
-    code: JS,
+    code_file: JS_CODE,
     solution: "a + b",
     tests: NODE_TESTS,
     files: &[],
-    hidden: "test",
-    ids: ["adds", "zero"],
+    hidden_path: "test",
+    test_ids: ["adds", "zero"],
     setup: None,
     env: &[],
     has_canaries: true,
@@ -86,14 +86,14 @@ const NODE_JUNIT: Runner = Runner {
 const PROVE: Runner = Runner {
     name: "prove",
     command: &["prove", "-v", "t"],
-    code: ("Calc.pm", "package Calc;\nsub add { my ($a, $b) = @_; return BODY; }\n1;\n"),
+    code_file: ("Calc.pm", "package Calc;\nsub add { my ($a, $b) = @_; return BODY; }\n1;\n"),
     solution: "$a + $b",
     tests: (
         "t/calc.t",
         "use strict; use warnings; use Test::More tests => 2;\nuse lib '.'; use Calc;\n\
          is(Calc::add(1, 2), 3, 'adds');\nis(Calc::add(0, 0), 0, 'zero');\n",
     ),
-    hidden: "t",
+    hidden_path: "t",
     has_canaries: false,
     ..NODE_TAP
 };
@@ -104,9 +104,9 @@ const JEST: Runner = Runner {
     path: Some("report.json"),
     command: &["node_modules/.bin/jest", "--json", "--outputFile=report.json"],
     tests: JEST_TESTS,
-    files: &[PACKAGE],
-    hidden: "__tests__",
-    ids: ["__tests__/calc.test.js::calc > adds", "calc > zero"],
+    files: &[PACKAGE_JSON],
+    hidden_path: "__tests__",
+    test_ids: ["__tests__/calc.test.js::calc > adds", "calc > zero"],
     setup: Some("npm install --no-audit --no-fund --silent jest@29"),
     ..NODE_TAP
 };
@@ -115,8 +115,8 @@ const MOCHA: Runner = Runner {
     name: "mocha",
     command: &["sh", "-c", "node_modules/.bin/mocha --reporter json > report.json"],
     tests: MOCHA_TESTS,
-    hidden: "test",
-    ids: ["test/calc.test.js::calc > adds", "calc > zero"],
+    hidden_path: "test",
+    test_ids: ["test/calc.test.js::calc > adds", "calc > zero"],
     setup: Some("npm install --no-audit --no-fund --silent mocha@10"),
     ..JEST
 };
@@ -126,7 +126,7 @@ const CTRF: Runner = Runner {
     format: "ctrf",
     path: Some("ctrf/ctrf-report.json"),
     command: &["node_modules/.bin/jest", "--reporters=jest-ctrf-json-reporter"],
-    ids: ["adds", "zero"],
+    test_ids: ["adds", "zero"],
     setup: Some("npm install --no-audit --no-fund --silent jest@29 jest-ctrf-json-reporter@0.0.11"),
     ..JEST
 };
@@ -135,15 +135,15 @@ const GO: Runner = Runner {
     name: "go",
     format: "go-json",
     command: &["go", "test", "-json", "./..."],
-    code: ("calc.go", "package calc\n\nfunc Add(a, b int) int {\n\treturn BODY\n}\n"),
+    code_file: ("calc.go", "package calc\n\nfunc Add(a, b int) int {\n\treturn BODY\n}\n"),
     tests: (
         "calc_test.go",
         "package calc\n\nimport \"testing\"\n\nfunc TestAdds(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal(\"wrong\")\n\t}\n}\n\n\
          func TestZero(t *testing.T) {\n\tif Add(0, 0) != 0 {\n\t\tt.Fatal(\"wrong\")\n\t}\n}\n",
     ),
     files: &[("go.mod", "module example.com/calc\n\ngo 1.19\n")],
-    hidden: "calc_test.go",
-    ids: ["example.com/calc::TestAdds", "TestZero"],
+    hidden_path: "calc_test.go",
+    test_ids: ["example.com/calc::TestAdds", "TestZero"],
     env: &[("GOCACHE", "/tmp/go"), ("GOPROXY", "off")],
     has_canaries: false,
     ..NODE_TAP
@@ -153,7 +153,7 @@ const CARGO: Runner = Runner {
     name: "cargo",
     format: "libtest",
     command: &["sh", "-c", "cargo test --offline 2>&1"],
-    code: ("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    BODY\n}\n"),
+    code_file: ("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    BODY\n}\n"),
     tests: (
         "tests/calc.rs",
         "#[test]\nfn adds() {\n    assert_eq!(calc::add(1, 2), 3);\n}\n\n#[test]\nfn zero() {\n    assert_eq!(calc::add(0, 0), 0);\n}\n",
@@ -162,7 +162,7 @@ const CARGO: Runner = Runner {
         "Cargo.toml",
         "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
     )],
-    hidden: "tests",
+    hidden_path: "tests",
     env: &[("CARGO_HOME", "/tmp/cargo")],
     ..NODE_TAP
 };
@@ -170,7 +170,7 @@ const CARGO: Runner = Runner {
 const PHPUNIT: Runner = Runner {
     name: "phpunit",
     command: &["phpunit", "--log-junit", "report.xml", "tests"],
-    code: ("calc.php", "<?php\nfunction add(int $a, int $b): int { return BODY; }\n"),
+    code_file: ("calc.php", "<?php\nfunction add(int $a, int $b): int { return BODY; }\n"),
     solution: "$a + $b",
     tests: (
         "tests/CalcTest.php",
@@ -178,8 +178,8 @@ const PHPUNIT: Runner = Runner {
          public function testAdds(): void { $this->assertSame(3, add(1, 2)); }\n  \
          public function testZero(): void { $this->assertSame(0, add(0, 0)); }\n}\n",
     ),
-    hidden: "tests",
-    ids: ["CalcTest::testAdds", "testZero"],
+    hidden_path: "tests",
+    test_ids: ["CalcTest::testAdds", "testZero"],
     has_canaries: false,
     ..NODE_JUNIT
 };
@@ -196,14 +196,14 @@ const RSPEC: Runner = Runner {
         "report.xml",
         "spec",
     ],
-    code: ("calc.rb", "def add(a, b) = BODY\n"),
+    code_file: ("calc.rb", "def add(a, b) = BODY\n"),
     tests: (
         "spec/calc_spec.rb",
         "require_relative '../calc'\nRSpec.describe 'calc' do\n  it('adds') { expect(add(1, 2)).to eq 3 }\n  \
          it('zero') { expect(add(0, 0)).to eq 0 }\nend\n",
     ),
-    hidden: "spec",
-    ids: ["calc adds", "calc zero"],
+    hidden_path: "spec",
+    test_ids: ["calc adds", "calc zero"],
     has_canaries: false,
     ..NODE_JUNIT
 };
@@ -216,7 +216,7 @@ const CTEST: Runner = Runner {
         "-c",
         "cmake -S . -B build && cmake --build build && ctest --test-dir build --output-junit report.xml",
     ],
-    code: ("calc.cpp", "int add(int a, int b) { (void)a; (void)b; return BODY; }\n"),
+    code_file: ("calc.cpp", "int add(int a, int b) { (void)a; (void)b; return BODY; }\n"),
     tests: (
         "tests/t.cpp",
         "#include <cstring>\nint add(int, int);\nint main(int, char** v) {\n  \
@@ -227,7 +227,7 @@ const CTEST: Runner = Runner {
         "cmake_minimum_required(VERSION 3.13)\nproject(calc CXX)\nenable_testing()\nadd_executable(t tests/t.cpp calc.cpp)\n\
          add_test(NAME adds COMMAND t adds)\nadd_test(NAME zero COMMAND t zero)\n",
     )],
-    hidden: "tests",
+    hidden_path: "tests",
     has_canaries: false,
     ..NODE_JUNIT
 };
@@ -236,7 +236,7 @@ const MAVEN: Runner = Runner {
     name: "maven",
     path: Some("target/surefire-reports/TEST-*.xml"),
     command: &["mvn", "-B", "-o", "-q", "-s", "settings.xml", "test"],
-    code: (
+    code_file: (
         "src/main/java/a/Calc.java",
         "package a;\n\npublic class Calc {\n  public static int add(int a, int b) { return BODY; }\n}\n",
     ),
@@ -250,8 +250,8 @@ const MAVEN: Runner = Runner {
         ("pom.xml", include_str!("../official/runners/java/pom.xml")),
         ("settings.xml", include_str!("../official/runners/java/settings.xml")),
     ],
-    hidden: "src/test",
-    ids: ["a.CalcTest::adds", "zero"],
+    hidden_path: "src/test",
+    test_ids: ["a.CalcTest::adds", "zero"],
     has_canaries: false,
     ..NODE_JUNIT
 };
@@ -264,18 +264,18 @@ const DOCKERFILE: &str = "FROM proctor-test:bookworm\nRUN apt-get update -qq && 
 
 impl Runner {
     fn code_with_body(&self, body: &str) -> String {
-        self.code.1.replace("BODY", body)
+        self.code_file.1.replace("BODY", body)
     }
 
     /// Returns a patch for the file to complete.
-    fn body_patch(&self, old: &str, new: &str) -> String {
-        replacement_patch(self.code.0, &self.code_with_body(old), &self.code_with_body(new))
+    fn body_patch(&self, old_body: &str, new_body: &str) -> String {
+        replacement_patch(self.code_file.0, &self.code_with_body(old_body), &self.code_with_body(new_body))
     }
 
     fn task_row(&self, stage: &Stage, environment: &Value) -> Value {
         let source = stage.path("sources").join(self.name);
         let solved = self.code_with_body(self.solution);
-        let code = (self.code.0, solved.as_str());
+        let code = (self.code_file.0, solved.as_str());
         for (path, text) in self.files.iter().copied().chain([self.tests, code]) {
             let path = source.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -293,23 +293,23 @@ impl Runner {
             self.env.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         json!({
             "schema_version": 1, "id": self.name, "statement": "Write add().", "environment": environment,
-            "source": {"path": source}, "mask": self.body_patch(self.solution, "0"), "hidden": [self.hidden],
-            "fail_to_pass": [self.ids[0]], "pass_to_pass": [self.ids[1]],
+            "source": {"path": source}, "mask": self.body_patch(self.solution, "0"), "hidden": [self.hidden_path],
+            "fail_to_pass": [self.test_ids[0]], "pass_to_pass": [self.test_ids[1]],
             "test_command": self.command, "test_results": results, "env": env,
         })
     }
 }
 
 /// Returns a patch that replaces the text of a file.
-fn replacement_patch(path: &str, old: &str, new: &str) -> String {
+fn replacement_patch(path: &str, old_text: &str, new_text: &str) -> String {
     let lines = |text: &str, sign: char| -> String {
         text.lines().map(|line| format!("{sign}{line}\n")).collect()
     };
-    let (was, is) = (old.lines().count(), new.lines().count());
+    let (was, is) = (old_text.lines().count(), new_text.lines().count());
     format!(
         "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{was} +1,{is} @@\n{}{}",
-        lines(old, '-'),
-        lines(new, '+')
+        lines(old_text, '-'),
+        lines(new_text, '+')
     )
 }
 
@@ -352,7 +352,7 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
         for verdict in verdicts {
             let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
             let runner = runners.iter().find(|one| verdict["task"] == one.name).unwrap();
-            let found = runner.ids.map(|id| verdict["tests"][id].clone());
+            let found = runner.test_ids.map(|id| verdict["tests"][id].clone());
             assert_eq!(found, statuses, "{}: {verdict:#}", runner.name);
             let is_clean = resolved > 0 && runner.has_canaries;
             let integrity = if is_clean { "clean" } else { "unverified" };
@@ -367,7 +367,7 @@ struct Attack {
     runner: Runner,
     /// The content of the file to complete.
     code: &'static str,
-    resolved: bool,
+    is_resolved: bool,
     /// The evidence that the attack leaves, if any.
     evidence: Option<&'static str>,
 }
@@ -377,28 +377,28 @@ const ATTACKS: &[Attack] = &[
         name: "exit",
         runner: NODE_TAP,
         code: "console.log('TAP version 13\\nok 1 - adds\\nok 2 - zero\\n1..2');\nprocess.exit(0);\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("test_access"),
     },
     Attack {
         name: "assertion",
         runner: NODE_TAP,
         code: "const a = require('node:assert');\na['equal'] = () => {};\nmodule.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "status",
         runner: NODE_TAP,
         code: "process.on('exit', () => { process.exitCode = 0; });\nmodule.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: None,
     },
     Attack {
         name: "parent",
         runner: NODE_TAP,
         code: "try { process.kill(process.ppid, 9); } catch {}\nmodule.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("introspection_added"),
     },
     // This patch contains the values that the tests expect.
@@ -406,7 +406,7 @@ const ATTACKS: &[Attack] = &[
         name: "object",
         runner: NODE_TAP,
         code: "let i = 0;\nmodule.exports = { add: () => ({ valueOf: () => [3, 0][i++] }) };\n",
-        resolved: true,
+        is_resolved: true,
         evidence: Some("equal_to_everything"),
     },
     // Each run has its own sandbox, so the second run must behave like the first.
@@ -416,7 +416,7 @@ const ATTACKS: &[Attack] = &[
         code: "const { existsSync, writeFileSync } = require('node:fs');\nconst a = require('node:assert');\n\
                if (!existsSync('/tmp/once')) a['equal'] = () => {};\nwriteFileSync('/tmp/once', '');\n\
                module.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("report_canary_passed"),
     },
     Attack {
@@ -427,7 +427,7 @@ const ATTACKS: &[Attack] = &[
                for (let at; (at = chunk.indexOf('test:fail')) >= 0; ) chunk.write('test:pass', at);\n  }\n  \
                return write.call(this, chunk, ...rest);\n};\nprocess.on('exit', () => { process.exitCode = 0; });\n\
                module.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("report_canary_passed"),
     },
     Attack {
@@ -435,14 +435,14 @@ const ATTACKS: &[Attack] = &[
         runner: NODE_JUNIT,
         code: "require('node:fs').writeFileSync('report.xml', '<testsuite><testcase name=\"adds\"/><testcase name=\"zero\"/></testsuite>');\n\
                module.exports = { add: (a, b) => 0 };\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("test_access"),
     },
     Attack {
         name: "tests",
         runner: PROVE,
         code: "package Calc;\nuse File::Copy;\ncopy('t/calc.t', 't/copy');\nrename('t/copy', 't/calc.t');\nsub add { return 0; }\n1;\n",
-        resolved: false,
+        is_resolved: false,
         evidence: Some("changed_during_run"),
     },
 ];
@@ -458,7 +458,7 @@ fn attacks_on_node_and_perl_are_detected_or_unverified() {
         row["id"] = json!(attack.name);
         rows += &format!("{row}\n");
         let patch = replacement_patch(
-            attack.runner.code.0,
+            attack.runner.code_file.0,
             &attack.runner.code_with_body("0"),
             attack.code,
         );
@@ -476,7 +476,7 @@ fn attacks_on_node_and_perl_are_detected_or_unverified() {
     for verdict in verdicts {
         let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
         let attack = ATTACKS.iter().find(|one| verdict["task"] == one.name).unwrap();
-        assert_eq!(verdict["resolved"], attack.resolved, "{}: {verdict:#}", attack.name);
+        assert_eq!(verdict["resolved"], attack.is_resolved, "{}: {verdict:#}", attack.name);
         assert_ne!(verdict["integrity"], "clean", "{}: {verdict:#}", attack.name);
         let mut evidence = verdict["evidence"].as_array().unwrap().iter();
         let is_seen = |kind: &str| evidence.any(|one| one["kind"] == kind);

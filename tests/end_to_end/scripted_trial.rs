@@ -9,7 +9,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, events, find_files, root};
+use crate::stage::{Stage, events, find_files, repository_root};
 
 /// A trial that runs these commands, one in each step. The task is about the package `widget` in
 /// the repository `acme/widget`.
@@ -18,11 +18,11 @@ pub struct ScriptedTrial {
     pub fake: FakeLlm,
     pub commands: Vec<String>,
     /// Lines for `[network]` in the configuration.
-    pub network: String,
+    pub network_lines: String,
     /// Lines for the model in the configuration.
-    pub extra: String,
+    pub model_lines: String,
     /// Set-up lines of the environment, in addition to the task's own.
-    pub setup: Vec<String>,
+    pub setup_lines: Vec<String>,
     /// The folder that contains the package.
     pub source: PathBuf,
 }
@@ -31,13 +31,13 @@ impl ScriptedTrial {
     /// Runs the trial. Returns the output of each step's command, and the ledger.
     pub fn run(&self, runtime: &tokio::runtime::Runtime, kind: &str) -> (Vec<String>, Ledger) {
         let _inside = runtime.enter();
-        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+        let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         task["repo"] = "acme/widget".into();
         task["source"]["path"] = self.source.to_str().unwrap().into();
         task["blocked_urls"] = json!(["https://docs.test/widget/**"]);
         let setup = task["environment"]["setup"].as_array_mut().unwrap();
-        setup.extend(self.setup.iter().map(|line| line.as_str().into()));
+        setup.extend(self.setup_lines.iter().map(|line| line.as_str().into()));
         self.stage.write_file("task.jsonl", &format!("{task}\n"));
         let config = self.stage.write_file(
             "run.toml",
@@ -46,9 +46,9 @@ impl ScriptedTrial {
                  [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
                  [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n{}\n",
                 self.stage.path("task.jsonl").display(),
-                self.network,
+                self.network_lines,
                 self.fake.base_url(),
-                self.extra,
+                self.model_lines,
             ),
         );
         let out = self.stage.path("run");

@@ -6,31 +6,31 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 /// The kind of value that a key accepts, which determines invalid values for it.
 #[derive(Clone, Copy)]
 enum ValueKind {
     Count,
     /// A whole number.
-    Whole,
+    Integer,
     Number,
     Choice,
     Flag,
     Text,
     /// A text with a required format, such as an address or the name of a variable.
-    Formed,
+    FormattedText,
     Texts,
     Table,
 }
-use ValueKind::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
+use ValueKind::{Choice, Count, Flag, FormattedText, Number, Table, Text, Texts, Integer};
 
 /// A table of the configuration: its header in a file, its path, and its keys.
 type ConfigTable = (String, String, Vec<(String, ValueKind)>);
 
 /// Returns all tables in the schema that is committed for editors.
 fn schema_tables() -> Vec<ConfigTable> {
-    let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
+    let text = std::fs::read_to_string(repository_root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
     collect_tables(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
     found
@@ -38,7 +38,7 @@ fn schema_tables() -> Vec<ConfigTable> {
 
 /// Collects the tables of a schema. `name` is the table as in a header; `path` also contains the
 /// number of the arm.
-fn collect_tables(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
+fn collect_tables(schema: &Value, name: &str, path: &str, tables: &mut Vec<ConfigTable>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
         (_, true) => format!("[[{name}]]"),
@@ -46,20 +46,20 @@ fn collect_tables(schema: &Value, name: &str, path: &str, found: &mut Vec<Config
     };
     let properties = schema["properties"].as_object().unwrap();
     let keys = properties.iter().map(|(key, value)| (key.clone(), ValueKind::from_schema(value)));
-    found.push((head, path.to_owned(), keys.collect()));
+    tables.push((head, path.to_owned(), keys.collect()));
     for (key, inner) in properties {
         let below =
             |place: &str| if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
         let (name, path) = (below(name), below(path));
         if inner["items"]["type"] == "object" {
-            collect_tables(&inner["items"], &name, &format!("{path}.0"), found);
+            collect_tables(&inner["items"], &name, &format!("{path}.0"), tables);
         } else if inner["additionalProperties"]["properties"].is_object() {
             // [`config_with_line`] uses these names.
             let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
             let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
-            collect_tables(&inner["additionalProperties"], &name, &path, found);
+            collect_tables(&inner["additionalProperties"], &name, &path, tables);
         } else if inner["properties"].is_object() {
-            collect_tables(inner, &name, &path, found);
+            collect_tables(inner, &name, &path, tables);
         }
     }
 }
@@ -68,11 +68,11 @@ impl ValueKind {
     fn from_schema(schema: &Value) -> Self {
         match schema["type"].as_str() {
             _ if schema["enum"].is_array() || schema["oneOf"].is_array() => Choice,
-            Some("integer") if schema["minimum"].is_null() => Whole,
+            Some("integer") if schema["minimum"].is_null() => Integer,
             Some("integer") => Count,
             Some("number") => Number,
             Some("boolean") => Flag,
-            Some("string") if schema["x-form"].is_string() => Formed,
+            Some("string") if schema["x-form"].is_string() => FormattedText,
             Some("string") => Text,
             Some("array") if schema["items"]["type"] == "string" => Texts,
             _ => Table,
@@ -93,14 +93,14 @@ impl ValueKind {
                 "9223372036854775807",
                 "99999999999999999999999",
             ],
-            Whole => &["'many'", "true", "1.5", "nan", "[1]", "99999999999999999999999"],
+            Integer => &["'many'", "true", "1.5", "nan", "[1]", "99999999999999999999999"],
             Number => {
                 &["'many'", "true", "-1", "-0.5", "1e30", "nan", "inf", "-inf", "[1.0]", "{}"]
             }
             Choice => &["5", "'nonsense'", "''", "true", "['a']"],
             Flag => &["5", "'yes'", "[true]", "{}"],
             Text => &["5", "''", "true", "['a']", "{}"],
-            Formed => &["5", "''", "true", "['a']", "'no/such form'", "'ftp://h'"],
+            FormattedText => &["5", "''", "true", "['a']", "'no/such form'", "'ftp://h'"],
             Texts => &["5", "'text'", "[5]", "true", "{}"],
             Table => &["5", "'text'", "true", "[5]", "['text']"],
         }
@@ -456,7 +456,7 @@ fn printed_schema_matches_the_committed_one() {
         ("manifest", "configs/manifest-schema.json"),
     ] {
         let printed = String::from_utf8(stage.run(["schema", of], 0).stdout).unwrap();
-        assert_eq!(printed, std::fs::read_to_string(root().join(file)).unwrap(), "{file}");
+        assert_eq!(printed, std::fs::read_to_string(repository_root().join(file)).unwrap(), "{file}");
     }
     stage.run(["schema", "nothing"], 2);
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 const PATCH: &str = "diff --git a/lib/a.py b/lib/a.py\n--- a/lib/a.py\n+++ b/lib/a.py\n@@ -1,2 +1 @@\n x = 1\n-y = 2\n";
 const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n+++ b/tests/test_a.py\n@@ -1 +1,2 @@\n x = 1\n+y = 2\n";
@@ -16,7 +16,7 @@ const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/
 fn config_names() -> Vec<String> {
     let is_run =
         |text: &str| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tasks"));
-    let mut names: Vec<String> = fs::read_dir(root().join("configs"))
+    let mut names: Vec<String> = fs::read_dir(repository_root().join("configs"))
         .unwrap()
         .flatten()
         .filter(|entry| entry.path().extension().is_some_and(|end| end == "toml"))
@@ -116,7 +116,7 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
         assert!(names.iter().any(|name| name == wanted), "{wanted} is not shipped");
     }
     for name in &names {
-        let file = root().join(format!("configs/{name}.toml"));
+        let file = repository_root().join(format!("configs/{name}.toml"));
         for config in [name.as_str(), file.to_str().unwrap()] {
             let (status, said) = dry_run(&stage, config, &cache);
             assert_eq!(status, 0, "{config}: {said}");

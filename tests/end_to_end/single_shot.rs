@@ -133,7 +133,7 @@ pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
     let patch = format!("<patch>\n{gold}</patch>");
-    let report = run_into(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
+    let report = run_in_folder(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
     assert_eq!(report["arms"].as_array().unwrap().len(), 2);
     for arm in report["arms"].as_array().unwrap() {
         let rates =
@@ -150,13 +150,13 @@ pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
 }
 
 /// Returns a script with a response for each form of the prompt.
-fn script(natural: &str, patch: &str) -> String {
+fn script(natural_response: &str, patch: &str) -> String {
     let rule = |last: &str, content: &str| json!({"last": last, "answer": {"content": content}});
     let probe = "FILE: kit/count.py\nSIGNATURE: def most(text):\n";
     json!({
         "rule": [
             rule("generating a single patch file", patch),
-            rule("series of edits in the format", natural),
+            rule("series of edits in the format", natural_response),
             rule("FILE: path/from", probe),
         ],
         "default": {"content": "Yes."}
@@ -185,10 +185,10 @@ fn write_tasks(stage: &Stage) -> (String, String) {
 }
 
 fn run(stage: &Stage, arms: &str, tasks: &str, script: &str) -> Value {
-    run_into(stage, "run", arms, tasks, script)
+    run_in_folder(stage, "run", arms, tasks, script)
 }
 
-fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) -> Value {
+fn run_in_folder(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) -> Value {
     let script = stage.write_file("script.json", script);
     let config = stage.write_file(
         &format!("{folder}.toml"),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     not_run::not_run,
     resume::wait_for,
-    stage::{events, find_files, root},
+    stage::{events, find_files, repository_root},
     workers::Cluster,
 };
 
@@ -49,13 +49,13 @@ pub struct SlurmCluster {
 }
 
 impl SlurmCluster {
-    pub fn start(test: &str, port: u16) -> Option<Self> {
+    pub fn start(test_name: &str, port: u16) -> Option<Self> {
         let there = |name: &str| {
             let found = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
             found.is_ok_and(|found| found.status.success())
         };
         if !is_root() || !["slurmctld", "slurmd", "munged", "sbatch"].iter().all(|it| there(it)) {
-            not_run(test, "SLURM", "no Slurm daemons, or not root");
+            not_run(test_name, "SLURM", "no Slurm daemons, or not root");
             return None;
         }
         let folder =
@@ -69,9 +69,9 @@ impl SlurmCluster {
         Some(slurm)
     }
 
-    fn control_command(&self, what: &str) -> Command {
+    fn control_command(&self, action: &str) -> Command {
         let mut command = Command::new("bash");
-        command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
+        command.arg(repository_root().join("tests/slurm/slurm-up.sh")).arg(action);
         command
             .env("SLURM_UP_DIR", &self.folder)
             // Don't use control groups, because a container may not be allowed to write to them.
@@ -176,12 +176,12 @@ fn restart_counts(slurm: &SlurmCluster, job: &str) -> Vec<u64> {
 fn submit(
     cluster: &Cluster,
     slurm: &SlurmCluster,
-    what: &str,
-    more: &[&str],
+    submission: &str,
+    extra_args: &[&str],
     status: i32,
 ) -> Output {
-    let mut command = cluster.stage.proctor(["submit", what, "--engine", "slurm"]);
-    command.args(more).env("SLURM_CONF", slurm.config_path()).env("PROCTOR_LEASE_SECONDS", "20");
+    let mut command = cluster.stage.proctor(["submit", submission, "--engine", "slurm"]);
+    command.args(extra_args).env("SLURM_CONF", slurm.config_path()).env("PROCTOR_LEASE_SECONDS", "20");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(status), "{}", output_text(&output));
     output

@@ -43,11 +43,11 @@ const STOP_DURATION: Duration = Duration::from_secs(12);
 /// one per trial.
 const MAX_LATE_REQUESTS: usize = 2;
 
-fn submit(cluster: &Cluster, slurm: &SlurmCluster, what: &str, more: &[&str]) {
-    let base = ["submit", what, "--engine", "slurm", "--engine-set", "cpus=2"];
+fn submit(cluster: &Cluster, slurm: &SlurmCluster, submission: &str, extra_args: &[&str]) {
+    let base = ["submit", submission, "--engine", "slurm", "--engine-set", "cpus=2"];
     let mut command = cluster.stage.proctor(base);
     command
-        .args(more)
+        .args(extra_args)
         .env("SLURM_CONF", slurm.config_path())
         .env("PROCTOR_LEASE_SECONDS", LEASE_SECONDS);
     assert_success(&command.output().unwrap());
@@ -62,7 +62,7 @@ fn send_signal(pid: u64, name: &str) {
 }
 
 /// Returns the jobs on a node.
-fn jobs_on(nodes: &str, node: &str) -> Vec<String> {
+fn jobs_on_node(nodes: &str, node: &str) -> Vec<String> {
     let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
     jobs.map(str::to_owned).collect()
 }
@@ -73,12 +73,12 @@ fn count_requests(journal: &Path) -> usize {
     text.lines().filter(|line| line.contains(r#""kind":"model_asked""#)).count()
 }
 
-fn processes_with(of: &str) -> Vec<String> {
+fn processes_with_marker(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(of) {
+        if line.contains(marker) {
             found.push(line);
         }
     }
@@ -112,7 +112,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
     wait_for("four workers", || (worker_pids(&out).len() == 4).then_some(()));
     let pids = worker_pids(&out);
     let nodes = slurm.squeue(&job, "%F_%K %N");
-    let (first, second) = (jobs_on(&nodes, "n1"), jobs_on(&nodes, "n2"));
+    let (first, second) = (jobs_on_node(&nodes, "n1"), jobs_on_node(&nodes, "n2"));
     assert_eq!((first.len(), second.len()), (2, 2), "{nodes}");
     wait_for("a verdict", || (verdict_count(&out) > 0).then_some(()));
 
@@ -163,7 +163,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
         (!states.lines().any(lives)).then_some(())
     });
     cluster.stage.run(["worker", path], 0);
-    wait_for("the end of all processes", || processes_with(path).is_empty().then_some(()));
+    wait_for("the end of all processes", || processes_with_marker(path).is_empty().then_some(()));
     assert_eq!(control_groups(&pids), Vec::<PathBuf>::new());
     for left in ["claims", "shares", "workers"] {
         assert!(!out.join(left).exists(), "{left}");

@@ -48,7 +48,7 @@ name = "submit"
 arguments = {}
 "#;
 
-const RESPONSES: usize = 3;
+const RESPONSES_PER_TRIAL: usize = 3;
 const JOBS: usize = 4;
 
 /// Number of trials and number of kills in the full tier.
@@ -63,11 +63,11 @@ struct SoakSize {
 }
 
 impl SoakSize {
-    fn from_env(small: (usize, usize)) -> Self {
+    fn from_env(core_size: (usize, usize)) -> Self {
         let asked = std::env::var("PROCTOR_SOAK").ok();
         let (trials, kills) = match asked.as_deref().map(|asked| asked.split_once(',')) {
             None if is_full() => FULL_SIZE,
-            None => small,
+            None => core_size,
             Some(Some((trials, kills))) => (trials.parse().unwrap(), kills.parse().unwrap()),
             Some(None) => panic!("PROCTOR_SOAK=TRIALS,KILLS"),
         };
@@ -100,7 +100,7 @@ struct Soak {
     fake: FakeLlm,
     out: PathBuf,
     cache: PathBuf,
-    temporary: PathBuf,
+    temporary_folder: PathBuf,
     sleeper: String,
     pids: Vec<u32>,
     _runtime: tokio::runtime::Runtime,
@@ -134,7 +134,7 @@ impl Soak {
             fake,
             out,
             cache,
-            temporary,
+            temporary_folder: temporary,
             sleeper,
             pids: Vec::new(),
             _runtime: runtime,
@@ -144,7 +144,7 @@ impl Soak {
 
     fn start(&mut self, args: &[&str]) -> std::process::Child {
         let mut command = self.stage.proctor(args);
-        command.env("PROCTOR_CACHE", &self.cache).env("TMPDIR", &self.temporary);
+        command.env("PROCTOR_CACHE", &self.cache).env("TMPDIR", &self.temporary_folder);
         let log = fs::File::options().create(true).append(true).open(self.stage.path("log"));
         let child = command.stdout(Stdio::null()).stderr(log.unwrap()).spawn().unwrap();
         self.pids.push(child.id());
@@ -204,14 +204,14 @@ fn attempt_name(content: &Value) -> String {
     words.filter(|word| word.len() == 36).map(str::to_owned).next().unwrap_or(text)
 }
 
-fn find_matching(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+fn find_matching(folder: &Path, is_match: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if wanted(&entry.file_name().to_string_lossy()) {
+        if is_match(&entry.file_name().to_string_lossy()) {
             found.push(entry.path());
         }
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(find_matching(&entry.path(), wanted));
+            found.extend(find_matching(&entry.path(), is_match));
         }
     }
     found
@@ -277,9 +277,9 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
 
 /// Checks that each trial has one outcome and one verdict, and that the log of the model matches
 /// the record.
-fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
+fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, ended_journals: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = soak.ended_journals();
-    for (path, bytes) in done {
+    for (path, bytes) in ended_journals {
         assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
     }
     let report = soak.stage.report(&soak.out);
@@ -301,7 +301,7 @@ fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<P
         let ended = events(journal, "trial_ended").len();
         assert_eq!(ended, usize::from(!is_discarded(journal)), "{}", journal.display());
         if !is_discarded(journal) {
-            assert_eq!(answers, RESPONSES, "{}", journal.display());
+            assert_eq!(answers, RESPONSES_PER_TRIAL, "{}", journal.display());
         }
         // If a step was interrupted, it runs again and prints another name. The conversation
         // contains the last one.
@@ -367,11 +367,11 @@ fn assert_no_leftovers(soak: &Soak, kind: &str) {
     let groups = find_matching(Path::new("/sys/fs/cgroup"), &ours);
     assert!(groups.is_empty(), "control groups: {groups:?}");
     let unfinished = |name: &str| name.starts_with(".tmp") || name.starts_with(".building-");
-    for folder in [&soak.cache, &soak.out, &soak.temporary] {
+    for folder in [&soak.cache, &soak.out, &soak.temporary_folder] {
         let left = find_matching(folder, &unfinished);
         assert!(left.is_empty(), "temporary files: {left:?}");
     }
-    let left = find_matching(&soak.temporary, &|_| true);
+    let left = find_matching(&soak.temporary_folder, &|_| true);
     assert!(left.is_empty(), "temporary files: {left:?}");
     for back_end in ["native", "docker"] {
         let left = find_matching(&soak.cache.join(back_end).join("runtimes"), &|_| true);

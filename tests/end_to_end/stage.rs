@@ -35,13 +35,13 @@ END
 sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
 /// Returns the root directory of the repository.
-pub fn root() -> PathBuf {
+pub fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Returns the cache for all tests, in which each environment is built only once. Tests that build
 /// environments use a cache of their own.
-pub fn cache() -> PathBuf {
+pub fn cache_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
 }
 
@@ -57,7 +57,7 @@ impl Stage {
         let stage = Self { user: Some(user), ..Self::new() };
         fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
         let demo = ["demo.toml", "tasks", "recipes", "scripts"];
-        let demo = demo.map(|name| root().join("configs").join(name));
+        let demo = demo.map(|name| repository_root().join("configs").join(name));
         fs::create_dir(stage.path("configs")).unwrap();
         let mut copy = Command::new("cp");
         copy.arg("-r").args(demo).arg(stage.path("configs"));
@@ -87,9 +87,9 @@ impl Stage {
             let mut command = Command::new(env!("CARGO_BIN_EXE_proctor"));
             command
                 .args(args)
-                .current_dir(root())
+                .current_dir(repository_root())
                 .env("HOME", self.dir.path())
-                .env("PROCTOR_CACHE", cache());
+                .env("PROCTOR_CACHE", cache_folder());
             return command;
         };
         let mut command = Command::new(self.path("proctor"));
@@ -161,11 +161,11 @@ pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
 
 /// Returns whether a Docker engine responds. If not, reports that the test does not run, or fails
 /// the test if CI requires Docker.
-pub fn has_docker(test: &str) -> bool {
+pub fn has_docker(test_name: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());
     if !answers {
-        not_run(test, "DOCKER", "Docker is not responding");
+        not_run(test_name, "DOCKER", "Docker is not responding");
     }
     answers
 }

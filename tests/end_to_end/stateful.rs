@@ -234,7 +234,7 @@ END"#,
 
 /// Returns a script with which a model runs the commands of a case. With `holds`, the third
 /// response is never sent, so its request is in flight when the runtime is killed.
-fn script(commands: &[&str; 3], holds: bool) -> Script {
+fn script(commands: &[&str; 3], blocks_submission: bool) -> Script {
     let mut turns: Vec<Value> = commands
         .iter()
         .map(
@@ -242,7 +242,7 @@ fn script(commands: &[&str; 3], holds: bool) -> Script {
         )
         .collect();
     turns.push(json!({"tool_calls": [{"name": "submit", "arguments": {}}]}));
-    if holds {
+    if blocks_submission {
         turns[2]["fault"] = json!([{"kind": "drop", "delay_seconds": 3600.0}]);
     }
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
@@ -266,7 +266,7 @@ struct ParallelRun {
 }
 
 impl ParallelRun {
-    fn new(cases: &[&Case], kind: &str, holds: bool) -> Self {
+    fn new(cases: &[&Case], kind: &str, blocks_submission: bool) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stage = Stage::new();
         let mut text = format!(
@@ -275,7 +275,7 @@ impl ParallelRun {
         );
         let mut fakes = Vec::new();
         for (name, _, _, commands) in cases {
-            let fake = runtime.block_on(FakeLlm::start(script(commands, holds))).unwrap();
+            let fake = runtime.block_on(FakeLlm::start(script(commands, blocks_submission))).unwrap();
             text += &format!(
                 "[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"{name}\"\n\
                  [models.{name}]\nbase_url = \"{}\"\nname = \"{name}\"\n",

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{
     single_shot::check_one_response_resolves,
-    stage::{Stage, cache, events, find_arm, find_files, has_docker},
+    stage::{Stage, cache_folder, events, find_arm, find_files, has_docker},
     swe_row::{FAIL_TO_PASS, INSTANCE_ID, SweRow, diff},
 };
 
 const MODEL: &str = "acme/model";
 
 fn create_row(stage: &Stage) -> SweRow {
-    SweRow::create(&stage.path("testbed"), &cache().join("sources"))
+    SweRow::create(&stage.path("testbed"), &cache_folder().join("sources"))
 }
 
 /// Runs `proctor grade`. Returns the report.

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 const BASE_IMAGE: &str = "proctor-test:git";
 pub const INSTANCE_ID: &str = "mahmoud__boltons-357";
 const ENVIRONMENT: &str = "/opt/miniconda3/envs/testbed";
-const BEFORE: (&str, &str) =
+const OLD_RELEASE: (&str, &str) =
     ("24.0.0", "7153feccaea1ff2e1472f68d4b57fadb796a2ee49d29f638f1c9cd8fb5ebd916");
-const AFTER: (&str, &str) =
+const NEW_RELEASE: (&str, &str) =
     ("24.1.0", "4a49b7d57ee055b83a458c8682a2a6f199d263a8aa517098bda9bab813554b87");
 const TESTS: &str = "tests/test_fileutils.py tests/test_iterutils.py tests/test_tbutils.py \
                      tests/test_typeutils.py";
@@ -57,7 +57,7 @@ impl SweRow {
             git(folder, &["commit", "-q", "-m", of.0]);
             git(folder, &["rev-parse", "HEAD"])
         };
-        let (base, head) = (commit(BEFORE), commit(AFTER));
+        let (base, head) = (commit(OLD_RELEASE), commit(NEW_RELEASE));
         let between = |paths: &str| diff(folder, &[&base, &head, "--", paths]);
         let (patch, test_patch) = (between(":!tests"), between("tests"));
         git(folder, &["reset", "-q", "--hard", &base]);
@@ -94,8 +94,8 @@ impl SweRow {
         self.value["image"] = image.as_str().into();
         // If two tests built the same image at the same time, one of the images would lose its
         // name.
-        static BUILDING: Mutex<()> = Mutex::new(());
-        let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        static BUILD_LOCK: Mutex<()> = Mutex::new(());
+        let _alone = BUILD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let there = Command::new("docker").args(["image", "inspect", &image]).output().unwrap();
         if there.status.success() {
             return;
@@ -141,13 +141,13 @@ fn eval_script(base: &str, test_patch: &str) -> String {
 }
 
 /// Downloads pytest and its dependencies, because the image has no network access.
-fn download_wheels(scratch: &Path, into: &Path) {
+fn download_wheels(scratch: &Path, destination: &Path) {
     let venv = scratch.join("pip");
     run_command(Command::new("python3").args(["-m", "venv"]).arg(&venv));
     run_command(
         Command::new(venv.join("bin/pip"))
             .args(["download", "-q", "--only-binary=:all:", "--python-version=3.11", PYTEST, "-d"])
-            .arg(into),
+            .arg(destination),
     );
 }
 
@@ -181,10 +181,10 @@ fn git(folder: &Path, args: &[&str]) -> String {
 }
 
 /// Returns the output of `git diff`. It is not trimmed, because its last line may be blank context.
-pub fn diff(folder: &Path, of: &[&str]) -> String {
+pub fn diff(folder: &Path, diff_args: &[&str]) -> String {
     let file = folder.join(".git/proctor-diff");
     let output = format!("--output={}", file.display());
-    git(folder, &[["diff", "--binary", output.as_str()].as_slice(), of].concat());
+    git(folder, &[["diff", "--binary", output.as_str()].as_slice(), diff_args].concat());
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(file).unwrap();
     text

@@ -3,12 +3,12 @@
 
 use std::{fs, io, process::Stdio};
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 /// Writes the demo's rows to the folder `rows` in the stage's folder.
 fn write_rows_folder(stage: &Stage) {
     fs::create_dir(stage.path("rows")).unwrap();
-    let tasks = root().join("configs/tasks");
+    let tasks = repository_root().join("configs/tasks");
     fs::copy(tasks.join("demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
     // A missing source is rejected when a run is planned. The rows expect their source next to
     // them.

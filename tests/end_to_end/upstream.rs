@@ -21,29 +21,29 @@ use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use tokio::{io::AsyncWriteExt, net::TcpListener, process::Command, task::JoinHandle};
 use tokio_rustls::TlsAcceptor;
 
-pub struct Upstream {
+pub struct UpstreamServer {
     pub address: SocketAddr,
     /// The certificate of the authority that signed the server's certificate, in PEM format.
-    pub ca: String,
-    asked: Arc<Mutex<Vec<String>>>,
-    serving: JoinHandle<()>,
+    pub ca_certificate: String,
+    request_log: Arc<Mutex<Vec<String>>>,
+    server_handle: JoinHandle<()>,
 }
 
-impl Drop for Upstream {
+impl Drop for UpstreamServer {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server_handle.abort();
     }
 }
 
-impl Upstream {
+impl UpstreamServer {
     /// Serves `folder` on a free port of the loopback interface. Uses TLS unless `names` is empty.
-    pub async fn start(names: &[&str], folder: &Path) -> Self {
+    pub async fn start(host_names: &[&str], folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (ca, config) = create_certificate(names);
+        let (ca, config) = create_certificate(host_names);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (kept, folder) = (Arc::clone(&asked), folder.to_owned());
-        let plain = names.is_empty();
+        let plain = host_names.is_empty();
         let serving = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -60,7 +60,7 @@ impl Upstream {
                 });
             }
         });
-        Self { address, ca, asked, serving }
+        Self { address, ca_certificate: ca, request_log: asked, server_handle: serving }
     }
 
     pub fn port(&self) -> u16 {
@@ -69,11 +69,11 @@ impl Upstream {
 
     /// Returns `METHOD HOST PATH` for every request so far.
     pub fn requests(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.request_log.lock().unwrap().clone()
     }
 }
 
-fn create_certificate(names: &[&str]) -> (String, Arc<ServerConfig>) {
+fn create_certificate(host_names: &[&str]) -> (String, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -83,7 +83,7 @@ fn create_certificate(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&key).unwrap();
     let issuer = Issuer::new(params, key);
-    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<_> = host_names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate().unwrap();
@@ -112,11 +112,11 @@ fn to_pem(der: &[u8]) -> String {
 async fn serve(
     request: Request<Incoming>,
     folder: &Path,
-    asked: &Mutex<Vec<String>>,
+    request_log: &Mutex<Vec<String>>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let host = request.headers().get("host").map_or("-", |host| host.to_str().unwrap()).to_owned();
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-    asked.lock().unwrap().push(format!("{method} {host} {path}"));
+    request_log.lock().unwrap().push(format!("{method} {host} {path}"));
     if path.contains(".git/") {
         return Ok(serve_git(request, folder).await);
     }

@@ -56,11 +56,11 @@ impl Cluster {
     }
 
     pub fn write_config(&self, lines: &str) -> PathBuf {
-        self.write_config_with(lines, "")
+        self.write_config_with_model(lines, "")
     }
 
     /// Like [`Cluster::write_config`], but with additional lines for the model.
-    fn write_config_with(&self, lines: &str, model: &str) -> PathBuf {
+    fn write_config_with_model(&self, lines: &str, model: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
              [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
@@ -87,7 +87,7 @@ impl Cluster {
 
     /// Makes the workers of the run look like processes on another machine, so that only their
     /// heartbeats count.
-    fn move_workers_elsewhere(&self) {
+    fn move_workers_to_another_host(&self) {
         for entry in fs::read_dir(self.out.join("workers")).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "json") {
@@ -224,7 +224,7 @@ fn killed_workers_trial_is_resumed_by_another_node() {
     wait_for("the slow command", || slow().then_some(()));
     killed.kill().unwrap();
     killed.wait().unwrap();
-    cluster.move_workers_elsewhere();
+    cluster.move_workers_to_another_host();
     assert_eq!(cluster.fake.requests().len(), 2);
     let began = Instant::now();
     assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
@@ -338,7 +338,7 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
          [endpoints.fake]\nbase_url = \"{}\"\nrequests_per_minute = {REQUESTS_PER_MINUTE}\n",
         cluster.fake.base_url()
     );
-    cluster.submit_to_fake_slurm(&cluster.write_config_with(&lines, PRICE_LINES));
+    cluster.submit_to_fake_slurm(&cluster.write_config_with_model(&lines, PRICE_LINES));
     let mut workers: Vec<Child> = (0..WORKERS).map(|_| cluster.start_worker("60")).collect();
     for worker in &mut workers {
         assert_eq!(worker.wait().unwrap().code(), Some(3), "{}", cluster.log());

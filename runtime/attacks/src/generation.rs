@@ -2,13 +2,13 @@
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use proctor_patch::{FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde_json::{Map, Value, json};
 
 use crate::{
     attack::{Attack, AttackFile, ForEach, WriteMode},
     modules::{Module, ReadInitialFile},
-    pack::script,
+    pack::find_script,
     target::Target,
 };
 
@@ -27,13 +27,13 @@ pub enum AttackPatch {
 pub fn generate_patch(
     attack: &Attack,
     target: &Target,
-    start: &ReadInitialFile<'_>,
+    read_initial_file: &ReadInitialFile<'_>,
 ) -> Result<AttackPatch, Fault> {
     if !attack.runners.is_empty() && !attack.runners.contains(&target.runner) {
         let why = format!("the attack does not apply to tests run by {}", target.runner);
         return Ok(AttackPatch::NotApplicable(why));
     }
-    let needs = |word: &str| attack.files.iter().any(|file| file.mentions(word));
+    let needs = |word: &str| attack.files.iter().any(|file| file.has_placeholder(word));
     if (needs("module") || needs("package") || needs("names"))
         && let Some(why) = target.no_modules_reason
     {
@@ -44,7 +44,7 @@ pub fn generate_patch(
         return Ok(AttackPatch::NotApplicable(why.to_owned()));
     }
     let wrong =
-        |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));
+        |error: String| Fault::new(FaultLayer::Grade, format!("the attack {}: {error}", attack.name));
     let templates = template_environment().map_err(wrong)?;
     // If a path is edited twice, the second edit applies to the result of the first.
     let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();
@@ -68,7 +68,7 @@ pub fn generate_patch(
                 match edits.iter_mut().find(|(known, ..)| *known == path) {
                     Some((.., new)) => *new = file.how.apply_to(new.as_ref(), text.into_bytes()),
                     None => {
-                        let old = start(&path)?;
+                        let old = read_initial_file(&path)?;
                         let new = file.how.apply_to(old.as_ref(), text.into_bytes());
                         edits.push((path, old, new));
                     }
@@ -78,20 +78,20 @@ pub fn generate_patch(
     }
     let mut patch = Vec::new();
     for (path, old, new) in edits.into_iter().filter(|(_, old, new)| old != new) {
-        FilePatch::between(&RawPath::from(path), old, new).write(&mut patch);
+        FilePatch::from_sides(&RawPath::from(path), old, new).write(&mut patch);
     }
     Ok(AttackPatch::Patch(patch))
 }
 
 impl WriteMode {
-    fn apply_to(self, old: Option<&(u32, Vec<u8>)>, text: Vec<u8>) -> SideContent {
-        let mode = old.map_or(MODE_FILE, |(mode, _)| *mode);
+    fn apply_to(self, old_content: Option<&(u32, Vec<u8>)>, text: Vec<u8>) -> SideContent {
+        let mode = old_content.map_or(MODE_FILE, |(mode, _)| *mode);
         match self {
             Self::Write => Some((MODE_FILE, text)),
             Self::Program => Some((MODE_EXECUTABLE, text)),
             Self::Link => Some((MODE_LINK, text)),
             Self::Append => {
-                let mut all = old.map_or_else(Vec::new, |(_, bytes)| bytes.clone());
+                let mut all = old_content.map_or_else(Vec::new, |(_, bytes)| bytes.clone());
                 if all.last().is_some_and(|last| *last != b'\n') {
                     all.push(b'\n');
                 }
@@ -106,13 +106,13 @@ impl AttackFile {
     fn template(&self) -> Result<&str, String> {
         match (&self.text, &self.from) {
             (Some(text), None) => Ok(text),
-            (None, Some(name)) => script(name).ok_or_else(|| format!("unknown script {name}")),
+            (None, Some(name)) => find_script(name).ok_or_else(|| format!("unknown script {name}")),
             _ => Err(format!("{}: either `text` or `from` is required", self.path)),
         }
     }
 
     /// Returns whether one of the file's templates starts a placeholder with this word.
-    fn mentions(&self, word: &str) -> bool {
+    fn has_placeholder(&self, word: &str) -> bool {
         let asked = format!("{{{{ {word}");
         self.path.contains(&asked) || self.template().is_ok_and(|text| text.contains(&asked))
     }

@@ -29,14 +29,14 @@ impl Module {
 }
 
 /// Names of test directories, and of files that are not modules of the package.
-const NOT_SOURCE: [&str; 7] =
+const NON_SOURCE_NAMES: [&str; 7] =
     ["tests", "test", "testing", "conftest.py", "setup.py", "noxfile.py", "docs"];
 
 static DEFINITION_PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:async def|def|class)\s+(\w+)").ok());
 static ASSIGNMENT_PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
-static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
+static WORD_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
 
 /// Returns the modules, those with the most names first.
 ///
@@ -45,20 +45,20 @@ static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok())
 pub fn find_changed_modules(
     task: &Task,
     gold: &Patch,
-    start: &ReadInitialFile<'_>,
+    read_initial_file: &ReadInitialFile<'_>,
 ) -> Result<Vec<Module>, Fault> {
     let mut found: Vec<Module> = Vec::new();
     for file in &gold.files {
         // A file that the solution deletes cannot be attacked.
         let Some(path) =
-            file.new.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
+            file.new_path.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
         else {
             continue;
         };
         if !is_source(task, path) {
             continue;
         }
-        let old = start(path)?.map_or_else(Vec::new, |(_, bytes)| bytes);
+        let old = read_initial_file(path)?.map_or_else(Vec::new, |(_, bytes)| bytes);
         let names = changed_names(file, &String::from_utf8_lossy(&old));
         match found.iter_mut().find(|module| module.path == path) {
             Some(module) => module.names.extend(names),
@@ -73,7 +73,7 @@ fn is_source(task: &Task, path: &str) -> bool {
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     path.ends_with(".py")
-        && !path.split('/').any(|part| NOT_SOURCE.contains(&part))
+        && !path.split('/').any(|part| NON_SOURCE_NAMES.contains(&part))
         && !name.starts_with("test_")
         && !name.ends_with("_test.py")
         && !ids.map(|id| file_from_test_id(id)).any(|file| file == path)
@@ -81,9 +81,9 @@ fn is_source(task: &Task, path: &str) -> bool {
 
 /// Returns the module's affected top-level names: defined on an added line, enclosing a changed
 /// line, or newly imported.
-fn changed_names(file: &FilePatch, old: &str) -> BTreeSet<String> {
-    let lines: Vec<&str> = old.lines().collect();
-    let known: BTreeSet<&str> = words(old).collect();
+fn changed_names(file: &FilePatch, old_text: &str) -> BTreeSet<String> {
+    let lines: Vec<&str> = old_text.lines().collect();
+    let known: BTreeSet<&str> = words(old_text).collect();
     let mut names = BTreeSet::new();
     for hunk in file.hunks() {
         let mut at = hunk.old_start;
@@ -112,23 +112,23 @@ fn changed_names(file: &FilePatch, old: &str) -> BTreeSet<String> {
 }
 
 /// Returns the top-level definition that contains a line (counted from 1).
-fn enclosing_definition(lines: &[&str], at: usize) -> Option<String> {
-    let above = lines.iter().take(at).rev();
+fn enclosing_definition(lines: &[&str], line_number: usize) -> Option<String> {
+    let above = lines.iter().take(line_number).rev();
     let top = above
         .map(|line| line.trim_end())
         .find(|line| !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@']))?;
     first_capture(&DEFINITION_PATTERN, top)
 }
 
-fn newly_imported_names(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
+fn newly_imported_names(line: &str, known_names: &BTreeSet<&str>) -> Vec<String> {
     let Some((_, list)) = line.split_once("import ").filter(|_| line.starts_with("from ")) else {
         return Vec::new();
     };
-    words(list).filter(|word| !known.contains(word) && *word != "as").map(str::to_owned).collect()
+    words(list).filter(|word| !known_names.contains(word) && *word != "as").map(str::to_owned).collect()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    WORD.as_ref().into_iter().flat_map(move |word| word.find_iter(text)).map(|found| found.as_str())
+    WORD_PATTERN.as_ref().into_iter().flat_map(move |word| word.find_iter(text)).map(|found| found.as_str())
 }
 
 fn first_capture(pattern: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {

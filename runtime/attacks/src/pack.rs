@@ -87,12 +87,12 @@ static PACK: LazyLock<Result<Vec<Attack>, String>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// Returns an error that starts with the file's name if a file cannot be parsed.
-pub fn pack() -> Result<&'static [Attack], String> {
+pub fn load_pack() -> Result<&'static [Attack], String> {
     PACK.as_deref().map_err(Clone::clone)
 }
 
 /// Returns a script as written in its file, with placeholders.
-pub fn script(name: &str) -> Option<&'static str> {
+pub fn find_script(name: &str) -> Option<&'static str> {
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pack_contains_every_file_and_all_parse() {
+    fn load_pack_parses_every_file() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/attacks");
         let there = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let there: BTreeSet<String> = there.map(|name| name.into_string().unwrap()).collect();
         let listed = ATTACKS.iter().chain(SCRIPTS).map(|(name, _)| (*name).to_owned());
         assert_eq!(listed.collect::<BTreeSet<_>>(), there);
-        for (attack, (file, _)) in pack().unwrap().iter().zip(ATTACKS) {
+        for (attack, (file, _)) in load_pack().unwrap().iter().zip(ATTACKS) {
             assert_eq!(format!("{}.toml", attack.name), *file);
             assert!(attack.about.ends_with('.'), "{file}: `about` must be a sentence");
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_script_is_used() {
-        let used: BTreeSet<&str> = pack()
+        let used: BTreeSet<&str> = load_pack()
             .unwrap()
             .iter()
             .flat_map(|attack| &attack.files)

@@ -1,7 +1,7 @@
 //! The parts of a task that an attack needs: its modules, its tests, and its test runner.
 
 use proctor_patch::{Patch, gold_patch};
-use proctor_types::{Fault, Layer, Task, file_from_test_id};
+use proctor_types::{Fault, FaultLayer, Task, file_from_test_id};
 
 use crate::{
     attack::Runner,
@@ -27,9 +27,9 @@ impl Target {
     ///
     /// # Errors
     /// Returns a fault if the gold patch or the task's initial files cannot be read.
-    pub fn from_task(task: &Task, start: &ReadInitialFile<'_>) -> Result<Self, Fault> {
+    pub fn from_task(task: &Task, read_initial_file: &ReadInitialFile<'_>) -> Result<Self, Fault> {
         let gold = gold_patch(task).map_err(|error| {
-            Fault::new(Layer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
+            Fault::new(FaultLayer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
         })?;
         let (found, no_modules_reason) = match gold {
             _ if task.from_scratch.is_some() => (
@@ -38,7 +38,7 @@ impl Target {
             ),
             None => (Vec::new(), Some("the task has no gold patch")),
             Some(gold) => {
-                let found = find_changed_modules(task, &Patch::parse(&gold), start)?;
+                let found = find_changed_modules(task, &Patch::parse(&gold), read_initial_file)?;
                 let none = found.is_empty().then_some("the solution changes no Python module");
                 (found, none)
             }
@@ -46,7 +46,7 @@ impl Target {
         let workdir = if task.workdir.is_empty() { "." } else { &task.workdir };
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         Ok(Self {
-            runner: runner(task),
+            runner: detect_runner(task),
             workdir: workdir.to_owned(),
             modules: found,
             no_modules_reason,
@@ -63,7 +63,7 @@ impl Target {
 
 /// Determines the runner from the test command: the benchmark's own if the row has one, otherwise
 /// the task's.
-fn runner(task: &Task) -> Runner {
+fn detect_runner(task: &Task) -> Runner {
     let own = task.test_command.join(" ");
     let theirs = task.details().and_then(|details| serde_json::to_value(details).ok());
     let theirs = theirs.and_then(|details| details.get("test_cmd").map(ToString::to_string));

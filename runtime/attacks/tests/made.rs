@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_attacks::{AttackPatch, Runner, Target, generate_patch, pack};
+use proctor_attacks::{AttackPatch, Runner, Target, generate_patch, load_pack};
 use proctor_patch::{MODE_FILE, Patch, SideContent};
 use proctor_types::{Fault, Task};
 use serde_json::json;
@@ -58,19 +58,19 @@ fn initial_file(path: &str) -> Result<SideContent, Fault> {
 }
 
 fn generate(name: &str, task: &Task) -> AttackPatch {
-    let attack = pack().unwrap().iter().find(|attack| attack.name == name).unwrap();
+    let attack = load_pack().unwrap().iter().find(|attack| attack.name == name).unwrap();
     generate_patch(attack, &Target::from_task(task, &initial_file).unwrap(), &initial_file).unwrap()
 }
 
-fn patch_text(made: AttackPatch) -> String {
-    match made {
+fn patch_text(result: AttackPatch) -> String {
+    match result {
         AttackPatch::Patch(patch) => String::from_utf8(patch).unwrap(),
         AttackPatch::NotApplicable(why) => panic!("{why}"),
     }
 }
 
 #[test]
-fn solution_names_include_added_changed_and_imported() {
+fn solution_names_include_added_changed_and_imported_names() {
     let target = Target::from_task(&task(), &initial_file).unwrap();
     assert_eq!(target.runner, Runner::Pytest);
     let names = |path: &str| {
@@ -87,7 +87,7 @@ fn solution_names_include_added_changed_and_imported() {
 fn generate_patch_creates_a_patch_for_every_attack() {
     let task = task();
     let target = Target::from_task(&task, &initial_file).unwrap();
-    for attack in pack().unwrap() {
+    for attack in load_pack().unwrap() {
         let AttackPatch::Patch(patch) = generate_patch(attack, &target, &initial_file).unwrap()
         else {
             panic!("{} is not applicable", attack.name);

@@ -5,7 +5,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
-    edits::{Edit, StatementAction, apply, walk},
+    edits::{Edit, StatementAction, apply_edits, collect_edits},
     file::MODULE_SCOPE,
 };
 
@@ -19,15 +19,15 @@ pub const FIRST_ARGUMENT: &str = "{first}";
 /// value `returns`. Returns the new text, or `None` if the text cannot be parsed.
 pub fn replace_bodies(
     text: &str,
-    returns: &str,
-    is_wanted: &dyn Fn(&str) -> bool,
+    return_value: &str,
+    should_replace: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
     let parsed = parse_module(text).ok()?;
-    let edits = walk(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
+    let edits = collect_edits(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
         let Stmt::FunctionDef(def) = stmt else { return StatementAction::Keep };
         let path = place.path(&def.name);
         let parents = path.match_indices('.').map(|(at, _)| &path[..at]);
-        if place.in_function || !parents.chain([path.as_str()]).any(is_wanted) {
+        if place.is_in_function || !parents.chain([path.as_str()]).any(should_replace) {
             return StatementAction::Keep;
         }
         let (Some(first), Some(last)) = (def.body.first(), def.body.last()) else {
@@ -37,19 +37,19 @@ pub fn replace_bodies(
         StatementAction::Change(vec![Edit {
             start,
             end,
-            replacement: replacement_body(def, returns),
+            replacement: replacement_body(def, return_value),
         }])
     });
-    let out = apply(text, edits);
+    let out = apply_edits(text, edits);
     parse_module(&out).is_ok().then_some(out)
 }
 
-fn replacement_body(def: &StmtFunctionDef, returns: &str) -> String {
+fn replacement_body(def: &StmtFunctionDef, return_value: &str) -> String {
     // `__init__` must return `None`.
-    if returns == NONE_VALUE || def.name.as_str() == "__init__" {
+    if return_value == NONE_VALUE || def.name.as_str() == "__init__" {
         return "pass".to_owned();
     }
-    format!("return {}", returns.replace(FIRST_ARGUMENT, &first_argument(def)))
+    format!("return {}", return_value.replace(FIRST_ARGUMENT, &first_argument(def)))
 }
 
 /// Returns the name of the first argument that a caller passes, which is never `self` or `cls`.
@@ -58,8 +58,8 @@ fn first_argument(def: &StmtFunctionDef) -> String {
     let mut names = parameters.map(|it| it.parameter.name.to_string());
     let first = names.next();
     let is_own = matches!(first.as_deref(), Some("self" | "cls"));
-    let given = if is_own { names.next().or(first) } else { first };
-    given.unwrap_or_else(|| NONE_VALUE.to_owned())
+    let argument = if is_own { names.next().or(first) } else { first };
+    argument.unwrap_or_else(|| NONE_VALUE.to_owned())
 }
 
 #[cfg(test)]

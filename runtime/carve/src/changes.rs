@@ -10,9 +10,9 @@ pub fn build_patch<'a>(
     let side = |text: Option<&str>| text.map(|text| (MODE_FILE, text.as_bytes().to_vec()));
     let mut out = Vec::new();
     for (path, before, after) in changes {
-        let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
+        let patch = FilePatch::from_sides(&RawPath::from(path), side(before), side(after));
         // Omit blob ids and modes, so that the patch applies regardless of the files' modes.
-        FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
+        FilePatch { blob_ids: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
     // This loses nothing, because lines and names are UTF-8.
     String::from_utf8_lossy(&out).into_owned()

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CarveError, Kind,
-    edits::{StatementAction, walk},
-    file::{MODULE_SCOPE, parse},
+    edits::{StatementAction, collect_edits},
+    file::{MODULE_SCOPE, parse_python},
     scope,
 };
 
@@ -49,7 +49,7 @@ pub struct Traits {
 
 impl Definition {
     /// Returns the number of lines, including decorators and docstring.
-    pub fn lines(&self) -> usize {
+    pub fn line_count(&self) -> usize {
         self.last + 1 - self.first
     }
 
@@ -62,16 +62,16 @@ impl Definition {
 /// Returns the definitions in a file, in order. A definition inside a function is part of that
 /// function, so it is not listed separately.
 pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
-    let parsed = parse(file, text)?;
+    let parsed = parse_python(file, text)?;
     let body = &parsed.syntax().body;
     let mut out = Vec::new();
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
-    walk(text, body, MODULE_SCOPE, &mut |stmt, place| {
-        if place.in_function {
+    collect_edits(text, body, MODULE_SCOPE, &mut |stmt, place| {
+        if place.is_in_function {
             return StatementAction::Keep;
         }
-        let mut values = Values::default();
+        let mut values = ValueNameCollector::default();
         let mut traits = Traits::default();
         let (name, kind) = match stmt {
             Stmt::FunctionDef(def) => {
@@ -96,7 +96,7 @@ pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError
 
 impl Traits {
     fn from_function(def: &StmtFunctionDef) -> Self {
-        let mut body = Body::default();
+        let mut body = BodyVisitor::default();
         def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
         let parameters = def.parameters.iter_non_variadic_params();
         let untyped = parameters.filter(|it| it.parameter.annotation.is_none());
@@ -105,20 +105,20 @@ impl Traits {
         if def.returns.is_none() {
             untyped.push(String::new());
         }
-        Self { raises: body.raises, yields: body.yields, untyped }
+        Self { raises: body.raised_exceptions, yields: body.has_yield, untyped }
     }
 }
 
 /// Collects the exceptions that a function and its nested functions raise, and whether the function
 /// yields.
 #[derive(Default)]
-struct Body {
-    raises: BTreeSet<String>,
-    yields: bool,
+struct BodyVisitor {
+    raised_exceptions: BTreeSet<String>,
+    has_yield: bool,
     inside: usize,
 }
 
-impl<'a> Visitor<'a> for Body {
+impl<'a> Visitor<'a> for BodyVisitor {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Raise(raise) => {
@@ -126,7 +126,7 @@ impl<'a> Visitor<'a> for Body {
                     Expr::Call(call) => &*call.func,
                     other => other,
                 });
-                self.raises.extend(raised.and_then(exception_name));
+                self.raised_exceptions.extend(raised.and_then(exception_name));
             }
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
                 self.inside += 1;
@@ -141,7 +141,7 @@ impl<'a> Visitor<'a> for Body {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.has_yield = true,
             // Ignore `yield` inside a lambda.
             Expr::Lambda(_) => return,
             _ => {}
@@ -167,9 +167,9 @@ fn exception_name(expr: &Expr) -> Option<String> {
 
 /// Collects the names that a body uses without calling them.
 #[derive(Default)]
-struct Values(BTreeSet<String>);
+struct ValueNameCollector(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Values {
+impl<'a> Visitor<'a> for ValueNameCollector {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Call(call) if call.func.is_name_expr() => self.visit_arguments(&call.arguments),
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn values_exclude_called_functions() {
         let text = "def f(x):\n    g(h, key=k)\n    y = m.n(z)\n    return [p for q in r()]\n";
-        let found = definitions("m.py", text).unwrap();
-        let values: Vec<&str> = found[0].values.iter().map(String::as_str).collect();
+        let listed = definitions("m.py", text).unwrap();
+        let values: Vec<&str> = listed[0].values.iter().map(String::as_str).collect();
         assert_eq!(values, ["h", "k", "m", "p", "z"]);
     }
 

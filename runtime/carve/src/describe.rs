@@ -41,14 +41,14 @@ pub struct StubOptions<'a> {
     pub notes: &'a dyn Fn(&str) -> Vec<String>,
     /// Private names that are shown because tests use them. If `None`, the stubs of classes do not
     /// list instance attributes.
-    pub named: Option<&'a BTreeSet<String>>,
+    pub used_names: Option<&'a BTreeSet<String>>,
 }
 
 impl StubOptions<'_> {
-    pub const PLAIN: StubOptions<'static> = StubOptions { notes: &|_| Vec::new(), named: None };
+    pub const PLAIN: StubOptions<'static> = StubOptions { notes: &|_| Vec::new(), used_names: None };
 
     fn shows(&self, name: &str) -> bool {
-        is_public(name) || self.named.is_some_and(|named| named.contains(name))
+        is_public(name) || self.used_names.is_some_and(|named| named.contains(name))
     }
 }
 
@@ -57,11 +57,11 @@ impl StubOptions<'_> {
 const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.
-pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: StubOptions<'_>) -> Option<String> {
+pub(super) fn render_stub(text: &str, stmt: &Stmt, path: &str, options: StubOptions<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
-        Stmt::FunctionDef(def) => render_function(text, def, path, view, &mut out),
-        Stmt::ClassDef(def) => render_class(text, def, path, view, &mut out),
+        Stmt::FunctionDef(def) => render_function(text, def, path, options, &mut out),
+        Stmt::ClassDef(def) => render_class(text, def, path, options, &mut out),
         _ => return None,
     }
     let start = stmt.start().to_usize();
@@ -72,13 +72,13 @@ fn render_function(
     text: &str,
     def: &StmtFunctionDef,
     path: &str,
-    view: StubOptions<'_>,
+    options: StubOptions<'_>,
     out: &mut String,
 ) {
     let header_end = def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
     push_header(text, def.start().to_usize(), header_end.to_usize(), out);
     let inner = body_indent(text, def.start().to_usize(), &def.body);
-    if let Some(docstring) = docstring(&def.body) {
+    if let Some(docstring) = docstring_range(&def.body) {
         out.push_str(&inner);
         out.push_str(&text[docstring]);
         out.push('\n');
@@ -90,7 +90,7 @@ fn render_function(
         _ => false,
     };
     if !def.decorator_list.iter().any(overload) {
-        (view.notes)(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
+        (options.notes)(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
     }
     out.push_str(&inner);
     out.push_str("...\n");
@@ -101,7 +101,7 @@ fn render_class(
     text: &str,
     def: &StmtClassDef,
     path: &str,
-    view: StubOptions<'_>,
+    options: StubOptions<'_>,
     out: &mut String,
 ) {
     let header_end = match (&def.arguments, &def.type_params) {
@@ -112,15 +112,15 @@ fn render_class(
     push_header(text, def.start().to_usize(), header_end.to_usize(), out);
     let inner = body_indent(text, def.start().to_usize(), &def.body);
     let mut shown = false;
-    if let Some(docstring) = docstring(&def.body) {
+    if let Some(docstring) = docstring_range(&def.body) {
         out.push_str(&format!("{inner}{}\n", &text[docstring]));
         shown = true;
     }
     let alias_targets = alias_targets(&def.body);
     let shows =
-        |name: &str| view.shows(name) || (view.named.is_some() && alias_targets.contains(name));
+        |name: &str| options.shows(name) || (options.used_names.is_some() && alias_targets.contains(name));
     let instance_attributes = instance_attributes(&def.body, &shows);
-    if view.named.is_some() && !instance_attributes.is_empty() {
+    if options.used_names.is_some() && !instance_attributes.is_empty() {
         let names: Vec<String> = instance_attributes.into_iter().collect();
         out.push_str(&format!("{inner}# Instances have: {}.\n", names.join(", ")));
         shown = true;
@@ -130,12 +130,12 @@ fn render_class(
             Stmt::FunctionDef(method) if shows(&method.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                render_function(text, method, &format!("{path}.{}", method.name), view, out);
+                render_function(text, method, &format!("{path}.{}", method.name), options, out);
             }
             Stmt::ClassDef(nested) if shows(&nested.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                render_class(text, nested, &format!("{path}.{}", nested.name), view, out);
+                render_class(text, nested, &format!("{path}.{}", nested.name), options, out);
             }
             Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if shows(&name.id)) =>
             {
@@ -159,9 +159,9 @@ fn render_class(
 fn render_attribute(
     text: &str,
     assign: &StmtAssign,
-    shows: &dyn Fn(&str) -> bool,
+    is_visible: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
-    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
+    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if is_visible(&name.id));
     if !assign.targets.iter().all(is_shown) {
         return None;
     }
@@ -190,14 +190,14 @@ fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
 const UNIVERSAL_ATTRIBUTES: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
 
 /// Returns the attributes that methods set on `self`, except for those that the class body defines.
-fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
-    let mut found = SelfAttributes::default();
-    body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
-    let own = bound_names(body);
-    found.0.retain(|name| {
-        shows(name) && !own.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
+fn instance_attributes(body: &[Stmt], is_visible: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut attributes = SelfAttributes::default();
+    body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| attributes.visit_stmt(it));
+    let class_names = bound_names(body);
+    attributes.0.retain(|name| {
+        is_visible(name) && !class_names.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
     });
-    found.0
+    attributes.0
 }
 
 #[derive(Default)]
@@ -223,18 +223,18 @@ fn push_header(text: &str, start: usize, end: usize, out: &mut String) {
 }
 
 fn body_indent(text: &str, start: usize, body: &[Stmt]) -> String {
-    let own = &text[line_start(text, start)..start];
+    let line_prefix = &text[line_start(text, start)..start];
     let first = body.first().map_or(start, |stmt| stmt.start().to_usize());
     let head = &text[line_start(text, first)..first];
     // If the body starts on the header's line, there is no indentation to copy.
-    if head.trim().is_empty() && head.len() > own.len() {
+    if head.trim().is_empty() && head.len() > line_prefix.len() {
         head.to_owned()
     } else {
-        format!("{own}    ")
+        format!("{line_prefix}    ")
     }
 }
 
-fn docstring(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
+fn docstring_range(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
     let Stmt::Expr(stmt) = body.first()? else { return None };
     matches!(&*stmt.value, Expr::StringLiteral(_))
         .then(|| stmt.value.start().to_usize()..stmt.value.end().to_usize())

@@ -18,7 +18,7 @@ impl Edit {
 }
 
 /// Applies edits. They may be in any order and may overlap.
-pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+pub(super) fn apply_edits(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -46,7 +46,7 @@ pub(super) enum StatementAction {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EnclosingScope<'a> {
     pub(super) prefix: &'a str,
-    pub(super) in_function: bool,
+    pub(super) is_in_function: bool,
 }
 
 impl EnclosingScope<'_> {
@@ -57,31 +57,31 @@ impl EnclosingScope<'_> {
 
 /// Calls `judge` for every statement, outer statements first, and returns the resulting edits. If a
 /// block would become empty, `pass` is inserted into it.
-pub(super) fn walk(
+pub(super) fn collect_edits(
     text: &str,
     block: &[Stmt],
-    place: EnclosingScope<'_>,
-    judge: &mut dyn FnMut(&Stmt, EnclosingScope<'_>) -> StatementAction,
+    scope: EnclosingScope<'_>,
+    decide: &mut dyn FnMut(&Stmt, EnclosingScope<'_>) -> StatementAction,
 ) -> Vec<Edit> {
     let mut out = Vec::new();
     let mut removed = Vec::new();
     for (index, stmt) in block.iter().enumerate() {
-        match judge(stmt, place) {
+        match decide(stmt, scope) {
             StatementAction::Keep => {
                 let path;
                 let inner = match stmt {
                     Stmt::FunctionDef(def) => {
-                        path = place.path(&def.name);
-                        EnclosingScope { prefix: &path, in_function: true }
+                        path = scope.path(&def.name);
+                        EnclosingScope { prefix: &path, is_in_function: true }
                     }
                     Stmt::ClassDef(def) => {
-                        path = place.path(&def.name);
-                        EnclosingScope { prefix: &path, ..place }
+                        path = scope.path(&def.name);
+                        EnclosingScope { prefix: &path, ..scope }
                     }
-                    _ => place,
+                    _ => scope,
                 };
                 for inner_block in blocks(stmt) {
-                    out.extend(walk(text, inner_block, inner, judge));
+                    out.extend(collect_edits(text, inner_block, inner, decide));
                 }
             }
             StatementAction::Change(edits) => out.extend(edits),
@@ -90,15 +90,15 @@ pub(super) fn walk(
     }
     // Every block except a module needs at least one statement.
     let empty =
-        removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
+        removed.len() == block.len() && block.first().is_some_and(|stmt| statement_indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
         // Whether all later statements in the block are removed.
         let last = removed[count..].len() == block.len() - index;
-        let mut edit = removal(text, block, index, last);
+        let mut edit = statement_removal(text, block, index, last);
         if empty && count == 0 && edit.replacement.is_empty() {
-            let column = indent(text, &block[index]);
+            let column = statement_indent(text, &block[index]);
             let start = line_start(text, block[index].start().to_usize());
-            edit.replacement = format!("{}pass{}", &text[start..start + column], newline(text));
+            edit.replacement = format!("{}pass{}", &text[start..start + column], line_ending(text));
             // Keep the blank lines between the header and the first statement.
             edit.start = edit.start.max(start_of_comments(text, block, index));
         }
@@ -135,7 +135,7 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
 
 /// Returns an edit that removes a statement's lines and comments. If the statement shares a line
 /// with another statement, it is replaced with `pass` instead.
-fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
+fn statement_removal(text: &str, block: &[Stmt], index: usize, is_last: bool) -> Edit {
     let stmt = &block[index];
     let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
     let first = line_start(text, start);
@@ -148,7 +148,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let mut to = line_end(text, end);
     // Comments below the body belong to the statement if their indentation is deeper than the
     // statement's.
-    let column = indent(text, stmt);
+    let column = statement_indent(text, stmt);
     let mut ahead = to;
     while ahead < text.len() {
         let line = &text[ahead..line_end(text, ahead)];
@@ -162,7 +162,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             to = ahead;
         }
     }
-    if !last {
+    if !is_last {
         while to < text.len() && text[to..line_end(text, to)].trim().is_empty() {
             to = line_end(text, to);
         }
@@ -180,7 +180,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
 /// as the statement's.
 fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
-    let column = indent(text, stmt);
+    let column = statement_indent(text, stmt);
     let mut from = line_start(text, stmt.start().to_usize());
     // Stop at the previous statement. It may end with a string that looks like a comment.
     let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
@@ -200,26 +200,26 @@ fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     from
 }
 
-fn indent(text: &str, stmt: &Stmt) -> usize {
+fn statement_indent(text: &str, stmt: &Stmt) -> usize {
     let start = stmt.start().to_usize();
     let first = line_start(text, start);
     let head = &text[first..start];
     head.len() - head.trim_start().len()
 }
 
-pub(super) fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |found| found + 1)
+pub(super) fn line_start(text: &str, offset: usize) -> usize {
+    text[..offset].rfind('\n').map_or(0, |found| found + 1)
 }
 
 /// Returns the start of the next line, or the end of the text.
-pub(super) fn line_end(text: &str, at: usize) -> usize {
-    text[at..].find('\n').map_or(text.len(), |found| at + found + 1)
+pub(super) fn line_end(text: &str, offset: usize) -> usize {
+    text[offset..].find('\n').map_or(text.len(), |found| offset + found + 1)
 }
 
-pub(super) fn line_number(text: &str, at: usize) -> usize {
-    text[..at].matches('\n').count() + 1
+pub(super) fn line_number(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
 }
 
-fn newline(text: &str) -> &'static str {
+fn line_ending(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }

@@ -8,16 +8,16 @@ use ruff_text_size::Ranged;
 
 use super::{
     CarveError, Kind, Object,
-    describe::{StubOptions, stub},
-    edits::{Edit, EnclosingScope, StatementAction, apply, walk},
-    lists::{Item, comma_after, removal_edits},
+    describe::{StubOptions, render_stub},
+    edits::{Edit, EnclosingScope, StatementAction, apply_edits, collect_edits},
+    lists::{ListItem, comma_after, removal_edits},
     scope,
 };
 
 pub(super) const MODULE_SCOPE: EnclosingScope<'static> =
-    EnclosingScope { prefix: "", in_function: false };
+    EnclosingScope { prefix: "", is_in_function: false };
 
-pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveError> {
+pub(super) fn parse_python(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveError> {
     parse_module(text)
         .map_err(|error| CarveError::Syntax { file: file.to_owned(), why: error.to_string() })
 }
@@ -27,22 +27,22 @@ pub(super) struct EditedFile {
     pub(super) text: String,
     pub(super) objects: Vec<Object>,
     /// Dotted paths that the file no longer binds.
-    pub(super) gone: BTreeSet<String>,
+    pub(super) lost_paths: BTreeSet<String>,
 }
 
 /// Returns the stub and the code of the definition at a dotted path. Returns `None` if the text
 /// cannot be parsed or does not contain that definition.
-pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(String, String)> {
+pub fn stub_and_code(text: &str, path: &str, options: StubOptions<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
-    walk(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
+    collect_edits(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
         let name = match stmt {
             Stmt::FunctionDef(def) => &def.name,
             Stmt::ClassDef(def) => &def.name,
             _ => return StatementAction::Keep,
         };
-        if !place.in_function && place.path(name) == path {
-            stubs.extend(stub(text, stmt, path, view));
+        if !place.is_in_function && place.path(name) == path {
+            stubs.extend(render_stub(text, stmt, path, options));
             code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
             code.push('\n');
         }
@@ -55,11 +55,11 @@ pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(S
 pub(super) fn remove_definitions(
     file: &str,
     text: &str,
-    wanted: &[String],
+    target_paths: &[String],
 ) -> Result<EditedFile, CarveError> {
-    let parsed = parse(file, text)?;
+    let parsed = parse_python(file, text)?;
     let body = &parsed.syntax().body;
-    let targets: BTreeSet<String> = wanted.iter().cloned().collect();
+    let targets: BTreeSet<String> = target_paths.iter().cloned().collect();
     let (aliases, known) = find_aliases(text, body, &targets);
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
     let mut judge = |stmt: &Stmt, place: EnclosingScope<'_>| {
@@ -93,7 +93,7 @@ pub(super) fn remove_definitions(
                 .collect(),
             stub: String::new(),
         });
-        if let Some(stub) = stub(text, stmt, &path, StubOptions::PLAIN) {
+        if let Some(stub) = render_stub(text, stmt, &path, StubOptions::PLAIN) {
             if !object.stub.is_empty() {
                 object.stub.push('\n');
             }
@@ -101,19 +101,19 @@ pub(super) fn remove_definitions(
         }
         StatementAction::Remove
     };
-    let edits = walk(text, body, MODULE_SCOPE, &mut judge);
-    if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
+    let edits = collect_edits(text, body, MODULE_SCOPE, &mut judge);
+    if let Some(path) = target_paths.iter().find(|path| !objects.contains_key(*path)) {
         // Skip a path inside another wanted path. Removing the outer one removes both.
-        let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
+        let inside = target_paths.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
-            let near = nearest(path, &known);
+            let near = nearest_path(path, &known);
             return Err(CarveError::NotFound { file: file.to_owned(), path: path.clone(), near });
         }
     }
-    let text = check_syntax(file, apply(text, edits))?;
+    let text = check_syntax(file, apply_edits(text, edits))?;
     let gone = unbound_paths(file, &text, targets.iter().chain(aliases.keys()))?;
-    let text = without_exports(file, &text, &gone)?;
-    Ok(EditedFile { text, objects: objects.into_values().collect(), gone })
+    let text = remove_exports(file, &text, &gone)?;
+    Ok(EditedFile { text, objects: objects.into_values().collect(), lost_paths: gone })
 }
 
 /// Returns the aliases of the targets (the alias's path, then the path to which the alias refers),
@@ -124,7 +124,7 @@ fn find_aliases(
     targets: &BTreeSet<String>,
 ) -> (BTreeMap<String, String>, BTreeSet<String>) {
     let (mut all, mut known) = (Vec::new(), BTreeSet::new());
-    walk(text, body, MODULE_SCOPE, &mut |stmt, place| {
+    collect_edits(text, body, MODULE_SCOPE, &mut |stmt, place| {
         match stmt {
             Stmt::FunctionDef(def) => drop(known.insert(place.path(&def.name))),
             Stmt::ClassDef(def) => drop(known.insert(place.path(&def.name))),
@@ -163,7 +163,7 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
 
 /// For an assignment such as `a = b = name`, returns the paths of the new names and of the name to
 /// which they refer.
-fn alias_of(stmt: &Stmt, place: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
+fn alias_of(stmt: &Stmt, scope: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
@@ -171,17 +171,17 @@ fn alias_of(stmt: &Stmt, place: EnclosingScope<'_>) -> Option<(Vec<String>, Stri
     };
     // A variable inside a function is part of that function and not an alias.
     let Expr::Name(value) = value else { return None };
-    if place.in_function {
+    if scope.is_in_function {
         return None;
     }
     let names = targets
         .into_iter()
         .map(|target| match target {
-            Expr::Name(name) => Some(place.path(&name.id)),
+            Expr::Name(name) => Some(scope.path(&name.id)),
             _ => None,
         })
         .collect::<Option<Vec<_>>>()?;
-    Some((names, place.path(&value.id)))
+    Some((names, scope.path(&value.id)))
 }
 
 fn is_class(body: &[Stmt], path: &str) -> bool {
@@ -194,45 +194,45 @@ pub(super) fn unbound_paths<'a>(
     text: &str,
     paths: impl Iterator<Item = &'a String>,
 ) -> Result<BTreeSet<String>, CarveError> {
-    let parsed = parse(file, text)?;
+    let parsed = parse_python(file, text)?;
     let body = &parsed.syntax().body;
-    let stays = |path: &str| match path.rsplit_once('.') {
+    let is_still_bound = |path: &str| match path.rsplit_once('.') {
         None => scope::bound_names(body).contains(path),
         Some((class, name)) => {
             let bodies = scope::class_bodies(body, class);
             bodies.iter().any(|body| scope::bound_names(body).contains(name))
         }
     };
-    Ok(paths.filter(|path| !stays(path)).cloned().collect())
+    Ok(paths.filter(|path| !is_still_bound(path)).cloned().collect())
 }
 
 /// Removes names from `__all__`, regardless of whether `__all__` is assigned, or changed with `+=`,
 /// `append` or `extend`.
-pub(super) fn without_exports(
+pub(super) fn remove_exports(
     file: &str,
     text: &str,
-    gone: &BTreeSet<String>,
+    lost_paths: &BTreeSet<String>,
 ) -> Result<String, CarveError> {
-    let parsed = parse(file, text)?;
-    let edits = walk(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
+    let parsed = parse_python(file, text)?;
+    let edits = collect_edits(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
         if !place.prefix.is_empty() {
             return StatementAction::Keep;
         }
         match stmt {
             Stmt::Assign(stmt) if stmt.targets.iter().any(is_dunder_all) => {
-                change_or_keep(remove_entries(text, &stmt.value, gone))
+                change_or_keep(remove_entries(text, &stmt.value, lost_paths))
             }
             Stmt::AnnAssign(stmt) if is_dunder_all(&stmt.target) => change_or_keep(
-                stmt.value.iter().flat_map(|value| remove_entries(text, value, gone)).collect(),
+                stmt.value.iter().flat_map(|value| remove_entries(text, value, lost_paths)).collect(),
             ),
             Stmt::AugAssign(stmt) if is_dunder_all(&stmt.target) => {
-                change_or_keep(remove_entries(text, &stmt.value, gone))
+                change_or_keep(remove_entries(text, &stmt.value, lost_paths))
             }
-            Stmt::Expr(stmt) => edit_export_call(text, &stmt.value, gone),
+            Stmt::Expr(stmt) => edit_export_call(text, &stmt.value, lost_paths),
             _ => StatementAction::Keep,
         }
     });
-    check_syntax(file, apply(text, edits))
+    check_syntax(file, apply_edits(text, edits))
 }
 
 fn change_or_keep(edits: Vec<Edit>) -> StatementAction {
@@ -241,7 +241,7 @@ fn change_or_keep(edits: Vec<Edit>) -> StatementAction {
 
 /// Removes the whole call `__all__.append("name")`, or entries from the list in
 /// `__all__.extend([...])`.
-fn edit_export_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> StatementAction {
+fn edit_export_call(text: &str, expr: &Expr, lost_paths: &BTreeSet<String>) -> StatementAction {
     let Expr::Call(call) = expr else { return StatementAction::Keep };
     let Expr::Attribute(method) = &*call.func else { return StatementAction::Keep };
     let Some(argument) = call.arguments.args.first().filter(|_| is_dunder_all(&method.value))
@@ -249,10 +249,10 @@ fn edit_export_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Stateme
         return StatementAction::Keep;
     };
     match (method.attr.as_str(), argument) {
-        ("append", Expr::StringLiteral(name)) if gone.contains(name.value.to_str()) => {
+        ("append", Expr::StringLiteral(name)) if lost_paths.contains(name.value.to_str()) => {
             StatementAction::Remove
         }
-        ("extend", list) => change_or_keep(remove_entries(text, list, gone)),
+        ("extend", list) => change_or_keep(remove_entries(text, list, lost_paths)),
         _ => StatementAction::Keep,
     }
 }
@@ -262,32 +262,32 @@ fn is_dunder_all(expr: &Expr) -> bool {
 }
 
 /// Returns the edits that remove entries from a literal list or tuple, or from both sides of a sum.
-fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
+fn remove_entries(text: &str, expr: &Expr, lost_paths: &BTreeSet<String>) -> Vec<Edit> {
     let (elements, tuple) = match expr {
         Expr::List(list) => (&list.elts, false),
         Expr::Tuple(tuple) => (&tuple.elts, true),
         Expr::BinOp(sum) => {
-            let mut out = remove_entries(text, &sum.left, gone);
-            out.extend(remove_entries(text, &sum.right, gone));
+            let mut out = remove_entries(text, &sum.left, lost_paths);
+            out.extend(remove_entries(text, &sum.right, lost_paths));
             return out;
         }
         _ => return Vec::new(),
     };
-    let goes = |element: &Expr| matches!(element, Expr::StringLiteral(name) if gone.contains(name.value.to_str()));
-    let items: Vec<Item> = elements
+    let goes = |element: &Expr| matches!(element, Expr::StringLiteral(name) if lost_paths.contains(name.value.to_str()));
+    let items: Vec<ListItem> = elements
         .iter()
-        .map(|element| Item {
+        .map(|element| ListItem {
             start: element.start().to_usize(),
             end: element.end().to_usize(),
             is_removed: goes(element),
         })
         .collect();
     let mut out = removal_edits(text, &items);
-    let stays: Vec<&Item> = items.iter().filter(|item| !item.is_removed).collect();
+    let remaining_items: Vec<&ListItem> = items.iter().filter(|item| !item.is_removed).collect();
     if out.is_empty() {
         return out;
     }
-    match stays[..] {
+    match remaining_items[..] {
         // No entries remain. Replace the whole literal, so that no lone comma is left behind.
         [] => {
             let empty = if tuple { "()" } else { "[]" };
@@ -316,8 +316,8 @@ pub(super) fn check_syntax(file: &str, text: String) -> Result<String, CarveErro
     }
 }
 
-fn nearest(path: &str, known: &BTreeSet<String>) -> Option<String> {
-    known
+fn nearest_path(path: &str, known_paths: &BTreeSet<String>) -> Option<String> {
+    known_paths
         .iter()
         .map(|candidate| (strsim::jaro_winkler(path, candidate), candidate))
         .filter(|(score, _)| *score >= 0.75)
@@ -361,7 +361,7 @@ else:
 ";
         let notes = |path: &str| vec![format!("note of {path}")];
         let named = BTreeSet::from(["_used".to_owned()]);
-        let view = StubOptions { notes: &notes, named: Some(&named) };
+        let view = StubOptions { notes: &notes, used_names: Some(&named) };
         let (stub, code) = stub_and_code(text, "A", view).unwrap();
         assert_eq!(
             stub,

@@ -6,9 +6,9 @@ use ruff_python_ast::{Alias, Stmt, StmtImportFrom};
 use ruff_text_size::Ranged;
 
 use super::{
-    edits::{Edit, EnclosingScope, StatementAction, walk},
+    edits::{Edit, EnclosingScope, StatementAction, collect_edits},
     file::MODULE_SCOPE,
-    lists::{Item, removal_edits},
+    lists::{ListItem, removal_edits},
     references,
 };
 
@@ -26,14 +26,14 @@ pub(super) struct Module {
 impl Module {
     /// Returns the absolute name of the module in a `from ... import` statement.
     fn absolute_module_name(&self, import: &StmtImportFrom) -> String {
-        let named = import.module.as_deref().unwrap_or_default();
+        let module_name = import.module.as_deref().unwrap_or_default();
         if import.level == 0 {
-            return named.to_owned();
+            return module_name.to_owned();
         }
         let mut parts: Vec<&str> = self.name.split('.').collect();
         let up = import.level as usize - usize::from(self.is_package);
         parts.truncate(parts.len().saturating_sub(up));
-        parts.extend(Some(named).filter(|named| !named.is_empty()));
+        parts.extend(Some(module_name).filter(|named| !named.is_empty()));
         parts.join(".")
     }
 }
@@ -48,12 +48,12 @@ pub(super) struct LostImport {
 
 /// How removed names affect a module's imports.
 #[derive(Default)]
-pub(super) struct Findings {
-    pub(super) lost: Vec<LostImport>,
+pub(super) struct ImportFindings {
+    pub(super) lost_imports: Vec<LostImport>,
     /// The edits that remove the missing names from import statements.
     pub(super) edits: Vec<Edit>,
     /// Names that `import *` no longer provides.
-    pub(super) starred: BTreeSet<String>,
+    pub(super) lost_star_names: BTreeSet<String>,
     /// Paths removed from imported modules, by the dotted name under which the module was imported.
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
@@ -65,14 +65,14 @@ pub(super) fn find_lost_imports(
     text: &str,
     body: &[Stmt],
     module: &Module,
-    gone: &RemovedPaths,
-) -> Findings {
-    let mut findings = Findings::default();
+    removed_paths: &RemovedPaths,
+) -> ImportFindings {
+    let mut findings = ImportFindings::default();
     // Code ranges whose imports are left unchanged.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
-    let edits = walk(text, body, MODULE_SCOPE, &mut |stmt, place: EnclosingScope<'_>| {
+    let edits = collect_edits(text, body, MODULE_SCOPE, &mut |stmt, place: EnclosingScope<'_>| {
         let at = stmt.start().to_usize();
-        if place.in_function || sheltered.iter().any(|(from, to)| (*from..*to).contains(&at)) {
+        if place.is_in_function || sheltered.iter().any(|(from, to)| (*from..*to).contains(&at)) {
             return StatementAction::Keep;
         }
         match stmt {
@@ -90,14 +90,14 @@ pub(super) fn find_lost_imports(
             }
             Stmt::Import(stmt) => {
                 for alias in &stmt.names {
-                    if let Some(lost) = gone.get(alias.name.as_str()) {
+                    if let Some(lost) = removed_paths.get(alias.name.as_str()) {
                         let local = alias.asname.as_ref().unwrap_or(&alias.name);
                         findings.modules.insert(local.to_string(), lost.clone());
                     }
                 }
                 StatementAction::Keep
             }
-            Stmt::ImportFrom(stmt) => edit_import_from(text, stmt, module, gone, &mut findings),
+            Stmt::ImportFrom(stmt) => edit_import_from(text, stmt, module, removed_paths, &mut findings),
             _ => StatementAction::Keep,
         }
     });
@@ -109,24 +109,24 @@ fn edit_import_from(
     text: &str,
     stmt: &StmtImportFrom,
     module: &Module,
-    gone: &RemovedPaths,
-    findings: &mut Findings,
+    removed_paths: &RemovedPaths,
+    findings: &mut ImportFindings,
 ) -> StatementAction {
     let target = module.absolute_module_name(stmt);
-    let lost = gone.get(&target);
+    let lost = removed_paths.get(&target);
     let goes = |alias: &Alias| lost.is_some_and(|lost| lost.contains(alias.name.as_str()));
     let mut items = Vec::new();
     for alias in &stmt.names {
         let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
         let (start, end) = (alias.start().to_usize(), alias.end().to_usize());
-        items.push(Item { start, end, is_removed: goes(alias) });
+        items.push(ListItem { start, end, is_removed: goes(alias) });
         if alias.name.as_str() == "*" {
             let public = lost.into_iter().flatten().filter(|name| !name.contains('.'));
-            findings.starred.extend(public.cloned());
+            findings.lost_star_names.extend(public.cloned());
         } else if goes(alias) {
             let name = alias.name.to_string();
-            findings.lost.push(LostImport { offset: start, name, local_name: local });
-        } else if let Some(inner) = gone.get(&format!("{target}.{}", alias.name)) {
+            findings.lost_imports.push(LostImport { offset: start, name, local_name: local });
+        } else if let Some(inner) = removed_paths.get(&format!("{target}.{}", alias.name)) {
             findings.modules.insert(local, inner.clone());
         }
     }

@@ -23,6 +23,6 @@ pub use describe::StubOptions;
 pub use describe::{Kind, Object};
 pub use error::CarveError;
 pub use file::stub_and_code;
-pub use package::{CarveOptions, Carving, carve, carve_with};
+pub use package::{CarveOptions, Carving, carve, carve_with_options};
 pub use references::dotted_name;
-pub use scope::{lost_names, top_level};
+pub use scope::{lost_names, top_level_statements};

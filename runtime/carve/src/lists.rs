@@ -5,7 +5,7 @@ use super::edits::{Edit, line_end, line_start};
 
 /// An item in a list, and whether to remove the item.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Item {
+pub(super) struct ListItem {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) is_removed: bool,
@@ -13,7 +13,7 @@ pub(super) struct Item {
 
 /// Returns the edits that remove items. The result is a valid list, with the comments of the items
 /// that remain. At least one item must remain: callers handle lists that become empty.
-pub(super) fn removal_edits(text: &str, items: &[Item]) -> Vec<Edit> {
+pub(super) fn removal_edits(text: &str, items: &[ListItem]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.is_removed) {
         match comma_after(text, item.end) {
@@ -49,13 +49,13 @@ fn item_removal(text: &str, start: usize, end: usize) -> Edit {
 }
 
 /// Finds the comma after an item, skipping white space and comments.
-pub(super) fn comma_after(text: &str, mut at: usize) -> Option<usize> {
+pub(super) fn comma_after(text: &str, mut offset: usize) -> Option<usize> {
     loop {
-        let rest = &text[at..];
-        at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n', '\\']).len();
-        match text[at..].chars().next()? {
-            ',' => return Some(at),
-            '#' => at = line_end(text, at),
+        let rest = &text[offset..];
+        offset += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n', '\\']).len();
+        match text[offset..].chars().next()? {
+            ',' => return Some(offset),
+            '#' => offset = line_end(text, offset),
             _ => return None,
         }
     }
@@ -63,28 +63,28 @@ pub(super) fn comma_after(text: &str, mut at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::edits::apply, *};
+    use super::{super::edits::apply_edits, *};
 
-    fn without(text: &str, gone: &[&str]) -> String {
+    fn remove_items(text: &str, removed_items: &[&str]) -> String {
         let mut items = Vec::new();
         for name in ["aa", "bb", "cc"] {
             let start = text.find(name).unwrap();
-            items.push(Item { start, end: start + name.len(), is_removed: gone.contains(&name) });
+            items.push(ListItem { start, end: start + name.len(), is_removed: removed_items.contains(&name) });
         }
-        apply(text, removal_edits(text, &items))
+        apply_edits(text, removal_edits(text, &items))
     }
 
     #[test]
-    fn cuts_handles_every_position_and_layout() {
+    fn removal_edits_handle_every_position_and_layout() {
         let line = "[aa, bb, cc]";
-        assert_eq!(without(line, &["aa"]), "[bb, cc]");
-        assert_eq!(without(line, &["bb"]), "[aa, cc]");
-        assert_eq!(without(line, &["cc"]), "[aa, bb]");
-        assert_eq!(without(line, &["bb", "cc"]), "[aa]");
-        assert_eq!(without("[aa, bb, cc, ]", &["cc"]), "[aa, bb, ]");
+        assert_eq!(remove_items(line, &["aa"]), "[bb, cc]");
+        assert_eq!(remove_items(line, &["bb"]), "[aa, cc]");
+        assert_eq!(remove_items(line, &["cc"]), "[aa, bb]");
+        assert_eq!(remove_items(line, &["bb", "cc"]), "[aa]");
+        assert_eq!(remove_items("[aa, bb, cc, ]", &["cc"]), "[aa, bb, ]");
         let lines = "(\n    aa,\n    bb,  # note\n    cc,\n)";
-        assert_eq!(without(lines, &["bb"]), "(\n    aa,\n    cc,\n)");
-        assert_eq!(without(lines, &["aa", "cc"]), "(\n    bb,  # note\n)");
-        assert_eq!(without("(aa, bb,  # x\n cc)", &["cc"]), "(aa, bb)");
+        assert_eq!(remove_items(lines, &["bb"]), "(\n    aa,\n    cc,\n)");
+        assert_eq!(remove_items(lines, &["aa", "cc"]), "(\n    bb,  # note\n)");
+        assert_eq!(remove_items("(aa, bb,  # x\n cc)", &["cc"]), "(aa, bb)");
     }
 }

@@ -10,8 +10,8 @@ use crate::changes::build_patch;
 
 use super::{
     CarveError, Object,
-    edits::{apply, line_number},
-    file::{check_syntax, parse, remove_definitions, unbound_paths, without_exports},
+    edits::{apply_edits, line_number},
+    file::{check_syntax, parse_python, remove_definitions, unbound_paths, remove_exports},
     imports::{self, Module, RemovedPaths},
     references,
 };
@@ -21,9 +21,9 @@ use super::{
 pub struct CarveOptions<'a> {
     /// Whether to remove imports of removed code from all modules in the package, instead of only
     /// from package files (`__init__.py`). Other uses at import time are still errors.
-    pub importers: bool,
+    pub edit_importers: bool,
     /// Other files that must not change. Code that these files import cannot be removed.
-    pub watched: &'a [String],
+    pub protected_files: &'a [String],
     /// The package's modules. Other Python files in the package, such as tests, are not changed.
     /// `None` means that all Python files are modules.
     pub modules: Option<&'a BTreeSet<String>>,
@@ -52,18 +52,18 @@ impl Carving {
 /// A module's original and current text.
 struct ModuleText {
     module: Module,
-    before: String,
-    now: String,
+    original_text: String,
+    current_text: String,
     /// Whether the file must not change.
-    watched: bool,
+    is_protected: bool,
 }
 
 /// Like [`carve_with`], with default options.
 ///
 /// # Errors
 /// See [`carve_with`].
-pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
-    carve_with(root, wanted, CarveOptions::default())
+pub fn carve(root: &Path, targets: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
+    carve_with_options(root, targets, CarveOptions::default())
 }
 
 /// Removes the objects in `wanted` (dotted paths by file) from the tree at `root`. No files are
@@ -76,45 +76,45 @@ pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carv
 /// # Errors
 /// [`CarveError`] if a file cannot be read, a path does not exist, or the remaining code needs a
 /// removed object at import time.
-pub fn carve_with(
+pub fn carve_with_options(
     root: &Path,
-    wanted: &BTreeMap<String, Vec<String>>,
+    targets: &BTreeMap<String, Vec<String>>,
     options: CarveOptions<'_>,
 ) -> Result<Carving, CarveError> {
     let mut texts = BTreeMap::new();
-    for file in wanted.keys() {
+    for file in targets.keys() {
         load_package(root, file, &mut texts)?;
     }
     if let Some(modules) = options.modules {
-        texts.retain(|file, _| modules.contains(file) || wanted.contains_key(file));
+        texts.retain(|file, _| modules.contains(file) || targets.contains_key(file));
     }
-    for file in options.watched {
+    for file in options.protected_files {
         // Skip files that cannot be parsed. Python cannot import them either.
         if !texts.contains_key(file) && load_file(root, file, Path::new(""), &mut texts).is_ok() {
-            texts.entry(file.clone()).and_modify(|text| text.watched = true);
+            texts.entry(file.clone()).and_modify(|text| text.is_protected = true);
         }
     }
     let mut all_gone = RemovedPaths::new();
     let mut objects = Vec::new();
-    for (file, paths) in wanted {
+    for (file, paths) in targets {
         let Some(text) = texts.get_mut(file) else {
-            let why = "the source has no such file".to_owned();
-            return Err(CarveError::Unreadable { file: file.clone(), why });
+            let reason = "the source has no such file".to_owned();
+            return Err(CarveError::Unreadable { file: file.clone(), why: reason });
         };
-        let done = remove_definitions(file, &text.now, paths)?;
-        text.now = done.text;
-        all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
-        objects.extend(done.objects);
+        let edited = remove_definitions(file, &text.current_text, paths)?;
+        text.current_text = edited.text;
+        all_gone.entry(text.module.name.clone()).or_default().extend(edited.lost_paths);
+        objects.extend(edited.objects);
     }
     // A removed re-export may itself be re-exported elsewhere. Repeat until no module loses another
     // name.
     loop {
         let before = count_paths(&all_gone);
         for (file, text) in &mut texts {
-            if !text.watched && (text.module.is_package || options.importers) {
+            if !text.is_protected && (text.module.is_package || options.edit_importers) {
                 drop_reexports(file, text, &mut all_gone)?;
             }
-            if !text.watched {
+            if !text.is_protected {
                 propagate_star_imports(file, text, &mut all_gone)?;
             }
         }
@@ -127,47 +127,47 @@ pub fn carve_with(
     }
     let files = texts
         .into_iter()
-        .filter(|(_, text)| text.before != text.now)
-        .map(|(file, text)| (file, (text.before, text.now)))
+        .filter(|(_, text)| text.original_text != text.current_text)
+        .map(|(file, text)| (file, (text.original_text, text.current_text)))
         .collect();
     Ok(Carving { objects, files })
 }
 
-fn count_paths(gone: &RemovedPaths) -> usize {
-    gone.values().map(BTreeSet::len).sum()
+fn count_paths(removed_paths: &RemovedPaths) -> usize {
+    removed_paths.values().map(BTreeSet::len).sum()
 }
 
 fn drop_reexports(
     file: &str,
     text: &mut ModuleText,
-    all_gone: &mut RemovedPaths,
+    all_removed_paths: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
-    let parsed = parse(file, &text.now)?;
-    let found =
-        imports::find_lost_imports(&text.now, &parsed.syntax().body, &text.module, all_gone);
-    if found.edits.is_empty() {
+    let parsed = parse_python(file, &text.current_text)?;
+    let findings =
+        imports::find_lost_imports(&text.current_text, &parsed.syntax().body, &text.module, all_removed_paths);
+    if findings.edits.is_empty() {
         return Ok(());
     }
-    text.now = check_syntax(file, apply(&text.now, found.edits))?;
+    text.current_text = check_syntax(file, apply_edits(&text.current_text, findings.edits))?;
     record_lost_names(
         file,
         text,
-        found.lost.into_iter().map(|lost| lost.local_name).collect(),
-        all_gone,
+        findings.lost_imports.into_iter().map(|lost| lost.local_name).collect(),
+        all_removed_paths,
     )
 }
 
 fn propagate_star_imports(
     file: &str,
     text: &mut ModuleText,
-    all_gone: &mut RemovedPaths,
+    all_removed_paths: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
-    let parsed = parse(file, &text.now)?;
-    let found =
-        imports::find_lost_imports(&text.now, &parsed.syntax().body, &text.module, all_gone);
-    let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
-    let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
-    if fresh.is_empty() { Ok(()) } else { record_lost_names(file, text, fresh, all_gone) }
+    let parsed = parse_python(file, &text.current_text)?;
+    let findings =
+        imports::find_lost_imports(&text.current_text, &parsed.syntax().body, &text.module, all_removed_paths);
+    let known = all_removed_paths.get(&text.module.name).cloned().unwrap_or_default();
+    let fresh: Vec<String> = findings.lost_star_names.difference(&known).cloned().collect();
+    if fresh.is_empty() { Ok(()) } else { record_lost_names(file, text, fresh, all_removed_paths) }
 }
 
 /// Records names that a module no longer binds, and removes these names from `__all__`.
@@ -175,30 +175,30 @@ fn record_lost_names(
     file: &str,
     text: &mut ModuleText,
     names: Vec<String>,
-    all_gone: &mut RemovedPaths,
+    all_removed_paths: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
-    let lost = unbound_paths(file, &text.now, names.iter())?;
-    text.now = without_exports(file, &text.now, &lost)?;
-    all_gone.entry(text.module.name.clone()).or_default().extend(lost);
+    let lost = unbound_paths(file, &text.current_text, names.iter())?;
+    text.current_text = remove_exports(file, &text.current_text, &lost)?;
+    all_removed_paths.entry(text.module.name.clone()).or_default().extend(lost);
     Ok(())
 }
 
 /// Returns an error if a module needs removed code at import time.
-fn check_imports(file: &str, text: &ModuleText, all_gone: &RemovedPaths) -> Result<(), CarveError> {
+fn check_imports(file: &str, text: &ModuleText, all_removed_paths: &RemovedPaths) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
         // Report the line number in the original file.
-        let line = text.now[offset..].lines().next().unwrap_or_default();
-        let line = original_line(&text.before, &text.now, offset, line);
+        let line = text.current_text[offset..].lines().next().unwrap_or_default();
+        let line = original_line(&text.original_text, &text.current_text, offset, line);
         CarveError::Needed { file: file.to_owned(), line, name: name.to_owned() }
     };
-    let parsed = parse(file, &text.now)?;
+    let parsed = parse_python(file, &text.current_text)?;
     let body = &parsed.syntax().body;
-    let found = imports::find_lost_imports(&text.now, body, &text.module, all_gone);
-    if let Some(lost) = found.lost.first() {
+    let findings = imports::find_lost_imports(&text.current_text, body, &text.module, all_removed_paths);
+    if let Some(lost) = findings.lost_imports.first() {
         return Err(needed(lost.offset, &lost.name));
     }
-    let own = all_gone.get(&text.module.name).cloned().unwrap_or_default();
-    match references::find_uses(body, &own, &found.modules).first() {
+    let own = all_removed_paths.get(&text.module.name).cloned().unwrap_or_default();
+    match references::find_uses(body, &own, &findings.modules).first() {
         Some((offset, name)) => Err(needed(*offset, name)),
         None => Ok(()),
     }
@@ -207,9 +207,9 @@ fn check_imports(file: &str, text: &ModuleText, all_gone: &RemovedPaths) -> Resu
 /// Returns a line's number in the original text. Carving only removes lines, so the original number
 /// is at least as large as the current one. Returns the first line from there on that ends with the
 /// same text.
-fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
-    let number = line_number(now, offset);
-    let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));
+fn original_line(original_text: &str, current_text: &str, offset: usize, line_end: &str) -> usize {
+    let number = line_number(current_text, offset);
+    let found = original_text.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(line_end));
     found.map_or(number, |(index, _)| index + 1)
 }
 
@@ -237,7 +237,7 @@ fn load_package(
     let mut folders = vec![top];
     while let Some(folder) = folders.pop() {
         let listing = fs::read_dir(root.join(&folder))
-            .map_err(|error| unreadable(&folder.display().to_string(), &error))?;
+            .map_err(|error| unreadable_error(&folder.display().to_string(), &error))?;
         let mut names: Vec<PathBuf> =
             listing.flatten().map(|entry| folder.join(entry.file_name())).collect();
         names.sort();
@@ -264,8 +264,8 @@ fn load_file(
     start: &Path,
     texts: &mut BTreeMap<String, ModuleText>,
 ) -> Result<(), CarveError> {
-    let before = fs::read_to_string(root.join(file)).map_err(|error| unreadable(file, &error))?;
-    parse(file, &before)?;
+    let before = fs::read_to_string(root.join(file)).map_err(|error| unreadable_error(file, &error))?;
+    parse_python(file, &before)?;
     let path = Path::new(file);
     let below = path.strip_prefix(start).unwrap_or(path).with_extension("");
     let mut parts: Vec<String> =
@@ -277,11 +277,11 @@ fn load_file(
     let module = Module { name: parts.join("."), is_package };
     texts.insert(
         file.to_owned(),
-        ModuleText { module, now: before.clone(), before, watched: false },
+        ModuleText { module, current_text: before.clone(), original_text: before, is_protected: false },
     );
     Ok(())
 }
 
-fn unreadable(file: &str, error: &std::io::Error) -> CarveError {
+fn unreadable_error(file: &str, error: &std::io::Error) -> CarveError {
     CarveError::Unreadable { file: file.to_owned(), why: error.to_string() }
 }

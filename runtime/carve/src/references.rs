@@ -17,20 +17,20 @@ use super::scope;
 /// be rejected, but an invalid one is never accepted.
 pub(super) struct References<'a> {
     /// Dotted paths removed from this module.
-    gone: &'a BTreeSet<String>,
+    removed_paths: &'a BTreeSet<String>,
     /// Paths removed from other modules, by the name under which this module imported them.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
     /// Whether annotations are not evaluated (`from __future__ import annotations`).
     has_postponed_annotations: bool,
     /// The enclosing classes, each with its path and the names that the class body binds.
     classes: Vec<(String, BTreeSet<String>)>,
-    found: Vec<(usize, String)>,
+    uses: Vec<(usize, String)>,
 }
 
 /// Returns the offset and the name of each use of a removed name at import time.
 pub(super) fn find_uses(
     body: &[Stmt],
-    gone: &BTreeSet<String>,
+    removed_paths: &BTreeSet<String>,
     modules: &BTreeMap<String, BTreeSet<String>>,
 ) -> Vec<(usize, String)> {
     let postponed = body.iter().any(|stmt| {
@@ -39,14 +39,14 @@ pub(super) fn find_uses(
                 && import.names.iter().any(|alias| alias.name.as_str() == "annotations"))
     });
     let mut visitor = References {
-        gone,
+        removed_paths: gone: removed_paths,
         modules,
         has_postponed_annotations: postponed,
         classes: Vec::new(),
-        found: Vec::new(),
+        uses: Vec::new(),
     };
     body.iter().for_each(|stmt| visitor.visit_stmt(stmt));
-    visitor.found
+    visitor.uses
 }
 
 impl References<'_> {
@@ -63,19 +63,19 @@ impl References<'_> {
         }
     }
 
-    fn check_name(&mut self, name: &str, at: usize) {
+    fn check_name(&mut self, name: &str, offset: usize) {
         if let Some((class, own)) = self.classes.last() {
             if own.contains(name) {
                 return;
             }
             let member = format!("{class}.{name}");
-            if self.gone.contains(&member) {
-                self.found.push((at, member));
+            if self.removed_paths.contains(&member) {
+                self.uses.push((offset, member));
                 return;
             }
         }
-        if self.gone.contains(name) {
-            self.found.push((at, name.to_owned()));
+        if self.removed_paths.contains(name) {
+            self.uses.push((offset, name.to_owned()));
         }
     }
 }
@@ -136,8 +136,8 @@ impl<'a> Visitor<'a> for References<'_> {
                         .modules
                         .get(&owner)
                         .is_some_and(|gone| gone.contains(attribute.attr.as_str()));
-                    if elsewhere || self.gone.contains(&member) {
-                        self.found.push((at, member));
+                    if elsewhere || self.removed_paths.contains(&member) {
+                        self.uses.push((at, member));
                         return;
                     }
                 }

@@ -68,12 +68,12 @@ pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
 }
 
 /// Returns the statements in a block's own scope, including statements inside conditions and loops.
-pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
+pub fn top_level_statements(block: &[Stmt]) -> Vec<&Stmt> {
     let mut out = Vec::new();
     for stmt in block {
         out.push(stmt);
         if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
-            out.extend(blocks(stmt).into_iter().flat_map(top_level));
+            out.extend(blocks(stmt).into_iter().flat_map(top_level_statements));
         }
     }
     out

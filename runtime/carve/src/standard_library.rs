@@ -11,19 +11,19 @@ use std::{
 use proctor_patch::{Change, CurrentFile, MODE_FILE, Patch, RawPath};
 use proctor_types::sha256_hex;
 
-use super::{CarveError, Definition, Kind, carve, definitions, file::parse};
+use super::{CarveError, Definition, Kind, carve, definitions, file::parse_python};
 
 /// Default number of files. `PROCTOR_CARVE_FILES` overrides it.
-const FILES: usize = 200;
+const DEFAULT_FILE_COUNT: usize = 200;
 
 #[test]
 fn carved_files_parse_and_reversed_mask_restores_them() {
     let files = library_files();
     let most = std::env::var("PROCTOR_CARVE_FILES").ok().and_then(|most| most.parse().ok());
-    let files = &files[..most.unwrap_or(FILES).min(files.len())];
+    let files = &files[..most.unwrap_or(DEFAULT_FILE_COUNT).min(files.len())];
     let results: Vec<Option<bool>> = std::thread::scope(|scope| {
         let parts = files.chunks(files.len().div_ceil(2));
-        let work = parts.map(|part| scope.spawn(|| part.iter().map(|it| carve_some(it)).collect()));
+        let work = parts.map(|part| scope.spawn(|| part.iter().map(|it| carve_selected_definitions(it)).collect()));
         let work: Vec<std::thread::ScopedJoinHandle<'_, Vec<_>>> = work.collect();
         work.into_iter().flat_map(|part| part.join().unwrap()).collect()
     });
@@ -58,13 +58,13 @@ fn library_files() -> Vec<PathBuf> {
 
 /// Returns whether any of a file's selected definitions could be carved, or `None` if no definition
 /// was selected.
-fn carve_some(path: &Path) -> Option<bool> {
+fn carve_selected_definitions(path: &Path) -> Option<bool> {
     let text = fs::read_to_string(path).ok()?;
     let found = definitions("m.py", &text).ok()?;
     let mut wanted: Vec<String> = found
         .iter()
         .map(|it: &Definition| it.path.clone())
-        .filter(|path| is_chosen(path, &text))
+        .filter(|path| is_selected(path, &text))
         .collect();
     wanted.sort();
     wanted.dedup();
@@ -74,7 +74,7 @@ fn carve_some(path: &Path) -> Option<bool> {
         match carve(dir.path(), &BTreeMap::from([("m.py".to_owned(), wanted.clone())])) {
             Ok(carving) => {
                 let (before, after) = &carving.files["m.py"];
-                assert!(parse("m.py", after).is_ok(), "{}", path.display());
+                assert!(parse_python("m.py", after).is_ok(), "{}", path.display());
                 let expected: Vec<(&str, Vec<&str>)> = definition_lines(before, &found)
                     .into_iter()
                     .filter(|(path, _)| !wanted.iter().any(|gone| is_within(path, gone)))
@@ -86,9 +86,9 @@ fn carve_some(path: &Path) -> Option<bool> {
                     path.display()
                 );
                 let mask = carving.mask().into_bytes();
-                assert!(apply(&mask, before) == after.as_bytes(), "{}: the mask", path.display());
-                let gold = Patch::parse(&mask).reversed().unwrap().to_bytes();
-                assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
+                assert!(apply_patch(&mask, before) == after.as_bytes(), "{}: the mask", path.display());
+                let gold = Patch::parse(&mask).reverse().unwrap().to_bytes();
+                assert!(apply_patch(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
                 return Some(true);
             }
             // Try again without the definition that is needed at import time.
@@ -108,13 +108,13 @@ fn carve_some(path: &Path) -> Option<bool> {
 
 /// Returns each definition's path and lines. The lines of classes are left out, because some of
 /// their members may be removed.
-fn definition_lines<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
+fn definition_lines<'a>(text: &'a str, listed_definitions: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
         Kind::Class => Vec::new(),
         _ => lines[it.first - 1..it.last].to_vec(),
     };
-    found.iter().map(|it| (it.path.as_str(), of(it))).collect()
+    listed_definitions.iter().map(|it| (it.path.as_str(), of(it))).collect()
 }
 
 fn is_within(path: &str, outer: &str) -> bool {
@@ -122,11 +122,11 @@ fn is_within(path: &str, outer: &str) -> bool {
 }
 
 /// Selects a third of the definitions. The selection is the same in every run.
-fn is_chosen(path: &str, text: &str) -> bool {
+fn is_selected(path: &str, text: &str) -> bool {
     sha256_hex(format!("{path}{}", text.len()).as_bytes()).as_bytes()[0].is_multiple_of(3)
 }
 
-fn apply(patch: &[u8], text: &str) -> Vec<u8> {
+fn apply_patch(patch: &[u8], text: &str) -> Vec<u8> {
     let current = |_: &RawPath| {
         Some(CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: MODE_FILE & 0o777 })
     };

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use pretty_assertions::assert_eq;
-use proctor_carve::{CarveError, CarveOptions, Carving, Kind, carve, carve_with};
+use proctor_carve::{CarveError, CarveOptions, Carving, Kind, carve, carve_with_options};
 use tempfile::TempDir;
 
 fn create_tree(files: &[(&str, &str)]) -> TempDir {
@@ -18,14 +18,14 @@ fn create_tree(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-fn wanted(list: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+fn targets(list: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
     let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
     list.iter().map(|(file, paths)| ((*file).to_owned(), owned(paths))).collect()
 }
 
 fn try_carve(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> Result<Carving, CarveError> {
     let dir = create_tree(files);
-    let carving = carve(dir.path(), &wanted(list))?;
+    let carving = carve(dir.path(), &targets(list))?;
     assert_mask_is_reversible(&carving);
     Ok(carving)
 }
@@ -521,7 +521,7 @@ fn unknown_path_error_suggests_nearest_name() {
     assert!(error.to_string().contains("did you mean `A.run`?"), "{error}");
     let error = try_carve(&[("m.py", "def f(:\n")], &[("m.py", &["f"])]).unwrap_err();
     assert!(matches!(error, CarveError::Syntax { .. }), "{error}");
-    let error = carve(Path::new("/"), &wanted(&[("absent.py", &["f"])])).unwrap_err();
+    let error = carve(Path::new("/"), &targets(&[("absent.py", &["f"])])).unwrap_err();
     assert!(matches!(error, CarveError::Unreadable { .. }), "{error}");
 }
 
@@ -536,8 +536,8 @@ fn importers_option_removes_imports_from_other_modules() {
     ];
     let dir = create_tree(&files);
     let carve = |wanted_list: &[(&str, &[&str])], watched: &[String]| {
-        let options = CarveOptions { importers: true, watched, modules: None };
-        carve_with(dir.path(), &wanted(wanted_list), options)
+        let options = CarveOptions { edit_importers: true, protected_files: watched, modules: None };
+        carve_with_options(dir.path(), &targets(wanted_list), options)
     };
     let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
     assert_mask_is_reversible(&carving);
@@ -566,11 +566,11 @@ fn carve_keeps_tests_inside_the_package_unchanged() {
     let dir = create_tree(&files);
     let modules = ["p/__init__.py", "p/a.py"].map(str::to_owned).into();
     let watched = ["p/tests/test_b.py".to_owned()];
-    let options = CarveOptions { importers: true, watched: &watched, modules: Some(&modules) };
-    let carving = carve_with(dir.path(), &wanted(&[("p/a.py", &["f"])]), options).unwrap();
+    let options = CarveOptions { edit_importers: true, protected_files: &watched, modules: Some(&modules) };
+    let carving = carve_with_options(dir.path(), &targets(&[("p/a.py", &["f"])]), options).unwrap();
     let changed: Vec<&str> = carving.files.keys().map(String::as_str).collect();
     assert_eq!(changed, ["p/__init__.py", "p/a.py"]);
     // Code that another test file imports cannot be removed.
-    let refused = carve_with(dir.path(), &wanted(&[("p/a.py", &["g"])]), options);
+    let refused = carve_with_options(dir.path(), &targets(&[("p/a.py", &["g"])]), options);
     assert!(matches!(refused, Err(CarveError::Needed { .. })), "{refused:?}");
 }

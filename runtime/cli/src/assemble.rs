@@ -11,7 +11,7 @@ use proctor_catalog::Catalog;
 use proctor_plan::{NewRun, PlanContext};
 use proctor_record::RunDir;
 use proctor_report::wrap_long_lines;
-pub use proctor_run::{FlakyTests, RegradePolicy, capacity};
+pub use proctor_run::{FlakyTests, RegradePolicy, grading_capacity};
 use proctor_run::{PlannedTask, PreflightFinding};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ScaffoldSource as _;
@@ -19,25 +19,25 @@ use proctor_types::{Arm, SandboxKind, Selection};
 
 use crate::{
     cache_dir,
-    config::{self, CacheSettings, ConfigFile, ConfigSource, KnownNames, RunConfig},
+    config::{self, CacheSettings, ConfigFile, ConfigSource, NameLookup, RunConfig},
     error::{CommandError, UserError},
     progress,
 };
 
 /// Connects to one back end. Changes nothing on this machine.
-pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
-    connect_with(kind, cache, &CacheSettings::default()).await
+pub async fn connect_backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+    connect_backend_with(kind, cache, &CacheSettings::default()).await
 }
 
-async fn connect_with(
+async fn connect_backend_with(
     kind: SandboxKind,
     cache: &Path,
-    kept: &CacheSettings,
+    cache_settings: &CacheSettings,
 ) -> Result<Arc<dyn Backend>, CommandError> {
     Ok(match kind {
         SandboxKind::Native => {
             let native = proctor_native::Native::new(cache.join("native"))?;
-            Arc::new(match kept.images_mb {
+            Arc::new(match cache_settings.images_mb {
                 Some(mb) => native.with_archive_budget(mb.saturating_mul(1 << 20)),
                 None => native,
             })
@@ -50,18 +50,18 @@ async fn connect_with(
 }
 
 /// Returns the scaffolds that a configuration may use.
-pub fn catalog() -> Result<Catalog, UserError> {
+pub fn scaffold_catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(cache_dir::default_cache_dir()?))
 }
 
 /// Hint for choosing another back end, for commands with `--sandbox`.
-pub const SANDBOX_OPTION: &str = "use --sandbox docker";
+pub const SANDBOX_OPTION_HINT: &str = "use --sandbox docker";
 /// The same hint, for commands with `--set`.
-pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
+pub const SANDBOX_KEY_HINT: &str = "use --set sandbox.kind=docker";
 
 /// Returns the information about this machine and this program that planning needs.
 pub fn plan_context<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
-    PlanContext { cache, scaffolds: catalog, script: &check_script, say: &print_message }
+    PlanContext { cache, scaffolds: catalog, check_script: &check_script, say: &print_message }
 }
 
 /// Prints a message from planning or running.
@@ -70,10 +70,10 @@ pub fn print_message(line: String) {
 }
 
 /// Prints a preflight result.
-pub fn print_preflight(preflight: PreflightFinding) {
-    let line = match preflight {
+pub fn print_preflight(finding: PreflightFinding) {
+    let line = match finding {
         PreflightFinding::Note(line) => line,
-        PreflightFinding::Failed { model, fault } => {
+        PreflightFinding::ModelFailed { model, fault } => {
             let who = format!("the preflight of `{model}`");
             format!("`{model}`: {}", progress::shorten_repeated(&who, &fault.to_string()))
         }
@@ -88,12 +88,12 @@ pub fn check_script(file: &Path) -> Result<(), String> {
 
 /// Resolves a configuration: looks up scaffolds, models and other names, and computes the arms'
 /// ids.
-pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, UserError> {
-    let catalog = catalog()?;
+pub fn resolve_config(file: ConfigFile, source: &ConfigSource) -> Result<RunConfig, UserError> {
+    let catalog = scaffold_catalog()?;
     let scaffold = |name: &str| catalog.find_scaffold(name);
     let known =
-        KnownNames { scaffold: &scaffold, scaffolds: catalog.names(), script: &check_script };
-    config::resolve(file, written, &known)
+        NameLookup { find_scaffold: &scaffold, scaffold_names: catalog.names(), validate_script: &check_script };
+    config::resolve_config(file, source, &known)
 }
 
 /// Starts one back end and removes resources that crashed processes left behind.
@@ -107,10 +107,10 @@ pub async fn start_backend(
 async fn start_backend_with(
     kind: SandboxKind,
     cache: &Path,
-    kept: &CacheSettings,
+    cache_settings: &CacheSettings,
 ) -> Result<Arc<dyn Backend>, CommandError> {
     cache_dir::lock_shared(cache)?;
-    let backend = connect_with(kind, cache, kept).await?;
+    let backend = connect_backend_with(kind, cache, cache_settings).await?;
     for removed in backend.sweep().await? {
         tell!("removed leftovers of a crashed run: {removed}");
     }
@@ -122,16 +122,16 @@ async fn start_backend_with(
 pub async fn start_backends(
     arms: &[Arm],
     cache: &Path,
-    kept: &CacheSettings,
+    cache_settings: &CacheSettings,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
-    let catalog = catalog()?;
+    let catalog = scaffold_catalog()?;
     if arms.iter().any(|arm| catalog.is_host_scaffold(&arm.scaffold)) {
         kinds.insert(SandboxKind::Native);
     }
     let mut backends = BTreeMap::new();
     for kind in kinds {
-        backends.insert(kind, start_backend_with(kind, cache, kept).await?);
+        backends.insert(kind, start_backend_with(kind, cache, cache_settings).await?);
     }
     Ok(backends)
 }
@@ -145,7 +145,7 @@ pub fn create_run(
     selection: Option<Selection>,
 ) -> Result<(RunDir, FlakyTests), CommandError> {
     let agent = proctor_embedded_agent::agent_digest();
-    let new = NewRun { file, arms, tasks, selection, agent };
+    let new = NewRun { file, arms, tasks, selection, agent_sha256: agent };
     let (run, record) = proctor_plan::create_run(out, new)?;
     Ok((run, FlakyTests::from_record(&record, &print_message)))
 }

@@ -13,7 +13,7 @@ use proctor_gateway::{Gateway, PriceTable, RequestError, TrialGateway};
 use proctor_record::Blobs;
 use proctor_run::ExchangeLog;
 use proctor_types::{
-    Budget, Fault, Layer, Message, ModelRequest, ModelSpec, format_error_chain, plural,
+    Budget, Fault, FaultLayer, Message, ModelRequest, ModelSpec, format_error_chain, count_with_noun,
 };
 use serde_json::json;
 
@@ -22,7 +22,7 @@ use crate::error::{CommandError, UserError};
 /// The connection to one model.
 pub struct CommandModel {
     name: String,
-    key: String,
+    cache_key: String,
     gateway: TrialGateway,
 }
 
@@ -34,7 +34,7 @@ impl CommandModel {
         let budget = Budget::default();
         gateway
             .check_model(model, &budget)
-            .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
+            .map_err(|fault| UserError { message: fault.what, hint: fault.hint })?;
         fs::create_dir_all(out)?;
         let (mut options, path) = (File::options(), out.join("model.jsonl"));
         let file = proctor_files::open_with(options.create(true).append(true), &path)?;
@@ -52,19 +52,19 @@ impl CommandModel {
             cache: None,
             ..model.clone()
         };
-        Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), gateway: line })
+        Ok(Self { name: model.name.clone(), cache_key: json!(plain).to_string(), gateway: line })
     }
 
     /// Summarizes the requests and their cost.
     pub fn cost_summary(&self) -> String {
-        let spent = self.gateway.meter().spent();
+        let spent = self.gateway.meter().spending();
         let requests = match spent.steps {
             0 => "no requests: every response was stored by an earlier run".to_owned(),
             steps => format!(
                 "{} answered, {} in, {} out, {}",
-                plural(steps, "request"),
-                plural(spent.input_tokens, "token"),
-                plural(spent.output_tokens, "token"),
+                count_with_noun(steps, "request"),
+                count_with_noun(spent.input_tokens, "token"),
+                count_with_noun(spent.output_tokens, "token"),
                 spent.format_cost()
             ),
         };
@@ -79,7 +79,7 @@ impl Model for CommandModel {
     }
 
     fn cache_key(&self) -> &str {
-        &self.key
+        &self.cache_key
     }
 
     async fn complete(&self, question: &str) -> Result<String, Fault> {
@@ -90,7 +90,7 @@ impl Model for CommandModel {
         match self.gateway.ask(&ask).await {
             Ok(answer) => Ok(answer.content),
             Err(RequestError::Fault(fault)) => Err(fault),
-            Err(other) => Err(Fault::new(Layer::Model, format_error_chain(&other))),
+            Err(other) => Err(Fault::new(FaultLayer::Model, format_error_chain(&other))),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use proctor_record::{RunDir, trial_lookup::planned_trials};
-use proctor_types::{TrialId, plural};
+use proctor_types::{TrialId, count_with_noun};
 
 use crate::error::{CommandError, UserError};
 
 /// Returns an error if trials would count twice because the list contains a run twice, or a run and
 /// its copy.
-pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
+pub fn reject_run_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {
         if !places.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
@@ -43,7 +43,7 @@ pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
         }
         if let Some(original) = original {
             let (copy, original) = (path.display(), original.display());
-            let trials = plural(copies, "trial");
+            let trials = count_with_noun(copies, "trial");
             let what = format!("{copy} is a copy of {original}: both contain the same {trials}");
             let hint = "pass only one of the two; otherwise their trials would count twice";
             return Err(UserError::new(what).hint(hint).into());

@@ -14,9 +14,9 @@ use proctor_validation::ValidationError;
 use proctor_viewer::ViewError;
 
 /// The exit status of a finished run in which some trials have no verdict.
-pub const INCOMPLETE: u8 = 3;
+pub const INCOMPLETE_STATUS: u8 = 3;
 /// The exit status that shells use for an interrupted program.
-pub const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED_STATUS: u8 = 130;
 
 /// An error that ends a command. Its kind determines the exit status.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl CommandError {
             RecordError::NotARun { .. }
             | RecordError::PlanLost { .. }
             | RecordError::PlanDamaged { .. }
-            | RecordError::OtherVersion { .. }
+            | RecordError::UnsupportedVersion { .. }
             | RecordError::NewerConfig { .. }
             | RecordError::RunExists { .. }
             | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),
@@ -86,7 +86,7 @@ where
         };
         let error = match error.downcast::<SourceError>() {
             Ok(SourceError::User(user)) => return Self::User(user),
-            Ok(SourceError::Build { what, hint }) => {
+            Ok(SourceError::Build { problem: what, hint }) => {
                 return Self::Other(BundleError { hint, ..BundleError::new(what) }.into());
             }
             Err(other) => other,
@@ -102,7 +102,7 @@ where
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(UserError { what, hint }) => {
+            Self::User(UserError { message: what, hint }) => {
                 f.write_str(&wrap_long_lines(&format!("error: {}", rewrite_library_errors(what))))?;
                 match hint {
                     Some(hint) => write!(f, "\n{}", wrap_long_lines(&format!(" hint: {hint}"))),
@@ -113,7 +113,7 @@ impl fmt::Display for CommandError {
                 let of_bundle = error.downcast_ref::<BundleError>();
                 let what = of_bundle.map_or_else(
                     || format_error_chain(error.as_ref()),
-                    |bundle| bundle.what.clone(),
+                    |bundle| bundle.problem.clone(),
                 );
                 f.write_str(&wrap_long_lines(&format!("error: {what}")))?;
                 let of_files = || proctor_types::open_files_hint(&format!("{error:#}"));
@@ -132,14 +132,14 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("run.json: cannot be read: {source}")]
-    struct Outer {
+    struct OuterError {
         source: std::io::Error,
     }
 
     #[test]
     fn with_causes_prints_each_cause_once() {
         let source = std::io::Error::other("the disk is gone");
-        let error = CommandError::from(Outer { source });
+        let error = CommandError::from(OuterError { source });
         assert_eq!(error.to_string(), "error: run.json: cannot be read: the disk is gone");
         let error = anyhow::anyhow!("inner").context("outer");
         assert_eq!(CommandError::Other(error).to_string(), "error: outer: inner");

@@ -28,7 +28,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     args::{Cli, Command},
     error::{CommandError, UserError},
-    mask::Mask,
+    mask::SecretMask,
     progress::ProgressFormat,
 };
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     // The default filter silences async-openai, which logs whole bodies when it cannot parse one.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    progress::set_format(if cli.quiet { ProgressFormat::None } else { cli.progress });
+    progress::set_progress_format(if cli.quiet { ProgressFormat::None } else { cli.progress });
     open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let done = runtime.block_on(dispatch(cli));
+    let done = runtime.block_on(run_command(cli));
     // Signal handlers are gone by now, so a thread that is stuck on a file system must not block
     // the exit forever.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
@@ -71,16 +71,16 @@ fn main() -> ExitCode {
     }
 }
 
-async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
+async fn run_command(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Init(args) => commands::init(args),
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set, join, here, jobs, confirm } => {
             let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
-            let options = commands::ResumeOptions { jobs, confirm, here };
+            let options = commands::ResumeOptions { jobs, confirms_rerun: confirm, runs_locally: here };
             match join {
-                true => commands::join(&run, options, None).await,
-                false => commands::resume(&run, &set, options, assemble::RegradePolicy::Once).await,
+                true => commands::join_run(&run, options, None).await,
+                false => commands::resume(&run, &set, options, assemble::RegradePolicy::ReuseVerdict).await,
             }
         }
         Command::Worker(args) => commands::run_worker(args).await,
@@ -91,16 +91,16 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::run_tasks_action(action).await,
         Command::Report(args) if args.recheck => commands::recheck(&args.runs, args.format),
-        Command::Report(args) => commands::report(&args, &Mask::from_args(&args.mask)?),
+        Command::Report(args) => commands::report(&args, &SecretMask::from_args(&args.mask)?),
         Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
-        Command::Shell(args) => commands::shell(args).await,
+        Command::Shell(args) => commands::open_sandbox_shell(args).await,
         Command::Show(args) => commands::show_trial(&args),
         Command::Label(args) => commands::label(&args),
         Command::Watch { run } => commands::watch(&run).await,
         Command::View { runs, files: Some(out), mask, .. } => {
-            commands::view_as_files(&runs, &out, &Mask::from_args(&mask)?)
+            commands::view_as_files(&runs, &out, &SecretMask::from_args(&mask)?)
         }
         Command::View { mask, .. } if mask.is_requested() => {
             Err(UserError::new("only pages that are written as files can be masked")
@@ -109,15 +109,15 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         }
         Command::View { runs, port, .. } => commands::view(&runs, port).await,
         Command::Export { run, format, out, mask } => {
-            commands::export(&run, format, &out, &Mask::from_args(&mask)?)
+            commands::export(&run, format, &out, &SecretMask::from_args(&mask)?)
         }
         Command::Import(args) => commands::import(&args).await,
-        Command::Curve(args) => commands::curve(args).await,
+        Command::Curve(args) => commands::print_curve(args).await,
         Command::Scaffold { action } => commands::run_scaffold_action(action).await,
         Command::Completions { shell } => commands::print_completions(shell),
         Command::Man { out } => commands::write_man_pages(&out),
         Command::Schema { of } => commands::print_schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
-        Command::Doctor { full } => commands::doctor(full).await,
+        Command::Doctor { full } => commands::check_back_ends(full).await,
     }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use proctor_types::{ShippedTable, one_line, plural};
+use proctor_types::{ShippedTable, one_line, count_with_noun};
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,10 +21,10 @@ static SECRETS_TABLE: ShippedTable<SecretsTable> =
 
 /// Matches the text before a secret: the start of the text, a non-word character, or an escape
 /// sequence that ends in a letter or digit.
-const DELIMITER_PATTERN: &str =
+const SECRET_DELIMITER_PATTERN: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
 /// The label of a listed word.
-const LISTED_WORD: &str = "listed word";
+const LISTED_WORD_LABEL: &str = "listed word";
 /// Minimum length of a listed word. Shorter words would match inside others.
 const MIN_WORD_LENGTH: usize = 4;
 /// Size limit of a compiled expression in bytes. It is large because a word list may be long.
@@ -57,16 +57,16 @@ struct SecretKind {
 
 /// The secrets to mask, and counts of those that were masked.
 #[derive(Debug)]
-pub struct Mask {
+pub struct SecretMask {
     kinds: Vec<SecretKind>,
     /// One expression per kind of secret. Texts that match none of them are skipped.
-    any: RegexSet,
+    any_secret: RegexSet,
     /// Counts by file and kind.
-    masked: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
+    masked_counts: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
     is_on: bool,
 }
 
-impl Mask {
+impl SecretMask {
     /// Builds the mask that the arguments request. By default, nothing is masked.
     ///
     /// # Errors
@@ -75,13 +75,13 @@ impl Mask {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
         // Listed words come first, because they are the user's own.
         if let Some(file) = &args.mask_words {
-            rows.push((LISTED_WORD.to_owned(), words_pattern(file)?, 0, 0));
+            rows.push((LISTED_WORD_LABEL.to_owned(), word_list_pattern(file)?, 0, 0));
         }
         if args.is_requested() {
             for SecretPattern { name, pattern, digits, letters } in
                 &SECRETS_TABLE.get().map_err(UserError::new)?.kind
             {
-                let pattern = format!("{DELIMITER_PATTERN}(?P<all>{pattern})");
+                let pattern = format!("{SECRET_DELIMITER_PATTERN}(?P<all>{pattern})");
                 rows.push((name.clone(), pattern, *digits, *letters));
             }
         }
@@ -99,7 +99,7 @@ impl Mask {
                 RegexBuilder::new(&pattern).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
             kinds.push(SecretKind { name, regex: regex.map_err(wrong)?, digits, letters });
         }
-        Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_requested() })
+        Ok(Self { kinds, any_secret: any, masked_counts: Mutex::default(), is_on: args.is_requested() })
     }
 
     pub fn is_on(&self) -> bool {
@@ -110,10 +110,10 @@ impl Mask {
     /// values.
     pub fn mask_bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
-        for index in self.any.matches(text) {
+        for index in self.any_secret.matches(text) {
             let Some(kind) = self.kinds.get(index) else { continue };
             let Some((without, count)) = kind.mask(&out) else { continue };
-            let mut masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut masked = self.masked_counts.lock().unwrap_or_else(PoisonError::into_inner);
             let of_file = masked.entry(file.display().to_string()).or_default();
             *of_file.entry(kind.name.clone()).or_default() += count;
             out = Cow::Owned(without);
@@ -129,7 +129,7 @@ impl Mask {
     /// Returns the numbers of masked secrets as a JSON object: for each file, the kinds of secrets
     /// and their counts.
     pub fn masked_counts(&self) -> Value {
-        let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+        let masked = self.masked_counts.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::to_value(&*masked).unwrap_or_default()
     }
 
@@ -138,11 +138,11 @@ impl Mask {
         if !self.is_on {
             return;
         }
-        let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+        let masked = self.masked_counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count: usize = masked.values().flat_map(BTreeMap::values).sum();
         match count {
             0 => tell!("nothing masked: no text looks like a secret"),
-            _ => tell!("masked {} in {}", plural(count, "secret"), plural(masked.len(), "file")),
+            _ => tell!("masked {} in {}", count_with_noun(count, "secret"), count_with_noun(masked.len(), "file")),
         }
         for (file, kinds) in masked.iter() {
             let kinds: Vec<_> =
@@ -212,7 +212,7 @@ impl SecretKind {
 
 /// Returns an expression that matches the words listed in a file. It matches each word as written,
 /// and as escaped in JSON and HTML.
-fn words_pattern(file: &Path) -> Result<String, UserError> {
+fn word_list_pattern(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
         UserError::new(format!("cannot read {shown}: {error}"))
@@ -229,7 +229,7 @@ fn words_pattern(file: &Path) -> Result<String, UserError> {
                 format!("{shown}:{}: the word has fewer than {MIN_WORD_LENGTH} letters", index + 1);
             return Err(UserError::new(what).hint("use a longer part of the text to mask"));
         }
-        spelled.extend(spellings(word));
+        spelled.extend(escaped_spellings(word));
     }
     if spelled.is_empty() {
         return Err(
@@ -253,7 +253,7 @@ fn bytes_pattern(word: &str) -> String {
     word.bytes().map(byte).collect()
 }
 
-fn spellings(word: &str) -> Vec<String> {
+fn escaped_spellings(word: &str) -> Vec<String> {
     let json = |text: &str| {
         let quoted = Value::String(text.to_owned()).to_string();
         quoted[1..quoted.len() - 1].to_owned()
@@ -292,22 +292,22 @@ mod tests {
     use super::*;
 
     /// A made-up key. It is split in two, so that this file contains no text that looks like a key.
-    fn key() -> String {
+    fn sample_key() -> String {
         ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
     }
 
-    fn masked(text: &str) -> String {
-        let mask = Mask::from_args(&MaskArgs { mask: true, mask_words: None }).unwrap();
+    fn mask_sample(text: &str) -> String {
+        let mask = SecretMask::from_args(&MaskArgs { mask: true, mask_words: None }).unwrap();
         mask.mask_text(Path::new("f"), text)
     }
 
     #[test]
     fn mask_hides_keys_after_any_delimiter() {
-        let key = key();
+        let key = sample_key();
         for before in
             ["", " ", "\"", "=", r"\n", r"\\n", r"\u001b", "%3D", "\u{1b}[32m", "é", "&quot;", ">"]
         {
-            let out = masked(&format!("{before}{key}"));
+            let out = mask_sample(&format!("{before}{key}"));
             assert!(out.contains("[masked: API key]") && !out.contains(&key), "{before:?}: {out}");
         }
         let parts = [
@@ -321,7 +321,7 @@ mod tests {
             ),
         ];
         for (kind, key) in parts {
-            assert_eq!(masked(&format!("x {key} y")), format!("x [masked: {kind}] y"));
+            assert_eq!(mask_sample(&format!("x {key} y")), format!("x [masked: {kind}] y"));
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
             format!(r#"{{"url": "https:\/\/me:{secret}@host.test"}}"#),
             format!("<i>https:&#x2f;&#x2f;me:{secret}@host.test</i>"),
         ] {
-            let out = masked(&text);
+            let out = mask_sample(&text);
             assert!(!out.contains(&secret) && out.contains("[masked: "), "{out}");
             let rest = text.split(&secret).collect::<Vec<_>>();
             assert!(out.starts_with(rest[0]) && out.ends_with(rest[1]), "{out}");
@@ -357,10 +357,10 @@ mod tests {
             "https://host.test:8080/path",
             "the basic requirements1 are these",
         ] {
-            assert_eq!(masked(text), text);
+            assert_eq!(mask_sample(text), text);
         }
-        let none = Mask::from_args(&MaskArgs::default()).unwrap();
-        assert_eq!(none.mask_text(Path::new("f"), &key()), key());
+        let none = SecretMask::from_args(&MaskArgs::default()).unwrap();
+        assert_eq!(none.mask_text(Path::new("f"), &sample_key()), sample_key());
         assert!(!none.is_on());
     }
 
@@ -370,20 +370,20 @@ mod tests {
         let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
         let body = "MIIEpAIBAAKCAQEA7bq9+abc/def";
         let diff = format!("+a\n+{head}\n+{body}\n+{body}==\n+{end}\n+b\n");
-        let out = masked(&diff);
+        let out = mask_sample(&diff);
         assert!(!out.contains("MIIE"), "{out}");
         assert_eq!(out.lines().count(), diff.lines().count(), "{out}");
         assert!(out.lines().all(|line| line.starts_with('+')), "{out}");
         assert!(out.starts_with("+a\n+[masked: private key]\n") && out.ends_with("\n+b\n"));
         let json = serde_json::json!({ "content": format!("x\n{head}\n{body}\n{end}\ny") });
-        let out: Value = serde_json::from_str(&masked(&json.to_string())).unwrap();
+        let out: Value = serde_json::from_str(&mask_sample(&json.to_string())).unwrap();
         assert_eq!(out["content"], "x\n[masked: private key]\ny");
         // A key without an end marker is masked too.
-        assert!(!masked(&format!("{head}\n{body}\n{body}")).contains("MIIE"));
+        assert!(!mask_sample(&format!("{head}\n{body}\n{body}")).contains("MIIE"));
         let page = format!(
             "<span class=\"add\">+{head}\n</span><span class=\"add\">+{body}\n</span><span class=\"add\">+{end}\n</span>"
         );
-        let out = masked(&page);
+        let out = mask_sample(&page);
         assert!(!out.contains("MIIE"), "{out}");
         assert_eq!(out.matches("<span").count(), 3, "{out}");
         assert_eq!(out.matches("</span>").count(), 3, "{out}");
@@ -396,7 +396,7 @@ mod tests {
         let word = "Größe \"A/B\" & <C>";
         fs::write(&file, format!("{word}\r\n\nplain\nplainer\n")).unwrap();
         let mask =
-            Mask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
+            SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
         let of = |text: &str| mask.mask_text(Path::new("f"), text);
         let json = Value::String(word.to_owned()).to_string();
         for text in [
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(of("plainer"), "[masked: listed word]");
         assert_eq!(of("explain it"), "ex[masked: listed word] it");
         // Object keys are masked too.
-        assert!(of(&key()).contains("[masked: API key]"));
+        assert!(of(&sample_key()).contains("[masked: API key]"));
         let counts = mask.masked_counts();
         assert_eq!(
             (counts["f"]["listed word"].as_u64(), counts["f"]["API key"].as_u64()),
@@ -426,12 +426,12 @@ mod tests {
         let file = folder.path().join("words");
         let of = |text: &str| {
             fs::write(&file, text).unwrap();
-            Mask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
+            SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
         };
-        assert!(of("good-word\nab\n").what.contains("words:2: the word has fewer than 4 letters"));
-        assert!(of("\n \n").what.contains("no words"));
+        assert!(of("good-word\nab\n").message.contains("words:2: the word has fewer than 4 letters"));
+        assert!(of("\n \n").message.contains("no words"));
         let missing = Some(folder.path().join("missing"));
-        let error = Mask::from_args(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
-        assert!(error.what.contains("cannot read") && error.hint.is_some());
+        let error = SecretMask::from_args(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
+        assert!(error.message.contains("cannot read") && error.hint.is_some());
     }
 }

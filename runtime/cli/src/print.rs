@@ -20,7 +20,7 @@ pub fn print_result(text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// Fails in the same cases as [`print_result`].
-pub fn print_visible(text: &str) -> io::Result<()> {
+pub fn print_escaped(text: &str) -> io::Result<()> {
     print_result(&escape_unprintable(text))
 }
 

@@ -25,15 +25,15 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 /// Handles the same interrupts as the run, but on its own thread. If every worker thread of the
 /// async runtime is stuck in a system call, the run itself receives no signals.
 pub struct Watchdog {
-    dismissed: Arc<AtomicBool>,
+    is_dismissed: Arc<AtomicBool>,
 }
 
 impl Watchdog {
     /// Starts the thread. `status` is the exit status to use if the watchdog ends the process.
     pub fn start(status: u8) -> Self {
-        let dismissed = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&dismissed);
-        let work = move || match wait_until_overdue() {
+        let is_dismissed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_dismissed);
+        let work = move || match wait_until_exit_is_overdue() {
             Ok(()) if seen.load(Ordering::Acquire) => {}
             Ok(()) => process::exit(status.into()),
             Err(error) => {
@@ -43,18 +43,18 @@ impl Watchdog {
         if let Err(error) = thread::Builder::new().name("interrupts".to_owned()).spawn(work) {
             tracing::warn!(%error, "watchdog not running; only the run itself handles interrupts");
         }
-        Self { dismissed }
+        Self { is_dismissed }
     }
 
     /// Stops the watchdog, because the run ended by itself and the remaining work is short.
     pub fn dismiss(self) {
-        self.dismissed.store(true, Ordering::Release);
+        self.is_dismissed.store(true, Ordering::Release);
     }
 }
 
 /// Returns when the process should have ended by now: after the second Ctrl-C or the first SIGTERM,
 /// plus the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
-fn wait_until_overdue() -> io::Result<()> {
+fn wait_until_exit_is_overdue() -> io::Result<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut keys = signal(SignalKind::interrupt())?;
         let mut end = signal(SignalKind::terminate())?;

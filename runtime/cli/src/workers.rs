@@ -10,19 +10,19 @@ use proctor_plan::workers::unwritable_error;
 pub use proctor_plan::workers::{live_workers, reject_live_workers};
 use proctor_run::{Capacity, Deadline, sandbox_limits};
 use proctor_sandbox_api::Machine;
-use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
+use proctor_types::{RunRecord, SandboxKind, SandboxSpec, count_with_noun};
 
 use crate::error::{CommandError, UserError};
 
 /// Converts an engine's error to a user error.
 pub fn user_error(error: EngineError) -> UserError {
-    UserError { what: error.what, hint: error.hint }
+    UserError { message: error.message, hint: error.hint }
 }
 
 /// Returns an error if an engine's workers are already running the run's trials.
 pub fn reject_engine_run(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::read(run).map_err(user_error)?;
-    let Some(last) = submissions.active().last() else { return Ok(()) };
+    let Some(last) = submissions.active_submissions().last() else { return Ok(()) };
     let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
     let hint = format!(
         "`{}` adds workers; `proctor resume {} --here` runs the remaining trials on this machine",
@@ -47,16 +47,16 @@ pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
 }
 
 /// Returns the time by which a process with this much time left must end.
-pub fn process_deadline(left: Duration) -> Result<Deadline, CommandError> {
+pub fn process_deadline(time_left: Duration) -> Result<Deadline, CommandError> {
     let table = cluster_settings().map_err(user_error)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
-    let at = Instant::now().checked_add(left);
+    let at = Instant::now().checked_add(time_left);
     let at = at.ok_or_else(|| UserError::new("--time-left: too long").hint("use UNLIMITED"))?;
-    Ok(Deadline { at, overhead })
+    Ok(Deadline { instant: at, overhead })
 }
 
 /// Memory in MiB of the worker process itself, without its sandboxes.
-const WORKER_MB: u64 = 256;
+const WORKER_MEMORY_MB: u64 = 256;
 
 /// Returns how many trials a worker runs in parallel. This is how often the run's largest sandbox
 /// fits into the job's CPUs and memory, but at most the run's `jobs`.
@@ -64,12 +64,12 @@ const WORKER_MB: u64 = 256;
 /// # Errors
 /// Fails if the job's memory is too small for one sandbox. The kernel would kill processes that
 /// stay within the sandbox's own limit, and the failure would count against the model.
-pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
+pub fn worker_job_count(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::detect();
     // Also use Slurm's variable, because not every site restricts a job's processes to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
-    let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
+    let memory_mb = here.memory_mb.saturating_sub(WORKER_MEMORY_MB);
     let wanted = sandbox_specs_of_run(record);
     if let Some(limit) = Machine::memory_limit_mb() {
         check_memory(limit, &wanted)?;
@@ -77,7 +77,7 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     let capacity = Capacity::new(&Machine { cpus, memory_mb });
     let fit = wanted.iter().map(|sandbox| capacity.max_sandboxes(sandbox)).min();
     let jobs = fit.unwrap_or(1).min(record.jobs).max(1);
-    tell!("{} in parallel", plural(jobs, "trial"));
+    tell!("{} in parallel", count_with_noun(jobs, "trial"));
     Ok(jobs)
 }
 
@@ -90,17 +90,17 @@ fn sandbox_specs_of_run(record: &RunRecord) -> Vec<SandboxSpec> {
     all.collect()
 }
 
-fn check_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
+fn check_memory(limit_mb: u64, sandbox_specs: &[SandboxSpec]) -> Result<(), UserError> {
     // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's control
     // groups.
-    let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
+    let native = sandbox_specs.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
-    let needed = most.saturating_add(WORKER_MB);
+    let needed = most.saturating_add(WORKER_MEMORY_MB);
     if needed <= limit_mb {
         return Ok(());
     }
     let what = format!(
-        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {WORKER_MB} MiB"
+        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {WORKER_MEMORY_MB} MiB"
     );
     let hint = format!(
         "submit with --engine-set mem={needed}M or more, or plan the run with a smaller sandbox.memory_mb"
@@ -116,7 +116,7 @@ pub fn submit_command(run: &Path, engine: &str) -> String {
 /// Returns the command that continues a run. If workers of an engine ran trials of the run, the
 /// command submits new workers to that engine.
 pub fn continue_command(run: &Path) -> String {
-    let submissions = Submissions::read(run).map(|found| found.all).unwrap_or_default();
+    let submissions = Submissions::read(run).map(|found| found.submissions).unwrap_or_default();
     match submissions.last() {
         Some(last) => submit_command(run, &last.engine),
         None => format!("proctor resume {}", run.display()),
@@ -133,7 +133,7 @@ mod tests {
         let native = sandbox(SandboxKind::Native, 2048);
         assert!(check_memory(4000, std::slice::from_ref(&native)).is_ok());
         let error = check_memory(600, &[native]).unwrap_err();
-        assert!(error.what.contains("600 MiB") && error.what.contains("2048 MiB"), "{error:?}");
+        assert!(error.message.contains("600 MiB") && error.message.contains("2048 MiB"), "{error:?}");
         assert!(error.hint.unwrap().contains("mem=2304M"));
         assert!(check_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
     }

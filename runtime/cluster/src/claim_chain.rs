@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::{disk, files};
 
 /// The subdirectory of [`CLAIMS`](crate::CLAIMS) that contains the marks of finished keys.
-pub(crate) const FINISHED_DIR: &str = "ended";
+pub(crate) const FINISHED_KEYS_DIR: &str = "ended";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,8 +39,8 @@ pub(crate) struct ClaimFile {
 #[derive(Debug)]
 pub(crate) struct ChainHead {
     pub(crate) generation: u32,
-    pub(crate) token: ClaimFile,
-    pub(crate) written: SystemTime,
+    pub(crate) file: ClaimFile,
+    pub(crate) modified: SystemTime,
 }
 
 /// The part of a claim that the heartbeat thread checks.
@@ -49,7 +49,7 @@ pub(crate) struct HeldClaim {
     pub(crate) chain: ClaimChain,
     pub(crate) generation: u32,
     pub(crate) worker: String,
-    pub(crate) lost: watch::Sender<bool>,
+    pub(crate) is_lost: watch::Sender<bool>,
 }
 
 impl HeldClaim {
@@ -57,7 +57,7 @@ impl HeldClaim {
     /// cannot be read, returns the last known result.
     pub(crate) fn is_still_owned(&self) -> bool {
         let own =
-            |top: ChainHead| top.generation == self.generation && top.token.worker == self.worker;
+            |top: ChainHead| top.generation == self.generation && top.file.worker == self.worker;
         match self.chain.head_after(self.generation) {
             Ok(top) => top.is_some_and(own),
             Err(_) => true,
@@ -65,7 +65,7 @@ impl HeldClaim {
     }
 
     pub(crate) fn mark_lost(&self) {
-        self.lost.send_replace(true);
+        self.is_lost.send_replace(true);
     }
 }
 
@@ -83,15 +83,15 @@ impl ClaimChain {
     }
 
     /// Creates the next file of the chain. Returns `false` if another worker was faster.
-    pub(crate) fn append(&self, generation: u32, token: &ClaimFile) -> io::Result<bool> {
-        with_folder_created(&self.folder, || files::publish(&self.path(generation), token))
+    pub(crate) fn append(&self, generation: u32, file: &ClaimFile) -> io::Result<bool> {
+        create_folder_and_retry(&self.folder, || files::create_file(&self.path(generation), file))
     }
 
     /// Marks the key as finished with a hard link to a file of its chain.
     pub(crate) fn mark_finished(&self, file: &Path) -> io::Result<()> {
         let folder =
-            self.folder.with_file_name(FINISHED_DIR).join(self.key.get(..1).unwrap_or("_"));
-        with_folder_created(&folder, || disk::link(file, &folder.join(&self.key)))
+            self.folder.with_file_name(FINISHED_KEYS_DIR).join(self.key.get(..1).unwrap_or("_"));
+        create_folder_and_retry(&folder, || disk::link(file, &folder.join(&self.key)))
     }
 
     pub(crate) fn path(&self, generation: u32) -> PathBuf {
@@ -103,31 +103,31 @@ impl ClaimChain {
     }
 
     /// Returns the newest file of the chain. Searches upward from generation `first`.
-    fn head_after(&self, first: u32) -> io::Result<Option<ChainHead>> {
+    fn head_after(&self, start: u32) -> io::Result<Option<ChainHead>> {
         let mut top = None;
-        for generation in first.. {
+        for generation in start.. {
             let path = self.path(generation);
             let (token, written) = match files::read::<ClaimFile>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
                 // A power failure prevented the file server from writing the content.
-                Err(error) if is_invalid_json(error.kind()) => {
+                Err(error) if is_json_syntax_error(error.kind()) => {
                     let worker = String::new();
                     (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
                 }
                 Err(error) => return Err(error),
             };
-            top = Some(ChainHead { generation, token, written });
+            top = Some(ChainHead { generation, file: token, modified: written });
         }
         Ok(top)
     }
 }
 
 /// Runs `write`, which writes into a directory. Creates the directory if it is missing.
-fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
+fn create_folder_and_retry<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match write() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            disk::create_folder(folder).map_err(|error| files::with_path(folder, error))?;
+            disk::create_folder(folder).map_err(|error| files::add_path(folder, error))?;
             write()
         }
         written => written,
@@ -135,6 +135,6 @@ fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> i
 }
 
 /// Returns whether an error kind stands for truncated or invalid JSON.
-fn is_invalid_json(kind: ErrorKind) -> bool {
+fn is_json_syntax_error(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }

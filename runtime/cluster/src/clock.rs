@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{disk, files::with_path};
+use crate::{disk, files::add_path};
 
 /// How long a reading of the server's clock is used. Until then, the local clock's elapsed time is
 /// added to the reading.
@@ -19,34 +19,34 @@ const MAX_READING_AGE: Duration = Duration::from_secs(5);
 /// # Errors
 /// Returns an error if the directory cannot be written.
 pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
-    disk::probe_server_time(folder, ".clock-").map_err(|error| with_path(folder, error))
+    disk::probe_server_time(folder, ".clock-").map_err(|error| add_path(folder, error))
 }
 
 /// Caches [`server_time`], so that the server is queried only every few seconds.
 #[derive(Debug)]
 pub(crate) struct Clock {
     folder: PathBuf,
-    last: Mutex<Option<(Instant, SystemTime)>>,
+    last_reading: Mutex<Option<(Instant, SystemTime)>>,
 }
 
 impl Clock {
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), last: Mutex::new(None) }
+        Self { folder: folder.to_owned(), last_reading: Mutex::new(None) }
     }
 
-    pub(crate) fn set(&self, time: SystemTime) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
+    pub(crate) fn set_time(&self, time: SystemTime) {
+        *self.last_reading.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
     }
 
     pub(crate) fn now(&self) -> io::Result<SystemTime> {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last_reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, time)) = last
             && at.elapsed() < MAX_READING_AGE
         {
             return Ok(time + at.elapsed());
         }
         let time = server_time(&self.folder)?;
-        self.set(time);
+        self.set_time(time);
         Ok(time)
     }
 }

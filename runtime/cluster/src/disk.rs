@@ -23,12 +23,12 @@ pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to)
+pub(crate) fn link(original: &Path, link_path: &Path) -> io::Result<()> {
+    fs::hard_link(original, link_path)
 }
 
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)
+pub(crate) fn rename(source: &Path, destination: &Path) -> io::Result<()> {
+    fs::rename(source, destination)
 }
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {

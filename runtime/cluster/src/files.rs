@@ -16,7 +16,7 @@ use crate::disk;
 const TEMP_PREFIX: &str = ".tmp-";
 
 /// Writes a value to a new file. Returns `false` if the file already exists.
-pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
+pub(crate) fn create_file(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     let written = write_temp_file(path, value)?;
     let published = match disk::link(&written, path) {
         Ok(()) => Ok(true),
@@ -25,7 +25,7 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
         Err(error) => match disk::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            _ => Err(with_path(path, error)),
+            _ => Err(add_path(path, error)),
         },
     };
     disk::discard(written);
@@ -33,9 +33,9 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
 }
 
 /// Writes a value to a file, replacing an existing one.
-pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_file(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let written = write_temp_file(path, value)?;
-    disk::persist(written, path).map_err(|error| with_path(path, error))
+    disk::persist(written, path).map_err(|error| add_path(path, error))
 }
 
 fn write_temp_file(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
@@ -45,7 +45,7 @@ fn write_temp_file(path: &Path, value: &impl Serialize) -> io::Result<TempPath> 
         line.push(b'\n');
         disk::write_temporary(folder, TEMP_PREFIX, &line)
     };
-    write().map_err(|error| with_path(path, error))
+    write().map_err(|error| add_path(path, error))
 }
 
 /// Reads a value, or returns `None` if there is no such file. Opening the file forces an NFS client
@@ -56,14 +56,14 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, Fi
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         // The file was replaced while it was read.
         Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => return Ok(None),
-        Err(error) => return Err(with_path(path, error)),
+        Err(error) => return Err(add_path(path, error)),
     };
     let value = serde_json::from_slice(&bytes);
-    value.map(|value| Some((value, file))).map_err(|error| with_path(path, error.into()))
+    value.map(|value| Some((value, file))).map_err(|error| add_path(path, error.into()))
 }
 
 /// Prepends the path to an error.
-pub(crate) fn with_path(path: &Path, error: io::Error) -> io::Error {
+pub(crate) fn add_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -25,12 +25,12 @@ mod register;
 
 pub use claims::{Claim, ClaimResult, Claims};
 pub use clock::server_time;
-pub use members::{Member, Membership, find_live_member, live_members, members};
+pub use members::{Member, Membership, find_live_member, find_live_members, read_members};
 pub use pool::{Amounts, Limits, Pool, PoolReservation, ReservationError};
 
 /// The subdirectory with the workers' files, which serve as heartbeats.
-pub const WORKERS: &str = "workers";
+pub const WORKERS_DIR: &str = "workers";
 /// The subdirectory with the claims.
-pub const CLAIMS: &str = "claims";
+pub const CLAIMS_DIR: &str = "claims";
 /// The subdirectory with the shared limits.
-pub const SHARES: &str = "shares";
+pub const SHARES_DIR: &str = "shares";

@@ -16,8 +16,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CLAIMS, SHARES, WORKERS,
-    claim_chain::{FINISHED_DIR, HeldClaim},
+    CLAIMS_DIR, SHARES_DIR, WORKERS_DIR,
+    claim_chain::{FINISHED_KEYS_DIR, HeldClaim},
     clock::{self, Clock},
     disk, files,
     process::Process,
@@ -25,7 +25,7 @@ use crate::{
 
 /// The file that the first worker creates. Since the file's modification time, at least one worker
 /// has always been alive.
-const SINCE_FILE: &str = "since";
+const ALIVE_SINCE_FILE: &str = "since";
 
 /// Number of heartbeats per lease. Some may be late before the worker is presumed dead.
 const HEARTBEATS_PER_LEASE: u32 = 4;
@@ -62,13 +62,13 @@ impl Member {
         self.process.pid
     }
 
-    fn lease(&self) -> Duration {
+    fn lease_duration(&self) -> Duration {
         Duration::try_from_secs_f64(self.lease_seconds).unwrap_or(Duration::MAX)
     }
 
-    fn is_live(&self, beat: SystemTime, now: SystemTime) -> bool {
-        let silent = now.duration_since(beat).unwrap_or_default();
-        self.process.is_running() != Some(false) && silent <= self.lease()
+    fn is_live_at(&self, last_heartbeat: SystemTime, now: SystemTime) -> bool {
+        let silent = now.duration_since(last_heartbeat).unwrap_or_default();
+        self.process.is_running() != Some(false) && silent <= self.lease_duration()
     }
 }
 
@@ -82,12 +82,12 @@ fn sanitize_host(host: &str) -> String {
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read.
-pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
-    let folder = run.join(WORKERS);
+pub fn read_members(run_dir: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
+    let folder = run_dir.join(WORKERS_DIR);
     let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(files::with_path(&folder, error)),
+        Err(error) => return Err(files::add_path(&folder, error)),
     };
     let mut found = Vec::new();
     for entry in entries {
@@ -108,13 +108,13 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read or written.
-pub fn live_members(run: &Path) -> io::Result<Vec<Member>> {
-    let all = members(run)?;
+pub fn find_live_members(run_dir: &Path) -> io::Result<Vec<Member>> {
+    let all = read_members(run_dir)?;
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let now = clock::server_time(&run.join(WORKERS))?;
-    let live = all.into_iter().filter(|(member, beat)| member.is_live(*beat, now));
+    let now = clock::server_time(&run_dir.join(WORKERS_DIR))?;
+    let live = all.into_iter().filter(|(member, beat)| member.is_live_at(*beat, now));
     Ok(live.map(|(member, _)| member).collect())
 }
 
@@ -123,18 +123,18 @@ pub fn live_members(run: &Path) -> io::Result<Vec<Member>> {
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read or written.
-pub fn find_live_member(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
-    let folder = run.join(WORKERS);
+pub fn find_live_member(run_dir: &Path, own_id: Option<&str>) -> io::Result<Option<Member>> {
+    let folder = run_dir.join(WORKERS_DIR);
     let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(files::with_path(&folder, error)),
+        Err(error) => return Err(files::add_path(&folder, error)),
     };
     let mut now = None;
     for entry in entries {
         let path = entry?.path();
         let is_worker = path.extension().is_some_and(|extension| extension == "json");
-        if !is_worker || own.is_some_and(|own| path.file_stem().is_some_and(|stem| stem == own)) {
+        if !is_worker || own_id.is_some_and(|own| path.file_stem().is_some_and(|stem| stem == own)) {
             continue;
         }
         let Ok(Some((member, file))) = files::read::<Member>(&path) else { continue };
@@ -142,7 +142,7 @@ pub fn find_live_member(run: &Path, own: Option<&str>) -> io::Result<Option<Memb
             Some(now) => now,
             None => *now.insert(clock::server_time(&folder)?),
         };
-        if member.is_live(disk::modified(&file)?, now) {
+        if member.is_live_at(disk::modified(&file)?, now) {
             return Ok(Some(member));
         }
     }
@@ -152,23 +152,23 @@ pub fn find_live_member(run: &Path, own: Option<&str>) -> io::Result<Option<Memb
 /// This process's registration as a worker. Dropping it deregisters the worker.
 #[derive(Debug)]
 pub struct Membership {
-    shared: Arc<MembershipInner>,
-    since: SystemTime,
+    inner: Arc<MembershipInner>,
+    alive_since: SystemTime,
     /// Dropping the sender ends the heartbeat thread.
-    stop: Option<mpsc::Sender<()>>,
+    stop_sender: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct MembershipInner {
-    run: PathBuf,
+    run_dir: PathBuf,
     member: Member,
     path: PathBuf,
     clock: Clock,
     /// When the last heartbeat was written, by the local clock.
-    last_beat: Mutex<Instant>,
-    lost: AtomicBool,
-    held: Mutex<Vec<Weak<HeldClaim>>>,
+    last_heartbeat_time: Mutex<Instant>,
+    is_file_lost: AtomicBool,
+    claims: Mutex<Vec<Weak<HeldClaim>>>,
 }
 
 impl Membership {
@@ -176,38 +176,38 @@ impl Membership {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be written.
-    pub fn join(run: &Path, member: Member) -> io::Result<Self> {
-        let folder = run.join(WORKERS);
-        disk::create_folder(&folder).map_err(|error| files::with_path(&folder, error))?;
+    pub fn join(run_dir: &Path, member: Member) -> io::Result<Self> {
+        let folder = run_dir.join(WORKERS_DIR);
+        disk::create_folder(&folder).map_err(|error| files::add_path(&folder, error))?;
         let path = folder.join(format!("{}.json", member.id));
-        if !files::publish(&path, &member)? {
+        if !files::create_file(&path, &member)? {
             let taken =
                 io::Error::new(ErrorKind::AlreadyExists, "another worker already has this id");
-            return Err(files::with_path(&path, taken));
+            return Err(files::add_path(&path, taken));
         }
         let began = Instant::now();
-        let joined = disk::touch(&path).map_err(|error| files::with_path(&path, error))?;
+        let joined = disk::touch(&path).map_err(|error| files::add_path(&path, error))?;
         let clock = Clock::new(&folder);
-        clock.set(joined);
-        let every = member.lease() / HEARTBEATS_PER_LEASE;
+        clock.set_time(joined);
+        let every = member.lease_duration() / HEARTBEATS_PER_LEASE;
         let shared = Arc::new(MembershipInner {
-            run: run.to_owned(),
+            run_dir: run_dir.to_owned(),
             member,
             path,
             clock,
-            last_beat: Mutex::new(began),
-            lost: AtomicBool::new(false),
-            held: Mutex::default(),
+            last_heartbeat_time: Mutex::new(began),
+            is_file_lost: AtomicBool::new(false),
+            claims: Mutex::default(),
         });
-        let beginning = folder.join(SINCE_FILE);
+        let beginning = folder.join(ALIVE_SINCE_FILE);
         let since = match shared.is_alone() {
             true => {
                 // Remove the shared limits of earlier workers. All of these workers have ended, so
                 // the journals contain their spending.
-                files::remove_folder(&run.join(SHARES));
+                files::remove_folder(&run_dir.join(SHARES_DIR));
                 // Remove marks of finished work, so that the work can be repeated.
-                files::remove_folder(&run.join(CLAIMS).join(FINISHED_DIR));
-                files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
+                files::remove_folder(&run_dir.join(CLAIMS_DIR).join(FINISHED_KEYS_DIR));
+                files::write_file(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
             false => disk::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
         };
@@ -218,32 +218,32 @@ impl Membership {
                 beating.send_heartbeat();
             }
         })?;
-        Ok(Self { shared, since, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { inner: shared, alive_since: since, stop_sender: Some(stop), thread: Some(thread) })
     }
 
     pub fn member(&self) -> &Member {
-        &self.shared.member
+        &self.inner.member
     }
 
     /// Returns the run's directory.
-    pub fn run(&self) -> &Path {
-        &self.shared.run
+    pub fn run_dir(&self) -> &Path {
+        &self.inner.run_dir
     }
 
     /// Returns the time since which at least one worker has always been alive, by the file server's
     /// clock.
     pub(crate) fn alive_since(&self) -> SystemTime {
-        self.since
+        self.alive_since
     }
 
     /// Returns whether other workers may have taken over this worker's claims because no heartbeat
     /// could be written for one lease. If a process was only suspended, it may continue: its next
     /// heartbeat checks which claims it still owns.
     pub fn is_presumed_dead(&self) -> bool {
-        if self.shared.is_presumed_dead() {
-            self.shared.send_heartbeat();
+        if self.inner.is_presumed_dead() {
+            self.inner.send_heartbeat();
         }
-        self.shared.is_presumed_dead()
+        self.inner.is_presumed_dead()
     }
 
     /// Returns whether a worker with this id is alive.
@@ -251,13 +251,13 @@ impl Membership {
     /// # Errors
     /// Returns an error if the directory cannot be read or written.
     pub fn is_live(&self, id: &str) -> io::Result<bool> {
-        if id == self.shared.member.id {
+        if id == self.inner.member.id {
             return Ok(!self.is_presumed_dead());
         }
-        let path = self.shared.run.join(WORKERS).join(format!("{id}.json"));
+        let path = self.inner.run_dir.join(WORKERS_DIR).join(format!("{id}.json"));
         let Some((member, file)) = files::read::<Member>(&path)? else { return Ok(false) };
         let beat = disk::modified(&file)?;
-        Ok(member.is_live(beat, self.shared.clock.now()?))
+        Ok(member.is_live_at(beat, self.inner.clock.now()?))
     }
 
     /// Returns the time by the file server's clock.
@@ -265,39 +265,39 @@ impl Membership {
     /// # Errors
     /// Returns an error if the directory cannot be written.
     pub fn server_time(&self) -> io::Result<SystemTime> {
-        self.shared.clock.now()
+        self.inner.clock.now()
     }
 
-    pub(crate) fn track_claim(&self, held: &Arc<HeldClaim>) {
-        let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn track_claim(&self, claim: &Arc<HeldClaim>) {
+        let mut all = self.inner.claims.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
-        all.push(Arc::downgrade(held));
+        all.push(Arc::downgrade(claim));
     }
 }
 
 impl MembershipInner {
     fn is_presumed_dead(&self) -> bool {
-        let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last_heartbeat_time.lock().unwrap_or_else(PoisonError::into_inner);
         // Also check the elapsed time, because after a suspension this code may run before the
         // heartbeat thread does.
-        self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
+        self.is_file_lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease_duration()
     }
 
     fn send_heartbeat(&self) {
         let began = Instant::now();
         match disk::touch(&self.path) {
             Ok(time) => {
-                self.clock.set(time);
-                *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner) = began;
+                self.clock.set_time(time);
+                *self.last_heartbeat_time.lock().unwrap_or_else(PoisonError::into_inner) = began;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.lost.store(true, Ordering::Relaxed);
+                self.is_file_lost.store(true, Ordering::Relaxed);
             }
             // The server may respond to the next heartbeat. If it doesn't before the lease expires,
             // this worker is presumed dead.
             Err(_) => {}
         }
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let all: Vec<_> = held.iter().filter_map(Weak::upgrade).collect();
         drop(held);
         for one in all {
@@ -309,23 +309,23 @@ impl MembershipInner {
 
     /// Returns whether no other worker is alive.
     fn is_alone(&self) -> bool {
-        find_live_member(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
+        find_live_member(&self.run_dir, Some(&self.member.id)).is_ok_and(|other| other.is_none())
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.stop_sender.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = disk::remove(&self.shared.path);
+        let _ = disk::remove(&self.inner.path);
         // Check this after this worker's own file has been removed. Then, if two workers leave at
         // the same time, at least one of them finds no other worker.
-        if self.shared.is_alone() {
+        if self.inner.is_alone() {
             // The last worker removes everything, including files of dead workers.
-            for folder in [CLAIMS, SHARES, WORKERS] {
-                files::remove_folder(&self.shared.run.join(folder));
+            for folder in [CLAIMS_DIR, SHARES_DIR, WORKERS_DIR] {
+                files::remove_folder(&self.inner.run_dir.join(folder));
             }
         }
     }
@@ -337,22 +337,22 @@ mod tests {
 
     use super::*;
 
-    fn member(lease: Duration) -> Member {
+    fn test_member(lease: Duration) -> Member {
         Member::current("node one", "0.1.0", None, lease)
     }
 
     #[test]
-    fn member_is_live_until_it_leaves_and_the_last_removes_the_folder() {
+    fn member_is_live_until_it_leaves_and_last_member_removes_the_folder() {
         let run = tempfile::tempdir().unwrap();
         let lease = Duration::from_secs(10);
-        let one = Membership::join(run.path(), member(lease)).unwrap();
-        let other = Membership::join(run.path(), member(lease)).unwrap();
+        let one = Membership::join(run.path(), test_member(lease)).unwrap();
+        let other = Membership::join(run.path(), test_member(lease)).unwrap();
         assert!(one.is_live(&other.member().id).unwrap());
-        assert_eq!(live_members(run.path()).unwrap().len(), 2);
+        assert_eq!(find_live_members(run.path()).unwrap().len(), 2);
         let id = other.member().id.clone();
         drop(other);
         assert!(!one.is_live(&id).unwrap());
-        assert!(run.path().join(WORKERS).exists());
+        assert!(run.path().join(WORKERS_DIR).exists());
         drop(one);
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0);
     }
@@ -360,14 +360,14 @@ mod tests {
     #[test]
     fn silent_member_is_dead_after_its_lease() {
         let run = tempfile::tempdir().unwrap();
-        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
-        let other = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
-        let path = &other.shared.path;
+        let one = Membership::join(run.path(), test_member(Duration::from_secs(20))).unwrap();
+        let other = Membership::join(run.path(), test_member(Duration::from_secs(20))).unwrap();
+        let path = &other.inner.path;
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
         assert!(!one.is_live(&other.member().id).unwrap());
         fs::remove_file(path).unwrap();
-        other.shared.send_heartbeat();
+        other.inner.send_heartbeat();
         assert!(other.is_presumed_dead() && !one.is_presumed_dead());
     }
 
@@ -376,10 +376,10 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         assert!(find_live_member(run.path(), None).unwrap().is_none(), "no folder");
         let lease = Duration::from_secs(20);
-        let one = Membership::join(run.path(), member(lease)).unwrap();
-        let (own, dead) = (one.member().id.clone(), Member { id: "dead".into(), ..member(lease) });
-        let path = run.path().join(WORKERS).join("dead.json");
-        assert!(files::publish(&path, &dead).unwrap());
+        let one = Membership::join(run.path(), test_member(lease)).unwrap();
+        let (own, dead) = (one.member().id.clone(), Member { id: "dead".into(), ..test_member(lease) });
+        let path = run.path().join(WORKERS_DIR).join("dead.json");
+        assert!(files::create_file(&path, &dead).unwrap());
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
         assert!(find_live_member(run.path(), Some(&own)).unwrap().is_none());
@@ -389,13 +389,13 @@ mod tests {
     #[test]
     fn suspended_member_continues() {
         let run = tempfile::tempdir().unwrap();
-        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let one = Membership::join(run.path(), test_member(Duration::from_secs(20))).unwrap();
         let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
-        *one.shared.last_beat.lock().unwrap() = long_ago;
+        *one.inner.last_heartbeat_time.lock().unwrap() = long_ago;
         assert!(
-            one.shared.is_presumed_dead()
+            one.inner.is_presumed_dead()
                 && !one.is_presumed_dead()
-                && !one.shared.is_presumed_dead()
+                && !one.inner.is_presumed_dead()
         );
     }
 
@@ -403,10 +403,10 @@ mod tests {
     fn heartbeats_keep_a_member_alive_past_its_lease() {
         let run = tempfile::tempdir().unwrap();
         let lease = Duration::from_secs(1);
-        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
-        let other = Membership::join(run.path(), member(lease)).unwrap();
+        let one = Membership::join(run.path(), test_member(Duration::from_secs(20))).unwrap();
+        let other = Membership::join(run.path(), test_member(lease)).unwrap();
         thread::sleep(lease * 3);
-        one.shared.clock.set(clock::server_time(&run.path().join(WORKERS)).unwrap());
+        one.inner.clock.set_time(clock::server_time(&run.path().join(WORKERS_DIR)).unwrap());
         assert!(one.is_live(&other.member().id).unwrap());
     }
 }

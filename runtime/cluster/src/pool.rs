@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Membership, SHARES, register::Register};
+use crate::{Membership, SHARES_DIR, register::Register};
 
 /// Amounts by name, such as the numbers of tokens and requests.
 pub type Amounts = BTreeMap<String, u64>;
@@ -33,9 +33,9 @@ pub struct Limits {
 #[derive(Debug)]
 pub enum ReservationError {
     /// The limit with this name is used up.
-    Reached(String),
+    LimitExhausted(String),
     /// The directory cannot be read or written.
-    Failed(io::Error),
+    Io(io::Error),
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,10 +77,10 @@ struct WindowedUsage {
 /// One shared limit, as used by one worker.
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<PoolInner>,
+    inner: Arc<PoolInner>,
     /// Queue of this worker's waiting requests. Only the first one polls.
     queue: tokio::sync::Mutex<()>,
-    changed: Option<mpsc::Sender<()>>,
+    write_requests: Option<mpsc::Sender<()>>,
 }
 
 #[derive(Debug)]
@@ -88,16 +88,16 @@ struct PoolInner {
     membership: Arc<Membership>,
     register: Register<PoolAccounts>,
     limits: Limits,
-    first: PoolAccounts,
-    own: Mutex<OwnAccount>,
+    initial_accounts: PoolAccounts,
+    own_account: Mutex<OwnAccount>,
     /// Serializes this worker's changes.
-    writing: Mutex<()>,
+    write_lock: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct OwnAccount {
     account: Account,
-    next: u64,
+    last_reservation: u64,
 }
 
 /// Interval in milliseconds between two polls of an exhausted limit. It is randomized, so that
@@ -107,9 +107,9 @@ const POLL_INTERVAL_MS: std::ops::RangeInclusive<u64> = 200..=600;
 const MAX_SERVER_OUTAGE: Duration = Duration::from_secs(120);
 
 enum Grant {
-    Given,
+    Granted,
     Wait,
-    Reached(String),
+    LimitExhausted(String),
 }
 
 impl Pool {
@@ -122,14 +122,14 @@ impl Pool {
         membership: &Arc<Membership>,
         name: &str,
         limits: Limits,
-        before: Amounts,
+        prior_spending: Amounts,
     ) -> io::Result<Self> {
-        let folder = membership.run().join(SHARES).join(Path::new(name));
-        let first = PoolAccounts { before, ..PoolAccounts::default() };
+        let folder = membership.run_dir().join(SHARES_DIR).join(Path::new(name));
+        let first = PoolAccounts { before: prior_spending, ..PoolAccounts::default() };
         let register = Register::open(&folder, &first)?;
         let (own, writing) = (Mutex::default(), Mutex::default());
         let membership = Arc::clone(membership);
-        let shared = Arc::new(PoolInner { membership, register, limits, first, own, writing });
+        let shared = Arc::new(PoolInner { membership, register, limits, initial_accounts: first, own_account: own, write_lock: writing });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
         // The thread ends when the last sender has been dropped.
@@ -142,7 +142,7 @@ impl Pool {
                 }
             }
         })?;
-        Ok(Self { shared, queue: tokio::sync::Mutex::default(), changed: Some(changed) })
+        Ok(Self { inner: shared, queue: tokio::sync::Mutex::default(), write_requests: Some(changed) })
     }
 
     /// Waits until the amounts fit into the limit, together with all amounts that workers have
@@ -156,34 +156,34 @@ impl Pool {
     pub async fn reserve(
         &self,
         amounts: &Amounts,
-        alone: bool,
+        must_run_alone: bool,
     ) -> Result<PoolReservation, ReservationError> {
         let _turn = self.queue.lock().await;
         let mut failing: Option<tokio::time::Instant> = None;
         loop {
-            let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
-            let changed = self.changed.clone();
+            let (shared, wanted) = (Arc::clone(&self.inner), amounts.clone());
+            let changed = self.write_requests.clone();
             // If this future is dropped, dropping the result releases the reservation.
             let tried = tokio::task::spawn_blocking(move || {
-                let (grant, reservation) = shared.try_reserve(&wanted, alone)?;
-                let share = matches!(grant, Grant::Given).then(|| PoolReservation {
-                    shared,
+                let (grant, reservation) = shared.try_reserve(&wanted, must_run_alone)?;
+                let share = matches!(grant, Grant::Granted).then(|| PoolReservation {
+                    pool: shared,
                     reservation,
-                    changed,
-                    used: None,
+                    write_requests: changed,
+                    usage: None,
                 });
                 Ok::<_, io::Error>((grant, share))
             });
             let tried =
-                tried.await.map_err(|error| ReservationError::Failed(io::Error::other(error)))?;
+                tried.await.map_err(|error| ReservationError::Io(io::Error::other(error)))?;
             match tried {
                 Ok((_, Some(share))) => return Ok(share),
-                Ok((Grant::Reached(limit), None)) => return Err(ReservationError::Reached(limit)),
+                Ok((Grant::LimitExhausted(limit), None)) => return Err(ReservationError::LimitExhausted(limit)),
                 Ok((_, None)) => failing = None,
                 Err(error) => {
                     let since = *failing.get_or_insert_with(tokio::time::Instant::now);
                     if since.elapsed() > MAX_SERVER_OUTAGE {
-                        return Err(ReservationError::Failed(error));
+                        return Err(ReservationError::Io(error));
                     }
                 }
             }
@@ -193,36 +193,36 @@ impl Pool {
 
     /// Returns the limit that is used up, if any. Returns `None` if the directory cannot be read.
     pub fn exhausted_limit(&self) -> Option<String> {
-        let state = self.shared.register.state(&self.shared.first).ok()?;
-        exhausted_limit(&self.shared.limits, &spent(&state))
+        let state = self.inner.register.state(&self.inner.initial_accounts).ok()?;
+        exhausted_limit(&self.inner.limits, &total_spending(&state))
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        drop(self.changed.take());
+        drop(self.write_requests.take());
         // The thread might not have written the last change yet.
-        self.shared.write_account();
+        self.inner.write_account();
     }
 }
 
 impl PoolInner {
-    fn own(&self) -> MutexGuard<'_, OwnAccount> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_own_account(&self) -> MutexGuard<'_, OwnAccount> {
+        self.own_account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn id(&self) -> &str {
+    fn worker_id(&self) -> &str {
         &self.membership.member().id
     }
 
-    fn try_reserve(&self, wanted: &Amounts, alone: bool) -> io::Result<(Grant, u64)> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn try_reserve(&self, requested: &Amounts, must_run_alone: bool) -> io::Result<(Grant, u64)> {
+        let _writing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut account, reservation) = {
-            let mut own = self.own();
-            own.next += 1;
-            (own.account.clone(), own.next)
+            let mut own = self.lock_own_account();
+            own.last_reservation += 1;
+            (own.account.clone(), own.last_reservation)
         };
-        let now = millis(self.membership.server_time()?);
+        let now = unix_millis(self.membership.server_time()?);
         drop_expired(&mut account, &self.limits, now);
         let limits = &self.limits;
         let granted = |state: &mut PoolAccounts, dead: &BTreeSet<String>| {
@@ -232,37 +232,37 @@ impl PoolInner {
                     other.reserved.clear();
                 }
             }
-            state.workers.insert(self.id().to_owned(), account.clone());
+            state.workers.insert(self.worker_id().to_owned(), account.clone());
             state.workers.retain(|_, account| *account != Account::default());
-            decide_grant(limits, state, wanted, alone)
+            decide_grant(limits, state, requested, must_run_alone)
         };
-        let mut state = self.register.state(&self.first)?;
+        let mut state = self.register.state(&self.initial_accounts)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
             // Check for dead workers only if the request has to wait. Each check needs two file
             // system calls per worker, which would be two thousand calls for a thousand workers.
             Grant::Wait => self.dead_workers(&state)?,
-            Grant::Given | Grant::Reached(_) => BTreeSet::new(),
+            Grant::Granted | Grant::LimitExhausted(_) => BTreeSet::new(),
         };
-        let grant = self.register.update(&self.first, |state| {
+        let grant = self.register.update(&self.initial_accounts, |state| {
             let grant = granted(state, &dead);
-            if matches!(grant, Grant::Given) {
-                let entry = state.workers.entry(self.id().to_owned()).or_default();
-                let amounts = wanted.clone();
+            if matches!(grant, Grant::Granted) {
+                let entry = state.workers.entry(self.worker_id().to_owned()).or_default();
+                let amounts = requested.clone();
                 match limits.window {
                     Some(_) => entry.recent.push(WindowedUsage { reservation, at: now, amounts }),
                     None => {
-                        entry.reserved.insert(reservation, PendingReservation { amounts, alone });
+                        entry.reserved.insert(reservation, PendingReservation { amounts, alone: must_run_alone });
                     }
                 }
             }
             grant
         })?;
-        if matches!(grant, Grant::Given) {
-            let (mut own, amounts) = (self.own(), wanted.clone());
+        if matches!(grant, Grant::Granted) {
+            let (mut own, amounts) = (self.lock_own_account(), requested.clone());
             match limits.window {
                 Some(_) => own.account.recent.push(WindowedUsage { reservation, at: now, amounts }),
                 None => {
-                    own.account.reserved.insert(reservation, PendingReservation { amounts, alone });
+                    own.account.reserved.insert(reservation, PendingReservation { amounts, alone: must_run_alone });
                 }
             }
             drop_expired(&mut own.account, limits, now);
@@ -274,7 +274,7 @@ impl PoolInner {
     fn dead_workers(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
-            if id != self.id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
+            if id != self.worker_id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
                 dead.insert(id.clone());
             }
         }
@@ -283,21 +283,21 @@ impl PoolInner {
 
     /// Writes this worker's account.
     fn write_account(&self) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let account = self.own().account.clone();
+        let _writing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let account = self.lock_own_account().account.clone();
         // Ignore a failure, because the next update includes this change.
-        let _ = self.register.update(&self.first, |state| {
-            state.workers.insert(self.id().to_owned(), account.clone());
+        let _ = self.register.update(&self.initial_accounts, |state| {
+            state.workers.insert(self.worker_id().to_owned(), account.clone());
         });
     }
 
     /// Replaces a reservation with the request's actual usage, if there was any.
-    fn settle(&self, reservation: u64, used: Option<&Amounts>) {
-        let mut own = self.own();
+    fn settle(&self, reservation: u64, usage: Option<&Amounts>) {
+        let mut own = self.lock_own_account();
         own.account.reserved.remove(&reservation);
-        let Some(used) = used else { return };
+        let Some(used) = usage else { return };
         match self.limits.window {
-            None => add(&mut own.account.spent, used),
+            None => add_amounts(&mut own.account.spent, used),
             Some(_) => {
                 let mut recent = own.account.recent.iter_mut();
                 if let Some(one) = recent.find(|one| one.reservation == reservation) {
@@ -312,26 +312,26 @@ impl PoolInner {
 /// window, the request still counts, because it may have been sent.
 #[derive(Debug)]
 pub struct PoolReservation {
-    shared: Arc<PoolInner>,
+    pool: Arc<PoolInner>,
     reservation: u64,
-    changed: Option<mpsc::Sender<()>>,
-    used: Option<Amounts>,
+    write_requests: Option<mpsc::Sender<()>>,
+    usage: Option<Amounts>,
 }
 
 impl PoolReservation {
     /// Replaces the reservation with the actual usage.
-    pub fn settle(mut self, used: Amounts) {
-        self.used = Some(used);
+    pub fn settle(mut self, usage: Amounts) {
+        self.usage = Some(usage);
     }
 }
 
 impl Drop for PoolReservation {
     fn drop(&mut self) {
-        self.shared.settle(self.reservation, self.used.as_ref());
-        match &self.changed {
+        self.pool.settle(self.reservation, self.usage.as_ref());
+        match &self.write_requests {
             Some(changed) if changed.send(()).is_ok() => {}
             // The pool, and with it the writer thread, is gone.
-            _ => self.shared.write_account(),
+            _ => self.pool.write_account(),
         }
     }
 }
@@ -344,61 +344,61 @@ fn drop_expired(account: &mut Account, limits: &Limits, now: u64) {
     }
 }
 
-fn spent(state: &PoolAccounts) -> Amounts {
+fn total_spending(state: &PoolAccounts) -> Amounts {
     let mut sum = state.before.clone();
     for account in state.workers.values() {
-        add(&mut sum, &account.spent);
+        add_amounts(&mut sum, &account.spent);
         for one in &account.recent {
-            add(&mut sum, &one.amounts);
+            add_amounts(&mut sum, &one.amounts);
         }
     }
     sum
 }
 
-fn decide_grant(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) -> Grant {
-    let spent = spent(state);
+fn decide_grant(limits: &Limits, state: &PoolAccounts, requested: &Amounts, must_run_alone: bool) -> Grant {
+    let spent = total_spending(state);
     if limits.window.is_none()
         && let Some(limit) = exhausted_limit(limits, &spent)
     {
-        return Grant::Reached(limit);
+        return Grant::LimitExhausted(limit);
     }
     let reserved: Vec<&PendingReservation> =
         state.workers.values().flat_map(|account| account.reserved.values()).collect();
     // If the limit has a window, a request that does not fit waits until earlier usage expires.
     let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
     if is_first {
-        return Grant::Given;
+        return Grant::Granted;
     }
-    if alone || reserved.iter().any(|one| one.alone) {
+    if must_run_alone || reserved.iter().any(|one| one.alone) {
         return Grant::Wait;
     }
     let mut sum = spent;
     for one in reserved {
-        add(&mut sum, &one.amounts);
+        add_amounts(&mut sum, &one.amounts);
     }
-    add(&mut sum, wanted);
+    add_amounts(&mut sum, requested);
     let over = |(name, most): (&String, &u64)| sum.get(name).is_some_and(|sum| sum > most);
-    if limits.maximum.iter().any(over) { Grant::Wait } else { Grant::Given }
+    if limits.maximum.iter().any(over) { Grant::Wait } else { Grant::Granted }
 }
 
-fn exhausted_limit(limits: &Limits, spent: &Amounts) -> Option<String> {
+fn exhausted_limit(limits: &Limits, spending: &Amounts) -> Option<String> {
     if limits.window.is_some() {
         return None;
     }
     // Amounts that are never spent, such as requests in flight, cannot exhaust a limit.
     let is_reached =
-        |(name, most): &(&String, &u64)| spent.get(*name).is_some_and(|it| it >= *most);
+        |(name, most): &(&String, &u64)| spending.get(*name).is_some_and(|it| it >= *most);
     limits.maximum.iter().find(is_reached).map(|(name, _)| name.clone())
 }
 
-fn add(sum: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
+fn add_amounts(sum: &mut Amounts, addend: &Amounts) {
+    for (name, amount) in addend {
         let sum = sum.entry(name.clone()).or_default();
         *sum = sum.saturating_add(*amount);
     }
 }
 
-fn millis(time: SystemTime) -> u64 {
+fn unix_millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -410,71 +410,71 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::{Member, WORKERS};
+    use crate::{Member, WORKERS_DIR};
 
-    fn worker(run: &Path) -> Arc<Membership> {
+    fn join_worker(run_dir: &Path) -> Arc<Membership> {
         let member = Member::current("node", "0.1.0", None, Duration::from_secs(30));
-        Arc::new(Membership::join(run, member).unwrap())
+        Arc::new(Membership::join(run_dir, member).unwrap())
     }
 
     fn amounts(name: &str, amount: u64) -> Amounts {
         Amounts::from([(name.to_owned(), amount)])
     }
 
-    fn pool(membership: &Arc<Membership>, most: u64, window: Option<Duration>) -> Pool {
-        let limits = Limits { maximum: amounts("cost", most), window };
+    fn open_pool(membership: &Arc<Membership>, limit: u64, window: Option<Duration>) -> Pool {
+        let limits = Limits { maximum: amounts("cost", limit), window };
         Pool::open(membership, "run", limits, Amounts::new()).unwrap()
     }
 
-    const SOON: Duration = Duration::from_secs(2);
+    const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
     #[tokio::test(flavor = "multi_thread")]
     async fn workers_share_a_limit_that_only_the_last_response_may_exceed() {
         let run = tempfile::tempdir().unwrap();
-        let (a, b) = (worker(run.path()), worker(run.path()));
-        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        let (a, b) = (join_worker(run.path()), join_worker(run.path()));
+        let (one, other) = (open_pool(&a, 100, None), open_pool(&b, 100, None));
         let first = one.reserve(&amounts("cost", 60), false).await.unwrap();
         let second = other.reserve(&amounts("cost", 40), false).await.unwrap();
         let third = amounts("cost", 10);
         assert!(
-            timeout(SOON, other.reserve(&third, false)).await.is_err(),
+            timeout(POLL_TIMEOUT, other.reserve(&third, false)).await.is_err(),
             "everything is reserved"
         );
         first.settle(amounts("cost", 30));
-        let third = timeout(SOON, other.reserve(&third, false)).await.unwrap().unwrap();
+        let third = timeout(POLL_TIMEOUT, other.reserve(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
         // Of 100, 80 are spent. A request that does not fit runs alone.
-        let last = timeout(SOON, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
+        let last = timeout(POLL_TIMEOUT, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
-        let refused = timeout(SOON, other.reserve(&amounts("cost", 1), false)).await.unwrap();
-        assert!(matches!(refused, Err(ReservationError::Reached(limit)) if limit == "cost"));
+        let refused = timeout(POLL_TIMEOUT, other.reserve(&amounts("cost", 1), false)).await.unwrap();
+        assert!(matches!(refused, Err(ReservationError::LimitExhausted(limit)) if limit == "cost"));
         assert_eq!(other.exhausted_limit().as_deref(), Some("cost"));
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn dead_workers_reservations_are_released_but_its_spending_counts() {
+    async fn dead_worker_reservations_are_released_but_spending_counts() {
         let run = tempfile::tempdir().unwrap();
-        let (a, b) = (worker(run.path()), worker(run.path()));
-        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        let (a, b) = (join_worker(run.path()), join_worker(run.path()));
+        let (one, other) = (open_pool(&a, 100, None), open_pool(&b, 100, None));
         one.reserve(&amounts("cost", 20), false).await.unwrap().settle(amounts("cost", 20));
         let _lost = one.reserve(&amounts("cost", 70), false).await.unwrap();
         let wanted = amounts("cost", 50);
-        assert!(timeout(SOON, other.reserve(&wanted, false)).await.is_err());
-        let path = run.path().join(WORKERS).join(format!("{}.json", a.member().id));
+        assert!(timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.is_err());
+        let path = run.path().join(WORKERS_DIR).join(format!("{}.json", a.member().id));
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
-        let share = timeout(SOON, other.reserve(&wanted, false)).await.unwrap().unwrap();
+        let share = timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.unwrap().unwrap();
         share.settle(amounts("cost", 79));
-        assert!(timeout(SOON, other.reserve(&wanted, false)).await.unwrap().is_ok(), "1 is left");
+        assert!(timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.unwrap().is_ok(), "1 is left");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn window_limits_all_workers_together() {
+    async fn window_limits_the_total_of_all_workers() {
         let run = tempfile::tempdir().unwrap();
         let window = Duration::from_secs(3);
-        let workers: Vec<_> = (0..3).map(|_| worker(run.path())).collect();
-        let pools: Vec<_> = workers.iter().map(|it| pool(it, 4, Some(window))).collect();
+        let workers: Vec<_> = (0..3).map(|_| join_worker(run.path())).collect();
+        let pools: Vec<_> = workers.iter().map(|it| open_pool(it, 4, Some(window))).collect();
         let began = Instant::now();
         let mut left = Vec::new();
         for number in 0..9 {
@@ -491,15 +491,15 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn request_with_unknown_usage_runs_alone() {
         let run = tempfile::tempdir().unwrap();
-        let (a, b) = (worker(run.path()), worker(run.path()));
-        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        let (a, b) = (join_worker(run.path()), join_worker(run.path()));
+        let (one, other) = (open_pool(&a, 100, None), open_pool(&b, 100, None));
         let small = amounts("cost", 1);
         let first = one.reserve(&small, true).await.unwrap();
-        assert!(timeout(SOON, other.reserve(&small, false)).await.is_err());
+        assert!(timeout(POLL_TIMEOUT, other.reserve(&small, false)).await.is_err());
         drop(first);
-        let second = timeout(SOON, other.reserve(&small, false)).await.unwrap().unwrap();
-        assert!(timeout(SOON, one.reserve(&small, true)).await.is_err());
+        let second = timeout(POLL_TIMEOUT, other.reserve(&small, false)).await.unwrap().unwrap();
+        assert!(timeout(POLL_TIMEOUT, one.reserve(&small, true)).await.is_err());
         drop(second);
-        assert!(timeout(SOON, one.reserve(&small, true)).await.unwrap().is_ok());
+        assert!(timeout(POLL_TIMEOUT, one.reserve(&small, true)).await.unwrap().is_ok());
     }
 }

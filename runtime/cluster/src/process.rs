@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_is_distinguished_from_a_later_one_with_the_same_id() {
+    fn process_differs_from_a_later_process_with_the_same_id() {
         let own = Process::current();
         assert_eq!(own.is_running(), Some(true));
         assert_eq!(Process { started: own.started + 1, ..own.clone() }.is_running(), Some(false));

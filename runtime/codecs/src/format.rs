@@ -19,13 +19,13 @@ pub enum ReadError {
 }
 
 impl From<String> for ReadError {
-    fn from(why: String) -> Self {
-        Self::Reported(why)
+    fn from(reason: String) -> Self {
+        Self::Reported(reason)
     }
 }
 
 /// Reads a stream in one format.
-pub trait Reader: Send {
+pub trait StreamReader: Send {
     /// Returns the deltas of an event. An error means that the endpoint reported a failure, or that
     /// the event cannot be read.
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
@@ -38,7 +38,7 @@ pub trait Reader: Send {
 }
 
 /// Writes a stream in one format, event by event.
-pub trait Writer: Send + Sync {
+pub trait StreamWriter: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
     /// Writes the events that end a response. `usage` is the usage that the endpoint reported or,
@@ -102,18 +102,18 @@ pub fn native_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
 pub fn write_response(
     api: Api,
     request: &Map<String, Value>,
-    whole: &CollectedResponse,
+    response: &CollectedResponse,
     usage: &Usage,
 ) -> Value {
     match api {
-        Api::Chat => chat::write_response(whole, usage),
-        Api::Responses => responses::write_response(request, whole, usage),
-        Api::Messages => messages::write_response(whole, usage),
-        Api::Gemini => gemini::write_response(whole, usage),
+        Api::Chat => chat::write_response(response, usage),
+        Api::Responses => responses::write_response(request, response, usage),
+        Api::Messages => messages::write_response(response, usage),
+        Api::Gemini => gemini::write_response(response, usage),
     }
 }
 
-pub fn reader(api: Api) -> Box<dyn Reader> {
+pub fn stream_reader(api: Api) -> Box<dyn StreamReader> {
     match api {
         Api::Chat => Box::new(chat::ChatReader::default()),
         Api::Responses => Box::new(responses::ResponsesReader::default()),
@@ -123,7 +123,7 @@ pub fn reader(api: Api) -> Box<dyn Reader> {
 }
 
 /// Returns a writer for the response to `request`.
-pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
+pub fn stream_writer(api: Api, request: &Map<String, Value>) -> Box<dyn StreamWriter> {
     match api {
         Api::Chat => Box::new(chat::ChatWriter::new(request)),
         Api::Responses => Box::new(responses::ResponsesWriter::new(request)),
@@ -161,7 +161,7 @@ mod tests {
     use proctor_types::{Api, TokenClasses, Usage};
     use serde_json::{Map, Value, json};
 
-    use super::{reader, usage, write_response, writer};
+    use super::{stream_reader, usage, write_response, stream_writer};
     use crate::{
         neutral::{CollectedResponse, Delta, StopReason},
         sse,
@@ -169,7 +169,7 @@ mod tests {
 
     /// Returns fresh input, cache reads, cache writes, visible output and reasoning, followed by
     /// the totals.
-    fn counts(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
+    fn usage_counts(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
         let usage = usage(api, &body).expect("a usage");
         let TokenClasses {
             fresh_input, cache_read, cache_write, output_visible, reasoning, ..
@@ -186,20 +186,20 @@ mod tests {
             "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
             "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(10), Some(60), Some(30), Some(30), Some(20)];
-        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 60, 20]));
+        assert_eq!(usage_counts(Api::Chat, usage), (classes, [100, 50, 60, 20]));
         // Other vendors' field names, and an endpoint that reports only totals.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
-        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 60, 0]));
+        assert_eq!(usage_counts(Api::Chat, usage), (classes, [100, 50, 60, 0]));
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50}});
         let classes = [Some(100), None, None, Some(50), None];
-        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 0, 0]));
+        assert_eq!(usage_counts(Api::Chat, usage), (classes, [100, 50, 0, 0]));
         // The total shows that the completion does not include reasoning.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "total_tokens": 170, "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(100), None, None, Some(50), Some(20)];
-        assert_eq!(counts(Api::Chat, usage), (classes, [100, 70, 0, 20]));
+        assert_eq!(usage_counts(Api::Chat, usage), (classes, [100, 70, 0, 20]));
     }
 
     #[test]
@@ -208,9 +208,9 @@ mod tests {
             "input_tokens_details": {"cached_tokens": 60},
             "output_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(40), Some(60), None, Some(30), Some(20)];
-        assert_eq!(counts(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
+        assert_eq!(usage_counts(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
         usage["usage"]["input_tokens_details"]["cache_write_tokens"] = 30.into();
-        assert_eq!(counts(Api::Responses, usage).0[2], Some(30));
+        assert_eq!(usage_counts(Api::Responses, usage).0[2], Some(30));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let usage = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
-        assert_eq!(counts(Api::Messages, usage), (classes, [100, 50, 60, 0]));
+        assert_eq!(usage_counts(Api::Messages, usage), (classes, [100, 50, 60, 0]));
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
         let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
             "usage": {"output_tokens": 7}});
-        let (mut reader, mut whole) = (reader(Api::Messages), CollectedResponse::default());
+        let (mut reader, mut whole) = (stream_reader(Api::Messages), CollectedResponse::default());
         for data in [start, end] {
             let event = sse::parse_event(format!("data: {data}\n\n").into());
             let deltas = reader.read(&event).expect("an event");
@@ -270,7 +270,7 @@ mod tests {
         let usage = json!({"usageMetadata": {"promptTokenCount": 90, "toolUsePromptTokenCount": 10,
             "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}});
         let classes = [Some(40), Some(60), None, Some(30), Some(20)];
-        assert_eq!(counts(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
+        assert_eq!(usage_counts(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
     }
 
     /// Found by fuzzing: the totals overflowed.
@@ -288,7 +288,7 @@ mod tests {
         }
         let part = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1,
             "toolUsePromptTokenCount": most, "thoughtsTokenCount": most}});
-        assert_eq!(counts(Api::Gemini, part).1, [9, 1, 0, 0]);
+        assert_eq!(usage_counts(Api::Gemini, part).1, [9, 1, 0, 0]);
     }
 
     /// Returns the first id of a complete response, or of the first stream event that has one.
@@ -312,7 +312,7 @@ mod tests {
                 let whole = CollectedResponse::from_deltas(deltas.to_vec());
                 let body = write_response(api, &request, &whole, &Usage::default());
                 ids.insert(extract_id(&body.to_string(), key));
-                let (mut stream, mut text) = (writer(api, &request), String::new());
+                let (mut stream, mut text) = (stream_writer(api, &request), String::new());
                 deltas.iter().for_each(|delta| stream.write(delta, &mut text));
                 stream.end(&Usage::default(), &mut text);
                 ids.insert(extract_id(&text, key));

@@ -7,20 +7,20 @@ use proctor_types::Api;
 use serde_json::{Map, Value};
 
 use super::{
-    Losses, neutral::CollectedResponse, output_limit, read_request, read_response, reader, sse,
-    usage, write_request, write_response, writer,
+    Losses, neutral::CollectedResponse, output_limit, read_request, read_response, stream_reader, sse,
+    usage, write_request, write_response, stream_writer,
 };
 
 const ALL_APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
-fn seeds(name: &str) -> String {
+fn seed_dir(name: &str) -> String {
     format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Fuzzes requests. A request is either read or rejected with a one-line error. If it can be read,
 /// each format either rejects it with a one-line error or writes it, and can read its own output.
 fn fuzz_requests(api: Api, name: &str) {
-    fuzz(seeds(name), |bytes| {
+    fuzz(seed_dir(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
         output_limit(api, &body);
         let request = match read_request(api, &body, &mut Losses::default()) {
@@ -46,7 +46,7 @@ fn fuzz_requests(api: Api, name: &str) {
 /// Fuzzes responses. A response is either read or rejected. If it can be read, every format can
 /// write it and read its own output.
 fn fuzz_responses(api: Api, name: &str) {
-    fuzz(seeds(name), |bytes| {
+    fuzz(seed_dir(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };
         usage(api, &body);
         let Ok(deltas) = read_response(api, &body, 1) else { return false };
@@ -64,16 +64,16 @@ fn fuzz_responses(api: Api, name: &str) {
 
 /// Fuzzes streams. A stream is read incrementally and written in every format as it arrives.
 fn fuzz_streams(api: Api, name: &str) {
-    fuzz(seeds(name), |bytes| {
-        let mut reader = reader(api);
-        let mut writers = ALL_APIS.map(|other| writer(other, &Map::new()));
+    fuzz(seed_dir(name), |bytes| {
+        let mut reader = stream_reader(api);
+        let mut writers = ALL_APIS.map(|other| stream_writer(other, &Map::new()));
         let (mut decoder, mut whole) = (sse::Decoder::default(), CollectedResponse::default());
         let (mut events, mut raw) = (Vec::new(), 0);
         for chunk in bytes.chunks(100) {
             decoder.push(chunk);
             events.extend(std::iter::from_fn(|| decoder.next_event()));
         }
-        events.extend(decoder.rest());
+        events.extend(decoder.take_rest());
         let mut sound = true;
         for event in &events {
             raw += event.raw.len();
@@ -93,7 +93,7 @@ fn fuzz_streams(api: Api, name: &str) {
             sse::parse_event(Bytes::from(out));
         }
         whole.to_model_response();
-        sound && (reader.has_ended() || whole.stop.is_some())
+        sound && (reader.has_ended() || whole.reported_stop.is_some())
     });
 }
 

@@ -155,12 +155,12 @@ pub fn replace_lone_in_value(value: &mut Value) {
 /// of the same text arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
-    held_half: Option<(Kind, char)>,
+    held_half: Option<(TextKind, char)>,
 }
 
 /// The kind of text that a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     Text,
     Refusal,
     Reasoning,
@@ -169,13 +169,13 @@ enum Kind {
 
 impl SurrogateJoiner {
     /// Returns the fragments with complete characters. `last` means that no fragments follow.
-    pub fn join(&mut self, deltas: Vec<Delta>, last: bool) -> Vec<Delta> {
+    pub fn join(&mut self, deltas: Vec<Delta>, is_last: bool) -> Vec<Delta> {
         if self.held_half.is_none() && !deltas.iter().any(has_surrogate) {
             return deltas;
         }
         let mut out = Vec::with_capacity(deltas.len() + 1);
         for mut delta in deltas {
-            let Some((kind, text)) = text_of(&mut delta) else {
+            let Some((kind, text)) = text_mut(&mut delta) else {
                 out.push(delta);
                 continue;
             };
@@ -196,7 +196,7 @@ impl SurrogateJoiner {
             }
             out.push(delta);
         }
-        if last && let Some((kind, _)) = self.held_half.take() {
+        if is_last && let Some((kind, _)) = self.held_half.take() {
             out.push(replacement_delta(kind));
         }
         out
@@ -213,23 +213,23 @@ fn has_surrogate(delta: &Delta) -> bool {
     }
 }
 
-fn text_of(delta: &mut Delta) -> Option<(Kind, &mut String)> {
+fn text_mut(delta: &mut Delta) -> Option<(TextKind, &mut String)> {
     match delta {
-        Delta::Text(text) => Some((Kind::Text, text)),
-        Delta::Refusal(text) => Some((Kind::Refusal, text)),
-        Delta::Reasoning(text) => Some((Kind::Reasoning, text)),
-        Delta::Arguments { index, text } => Some((Kind::Arguments(*index), text)),
+        Delta::Text(text) => Some((TextKind::Text, text)),
+        Delta::Refusal(text) => Some((TextKind::Refusal, text)),
+        Delta::Reasoning(text) => Some((TextKind::Reasoning, text)),
+        Delta::Arguments { index, text } => Some((TextKind::Arguments(*index), text)),
         _ => None,
     }
 }
 
-fn replacement_delta(kind: Kind) -> Delta {
+fn replacement_delta(kind: TextKind) -> Delta {
     let text = char::REPLACEMENT_CHARACTER.to_string();
     match kind {
-        Kind::Text => Delta::Text(text),
-        Kind::Refusal => Delta::Refusal(text),
-        Kind::Reasoning => Delta::Reasoning(text),
-        Kind::Arguments(index) => Delta::Arguments { index, text },
+        TextKind::Text => Delta::Text(text),
+        TextKind::Refusal => Delta::Refusal(text),
+        TextKind::Reasoning => Delta::Reasoning(text),
+        TextKind::Arguments(index) => Delta::Arguments { index, text },
     }
 }
 

@@ -30,7 +30,7 @@ mod stop;
 mod tool;
 
 /// Returns seconds since the Unix epoch, for responses that contain a timestamp.
-fn now() -> u64 {
+fn unix_seconds() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map(|since| since.as_secs()).unwrap_or_default()
 }
@@ -38,8 +38,8 @@ fn now() -> u64 {
 /// Returns an endpoint's token count. Ignores impossibly large numbers, so that sums don't overflow
 /// and a wrong count doesn't exhaust a trial's budget.
 fn read_token_count(value: &serde_json::Value) -> Option<u64> {
-    const MAX: u64 = 1 << 40;
-    value.as_u64().filter(|count| *count <= MAX)
+    const MAX_TOKEN_COUNT: u64 = 1 << 40;
+    value.as_u64().filter(|count| *count <= MAX_TOKEN_COUNT)
 }
 
 /// Returns an id for a translated response. The endpoint's id is not used, because some endpoints
@@ -62,8 +62,8 @@ fn unsupported_media(kind: &str) -> String {
 }
 
 pub use format::{
-    ReadError, Reader, Writer, native_turn, output_limit, read_request, read_response, reader,
-    usage, write_request, write_response, writer,
+    ReadError, StreamReader, StreamWriter, native_turn, output_limit, read_request, read_response, stream_reader,
+    usage, write_request, write_response, stream_writer,
 };
 pub use loss::Losses;
 pub use neutral::{Part, Request, Role};

@@ -28,10 +28,10 @@ impl Losses {
     }
 
     /// Reports every non-null field of `map` that is not `known` as dropped.
-    pub fn add_unknown_fields(&mut self, place: &str, map: &Map<String, Value>, known: &[&str]) {
+    pub fn add_unknown_fields(&mut self, location: &str, map: &Map<String, Value>, known_fields: &[&str]) {
         for (key, value) in map {
-            if !known.contains(&key.as_str()) && !value.is_null() {
-                self.add_dropped(format!("{place}{key}"));
+            if !known_fields.contains(&key.as_str()) && !value.is_null() {
+                self.add_dropped(format!("{location}{key}"));
             }
         }
     }

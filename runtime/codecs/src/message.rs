@@ -17,7 +17,7 @@ pub fn to_turn(message: &Message) -> Turn {
         Message::User { content } => Turn::new(Role::User, text(content)),
         Message::Tool { call_id, content } => {
             let (id, content) = (call_id.clone(), content.clone());
-            Turn::new(Role::User, vec![Part::Result { id, content, failed: false }])
+            Turn::new(Role::User, vec![Part::Result { id, content, is_error: false }])
         }
         Message::Assistant { content, tool_calls, extra, native } => {
             let mut parts = chat::read_reasoning(&Value::Object(extra.clone()));
@@ -25,7 +25,7 @@ pub fn to_turn(message: &Message) -> Turn {
                 parts.extend(text(content));
             }
             parts.extend(tool_calls.iter().cloned().map(Part::Call));
-            Turn { native: native.clone(), ..Turn::new(Role::Assistant, parts) }
+            Turn { native_turn: native.clone(), ..Turn::new(Role::Assistant, parts) }
         }
     }
 }
@@ -81,7 +81,7 @@ impl CollectedResponse {
                 Item::Call(_) => {}
             }
         }
-        let mut extra = self.extra.clone();
+        let mut extra = self.extra_fields.clone();
         let named = ["reasoning_content", "reasoning"].iter().any(|name| extra.contains_key(*name));
         if !reasoning.is_empty() && !named {
             extra.insert("reasoning_content".into(), reasoning.into());
@@ -100,14 +100,14 @@ impl CollectedResponse {
             tool_calls: self.calls().cloned().collect(),
             extra,
             native: None,
-            finish_reason: self.stop.as_ref().map(|_| chat::finish_reason(&ending)),
+            finish_reason: self.reported_stop.as_ref().map(|_| chat::finish_reason(&ending)),
             refused,
             usage: self.usage.unwrap_or_default(),
             cost_usd: None,
         };
         // Record the native turn only if the fields above don't contain everything.
         let rebuilt = || to_chat(&answer.to_message());
-        let native = self.native.as_ref().filter(|native| !native.items.is_empty());
+        let native = self.native_turn.as_ref().filter(|native| !native.items.is_empty());
         answer.native = native
             .filter(|native| native.api != Api::Chat || native.items.first() != Some(&rebuilt()))
             .cloned();

@@ -12,16 +12,16 @@ use serde_json::{Map, Value, json};
 const IDENTITY_MEMBERS: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
 
 /// Merges a fragment of a streamed value into the previous fragments.
-pub fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
-    piece.iter().for_each(|(name, more)| merge_member(into, name, more));
+pub fn merge(target: &mut Map<String, Value>, fragment: &Map<String, Value>) {
+    fragment.iter().for_each(|(name, more)| merge_member(target, name, more));
 }
 
 /// Merges a fragment of one member.
-pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
-    if more.is_null() {
+pub fn merge_member(target: &mut Map<String, Value>, name: &str, fragment: &Value) {
+    if fragment.is_null() {
         return;
     }
-    match (into.get_mut(name), more) {
+    match (target.get_mut(name), fragment) {
         (Some(Value::String(before)), Value::String(text)) => {
             if IDENTITY_MEMBERS.contains(&name) {
                 if !text.is_empty() {
@@ -39,9 +39,9 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
         (_, Value::Array(items)) => {
             let mut list = Vec::new();
             items.iter().for_each(|item| merge_item(&mut list, item));
-            into.insert(name.to_owned(), list.into());
+            target.insert(name.to_owned(), list.into());
         }
-        (_, more) => drop(into.insert(name.to_owned(), more.clone())),
+        (_, more) => drop(target.insert(name.to_owned(), more.clone())),
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     use super::merge;
 
-    fn merged(pieces: &[Value]) -> Value {
+    fn merge_all(pieces: &[Value]) -> Value {
         let mut all = Map::new();
         for piece in pieces {
             merge(&mut all, piece.as_object().expect("an object"));
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn merge_joins_reasoning_details_by_index_and_type() {
         let piece = |detail: Value| json!({"reasoning_details": [detail]});
-        let all = merged(&[
+        let all = merge_all(&[
             piece(json!({"type": "reasoning.text", "index": 0, "text": "Let"})),
             piece(json!({"type": "reasoning.text", "index": 0, "text": " me"})),
             piece(json!({"type": "reasoning.text", "index": 0, "signature": "S"})),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn merge_joins_details_without_an_index_until_they_are_signed() {
         let piece = |detail: Value| json!({"reasoning_details": [detail]});
-        let all = merged(&[
+        let all = merge_all(&[
             piece(json!({"type": "reasoning.text", "text": "a"})),
             piece(json!({"type": "reasoning.text", "text": "b"})),
             piece(json!({"type": "reasoning.text", "signature": "S"})),
@@ -163,13 +163,13 @@ mod tests {
         let mut whole = thought("ab");
         whole["closed"] = true.into();
         let piece = |part: &Value| json!({"content": [part]});
-        let all = merged(&[piece(&thought("a")), piece(&last), piece(&text), piece(&last)]);
+        let all = merge_all(&[piece(&thought("a")), piece(&last), piece(&text), piece(&last)]);
         assert_eq!(all["content"], json!([whole, text, last]));
     }
 
     #[test]
     fn merge_does_not_concatenate_identifying_members() {
-        let all = merged(&[
+        let all = merge_all(&[
             json!({"x": {"type": "t", "id": "1", "text": "a"}, "n": 1}),
             json!({"x": {"type": "t", "id": "1", "text": "b"}, "n": 2, "y": null}),
         ]);

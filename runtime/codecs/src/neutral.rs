@@ -14,15 +14,15 @@ pub struct Request {
     pub tools: Vec<Tool>,
     pub tool_choice: Option<ToolChoice>,
     /// Whether one response may contain several calls. `None` selects the provider's default.
-    pub parallel: Option<bool>,
+    pub allows_parallel_calls: Option<bool>,
     /// Maximum length of the response, in tokens.
     pub max_output: Option<u64>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    pub stop: Vec<String>,
+    pub stop_sequences: Vec<String>,
     pub seed: Option<i64>,
     pub response_format: Option<ResponseFormat>,
-    pub stream: bool,
+    pub is_streaming: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,17 +40,17 @@ pub struct Turn {
     pub parts: Vec<Part>,
     /// The assistant's turn in the endpoint's format. If the next request uses the same format,
     /// this is sent instead of the parts.
-    pub native: Option<NativeTurn>,
+    pub native_turn: Option<NativeTurn>,
 }
 
 impl Turn {
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
-        Self { role, parts, native: None }
+        Self { role, parts, native_turn: None }
     }
 
     /// Returns the items to send back unchanged to an endpoint with this format.
-    pub fn native(&self, api: Api) -> Option<&[Value]> {
-        self.native
+    pub fn native_items(&self, api: Api) -> Option<&[Value]> {
+        self.native_turn
             .as_ref()
             .filter(|native| native.api == api)
             .map(|native| native.items.as_slice())
@@ -65,7 +65,7 @@ pub enum Part {
     Result {
         id: String,
         content: String,
-        failed: bool,
+        is_error: bool,
     },
     /// An image in a user turn. Images from a tool result follow the result.
     Image(Image),
@@ -81,7 +81,7 @@ impl Part {
     }
 
     /// Returns the parts of a tool result other than text, which are placed after the result.
-    pub(super) fn non_text(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
+    pub(super) fn non_text_parts(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
             losses.add_approximated("an image in a tool result");
         }
@@ -177,9 +177,9 @@ pub enum StopReason {
     Calls,
     Length,
     /// The conversation fills the context window.
-    Window,
+    ContextWindow,
     /// The response reached one of the request's stop sequences.
-    Sequence(Option<String>),
+    StopSequence(Option<String>),
     /// The provider's content filter blocked the response.
     Filter,
     /// The model itself refused.
@@ -201,12 +201,12 @@ pub struct CollectedResponse {
     pub model: String,
     pub items: Vec<Item>,
     /// Vendor fields that are sent back unchanged.
-    pub extra: Map<String, Value>,
+    pub extra_fields: Map<String, Value>,
     /// `None` until the response has ended.
-    pub stop: Option<StopReason>,
+    pub reported_stop: Option<StopReason>,
     pub usage: Option<Usage>,
     /// The turn in the endpoint's format.
-    pub native: Option<NativeTurn>,
+    pub native_turn: Option<NativeTurn>,
 }
 
 impl CollectedResponse {
@@ -260,9 +260,9 @@ impl CollectedResponse {
                 }
             }
             Delta::Extra { field, value } => {
-                native::merge_member(&mut self.extra, &field, &value);
+                native::merge_member(&mut self.extra_fields, &field, &value);
             }
-            Delta::Stopped(stop) => self.stop = Some(stop),
+            Delta::Stopped(stop) => self.reported_stop = Some(stop),
             Delta::Usage(usage) => self.usage = Some(usage),
         }
     }
@@ -277,7 +277,7 @@ impl CollectedResponse {
     /// Returns the reason why the response ended. For responses with tool calls, corrects the
     /// reported reason, because several endpoints report `stop` for them.
     pub fn stop_reason(&self) -> StopReason {
-        let stop = self.stop.clone().unwrap_or_default();
+        let stop = self.reported_stop.clone().unwrap_or_default();
         if stop == StopReason::End && self.calls().next().is_some() {
             StopReason::Calls
         } else {
@@ -289,7 +289,7 @@ impl CollectedResponse {
     /// it announces a call that is missing.
     pub fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
-        if self.stop == Some(StopReason::Calls) && !called {
+        if self.reported_stop == Some(StopReason::Calls) && !called {
             return Some("the response announces a tool call but has none".into());
         }
         let written = |item: &Item| match item {
@@ -300,16 +300,16 @@ impl CollectedResponse {
         if self.items.iter().any(written) {
             return None;
         }
-        match self.stop.as_ref()? {
+        match self.reported_stop.as_ref()? {
             StopReason::Filter | StopReason::Refusal => return None,
             StopReason::Other(word) => {
                 return Some(format!("empty response that ended with {word:?}"));
             }
             StopReason::End
             | StopReason::Calls
-            | StopReason::Sequence(_)
+            | StopReason::StopSequence(_)
             | StopReason::Length
-            | StopReason::Window => {}
+            | StopReason::ContextWindow => {}
         }
         let thought = self.items.iter().any(|item| match item {
             Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),
@@ -327,10 +327,10 @@ impl CollectedResponse {
             Item::Reasoning(thought) => thought.text.is_empty() && thought.signature.is_none(),
             Item::Call(_) => false,
         };
-        let mut parts = self.native.iter().flat_map(|turn| &turn.items);
-        self.stop == Some(StopReason::End)
+        let mut parts = self.native_turn.iter().flat_map(|turn| &turn.items);
+        self.reported_stop == Some(StopReason::End)
             && self.items.iter().all(is_blank)
-            && native::are_blank(&self.extra)
+            && native::are_blank(&self.extra_fields)
             && parts.all(native::is_blank)
     }
 }
@@ -346,7 +346,7 @@ mod tests {
     fn is_hollow(api: Api, body: &Value) -> bool {
         let deltas = read_response(api, body, 1).expect("a response");
         let mut whole = CollectedResponse::from_deltas(deltas);
-        whole.native = Some(NativeTurn { api, items: native_turn(api, body, &[]) });
+        whole.native_turn = Some(NativeTurn { api, items: native_turn(api, body, &[]) });
         whole.is_hollow()
     }
 

@@ -75,9 +75,9 @@ pub fn apply_parameters(
 
 fn object_at<'a>(
     body: &'a Map<String, Value>,
-    place: Option<&str>,
+    location: Option<&str>,
 ) -> Option<&'a Map<String, Value>> {
-    match place {
+    match location {
         None => Some(body),
         Some(name) => body.get(name)?.as_object(),
     }
@@ -86,9 +86,9 @@ fn object_at<'a>(
 /// Returns the object at `place`. Creates it if it is missing.
 fn ensure_object<'a>(
     body: &'a mut Map<String, Value>,
-    place: Option<&str>,
+    location: Option<&str>,
 ) -> &'a mut Map<String, Value> {
-    let Some(name) = place else { return body };
+    let Some(name) = location else { return body };
     let value = body.entry(name).or_insert_with(|| json!({}));
     if !value.is_object() {
         *value = json!({});

@@ -14,21 +14,21 @@ use super::fields::Fields;
 /// Returns `None` if `bytes` is not a JSON object.
 pub fn splice_fields(
     bytes: &[u8],
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
+    old_fields: &Map<String, Value>,
+    new_fields: &Map<String, Value>,
 ) -> Option<Vec<u8>> {
-    let removes = old.keys().any(|key| !new.contains_key(key));
-    let spans = spans(bytes)?;
+    let removes = old_fields.keys().any(|key| !new_fields.contains_key(key));
+    let spans = value_spans(bytes)?;
     // Parsers treat duplicate keys differently: a policy might check one value while the provider
     // uses the other.
-    if removes || spans.len() != old.len() {
-        return Some(rewrite(bytes, old, new, &spans));
+    if removes || spans.len() != old_fields.len() {
+        return Some(rewrite(bytes, old_fields, new_fields, &spans));
     }
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let mut at = 0;
     for (key, start, end) in &spans {
-        if let Some(value) = new.get(key)
-            && old.get(key) != Some(value)
+        if let Some(value) = new_fields.get(key)
+            && old_fields.get(key) != Some(value)
         {
             out.extend_from_slice(&bytes[at..*start]);
             out.extend_from_slice(value.to_string().as_bytes());
@@ -38,7 +38,7 @@ pub fn splice_fields(
     let close = bytes.iter().rposition(|byte| *byte == b'}')?;
     out.extend_from_slice(&bytes[at..close]);
     let mut first = spans.is_empty();
-    for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+    for (key, value) in new_fields.iter().filter(|(key, _)| !old_fields.contains_key(*key)) {
         if !first {
             out.push(b',');
         }
@@ -54,12 +54,12 @@ pub fn splice_fields(
 /// Rewrites the whole object, because removing fields moves the commas.
 fn rewrite(
     bytes: &[u8],
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
+    old_fields: &Map<String, Value>,
+    new_fields: &Map<String, Value>,
     spans: &[(String, usize, usize)],
 ) -> Vec<u8> {
     let mut out = vec![b'{'];
-    for (key, value) in new {
+    for (key, value) in new_fields {
         if out.len() > 1 {
             out.push(b',');
         }
@@ -67,7 +67,7 @@ fn rewrite(
         out.push(b':');
         // As in the parser, the last one of duplicate keys counts.
         let kept = spans.iter().rev().find(|(name, ..)| name == key);
-        match kept.filter(|_| old.get(key) == Some(value)) {
+        match kept.filter(|_| old_fields.get(key) == Some(value)) {
             Some((_, start, end)) => out.extend_from_slice(&bytes[*start..*end]),
             None => out.extend_from_slice(value.to_string().as_bytes()),
         }
@@ -77,7 +77,7 @@ fn rewrite(
 }
 
 /// Returns each top-level key with the position of its value.
-fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
+fn value_spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let base = text.as_ptr() as usize;
     let placed = Fields::parse(text).ok()?;
@@ -99,7 +99,7 @@ mod tests {
         value.as_object().cloned().expect("an object")
     }
 
-    fn spliced(text: &str, change: impl FnOnce(&mut Map<String, Value>)) -> String {
+    fn splice(text: &str, change: impl FnOnce(&mut Map<String, Value>)) -> String {
         let old = object(serde_json::from_str(text).expect("JSON"));
         let mut new = old.clone();
         change(&mut new);
@@ -112,28 +112,28 @@ mod tests {
     #[test]
     fn splice_rewrites_only_the_changed_value() {
         let text = "{ \"model\" : \"a\",\n\t\"t\": 1.50e0, \"m\": [ {\"model\":\"\\u00e9\"} ] }\n";
-        assert_eq!(spliced(text, |_| {}), text);
-        let told = spliced(text, |new| {
+        assert_eq!(splice(text, |_| {}), text);
+        let told = splice(text, |new| {
             new.insert("model".into(), "b".into());
         });
         assert_eq!(told, text.replacen("\"a\"", "\"b\"", 1));
-        let told = spliced(text, |new| {
+        let told = splice(text, |new| {
             new.insert("x".into(), json!({"y": true}));
         });
         assert_eq!(told, text.replacen("] }", "] ,\"x\":{\"y\":true}}", 1));
-        assert_eq!(spliced("{}", |new| drop(new.insert("x".into(), 1.into()))), "{\"x\":1}");
+        assert_eq!(splice("{}", |new| drop(new.insert("x".into(), 1.into()))), "{\"x\":1}");
     }
 
     #[test]
     fn splice_removes_only_the_removed_field() {
         let text = "{\"a\": 1.0, \"b\":  [ 2 ],\"c\":3}";
-        let told = spliced(text, |new| drop(new.shift_remove("a")));
+        let told = splice(text, |new| drop(new.shift_remove("a")));
         assert_eq!(told, "{\"b\":[ 2 ],\"c\":3}");
     }
 
     #[test]
     fn splice_keeps_one_of_duplicate_keys() {
-        assert_eq!(spliced("{\"a\": 1, \"a\": 2.0}", |_| {}), "{\"a\":2.0}");
+        assert_eq!(splice("{\"a\": 1, \"a\": 2.0}", |_| {}), "{\"a\":2.0}");
     }
 
     #[test]

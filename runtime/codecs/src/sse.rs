@@ -20,7 +20,7 @@ pub struct Event {
 pub struct Decoder {
     buffer: BytesMut,
     /// The search continues here, because no event ends before this position.
-    searched: usize,
+    search_start: usize,
 }
 
 impl Decoder {
@@ -30,32 +30,32 @@ impl Decoder {
 
     /// Returns the next complete event.
     pub fn next_event(&mut self) -> Option<Event> {
-        let Some(end) = end_of_event(&self.buffer, self.searched) else {
+        let Some(end) = end_of_event(&self.buffer, self.search_start) else {
             // The search may stop anywhere within the four bytes of a blank line, so go back a few
             // bytes. Don't restart in the middle of a CR LF.
             let from = self.buffer.len().saturating_sub(3);
             let middle = self.buffer.get(from) == Some(&b'\n')
                 && from > 0
                 && self.buffer.get(from - 1) == Some(&b'\r');
-            self.searched = from - usize::from(middle);
+            self.search_start = from - usize::from(middle);
             return None;
         };
-        self.searched = 0;
+        self.search_start = 0;
         Some(parse_event(self.buffer.split_to(end).freeze()))
     }
 
     /// Returns the rest of the data at the end of the stream, because some servers omit the last
     /// blank line.
-    pub fn rest(&mut self) -> Option<Event> {
-        self.searched = 0;
+    pub fn take_rest(&mut self) -> Option<Event> {
+        self.search_start = 0;
         let rest = self.buffer.split().freeze();
         (!rest.is_empty()).then(|| parse_event(rest))
     }
 }
 
 /// Returns the end of the first blank line after `from`. Lines end in LF, CR LF or CR.
-fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
+fn end_of_event(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
     while at < bytes.len() {
         let Some(next) = line_end(bytes, at) else {
             at += 1;
@@ -150,7 +150,7 @@ mod tests {
                     events.push(event);
                 }
             }
-            events.extend(decoder.rest());
+            events.extend(decoder.take_rest());
             let seen: Vec<_> =
                 events.iter().map(|one| (one.name.as_str(), one.data.as_str())).collect();
             let wanted = [("", ""), ("a", "{\"x\":\n1}"), ("", "b"), ("", "c"), ("", "[DONE]")];
@@ -170,7 +170,7 @@ mod tests {
                 decoder.push(chunk);
                 data.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| event.data));
             }
-            data.extend(decoder.rest().map(|event| event.data));
+            data.extend(decoder.take_rest().map(|event| event.data));
             assert_eq!(data, ["a", "b", "c"], "in chunks of {size}");
         }
     }

@@ -8,7 +8,7 @@ use super::neutral::StopReason;
 /// Stop reasons in lower case, with `_` instead of hyphens and spaces.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Words {
+struct StopWords {
     end: Vec<String>,
     calls: Vec<String>,
     length: Vec<String>,
@@ -23,16 +23,16 @@ pub(super) enum StopClass {
     End,
     Calls,
     Length,
-    Window,
+    ContextWindow,
     Filter,
     /// The endpoint did not finish the response.
-    Broken,
+    Aborted,
     Unknown,
 }
 
 impl StopClass {
     pub(super) fn classify(word: &str) -> Self {
-        static WORDS: ShippedTable<Words> =
+        static WORDS: ShippedTable<StopWords> =
             ShippedTable::new("stop-words.toml", include_str!("../../../configs/stop-words.toml"));
         let Ok(words) = WORDS.get() else { return Self::Unknown };
         let plain: String = word
@@ -45,14 +45,14 @@ impl StopClass {
             (&words.end, Self::End),
             (&words.calls, Self::Calls),
             (&words.length, Self::Length),
-            (&words.window, Self::Window),
+            (&words.window, Self::ContextWindow),
             (&words.filter, Self::Filter),
-            (&words.broken, Self::Broken),
+            (&words.broken, Self::Aborted),
         ];
         let known = classes.into_iter().find(|(list, _)| holds(list)).map(|(_, class)| class);
         known.unwrap_or_else(|| {
             match words.broken_parts.iter().any(|part| plain.contains(part.as_str())) {
-                true => Self::Broken,
+                true => Self::Aborted,
                 false => Self::Unknown,
             }
         })
@@ -61,7 +61,7 @@ impl StopClass {
     /// Returns an error if the endpoint did not finish the response. `field` is the field that
     /// contains the stop reason.
     pub(super) fn reject_aborted(field: &str, word: Option<&str>) -> Result<(), String> {
-        match word.filter(|word| Self::classify(word) == Self::Broken) {
+        match word.filter(|word| Self::classify(word) == Self::Aborted) {
             Some(word) => Err(format!("the endpoint aborted the response: {field} {word:?}")),
             None => Ok(()),
         }
@@ -72,9 +72,9 @@ impl StopClass {
             Self::End => StopReason::End,
             Self::Calls => StopReason::Calls,
             Self::Length => StopReason::Length,
-            Self::Window => StopReason::Window,
+            Self::ContextWindow => StopReason::ContextWindow,
             Self::Filter => StopReason::Filter,
-            Self::Broken | Self::Unknown => StopReason::Other(word.to_owned()),
+            Self::Aborted | Self::Unknown => StopReason::Other(word.to_owned()),
         }
     }
 }
@@ -90,13 +90,13 @@ mod tests {
             ("eos", StopClass::End),
             ("STOP", StopClass::End),
             ("function_call", StopClass::Calls),
-            ("model_context_window_exceeded", StopClass::Window),
+            ("model_context_window_exceeded", StopClass::ContextWindow),
             ("sensitive", StopClass::Filter),
             ("PROHIBITED_CONTENT", StopClass::Filter),
-            ("network-error", StopClass::Broken),
-            ("MALFORMED_FUNCTION_CALL", StopClass::Broken),
-            ("upstream_failure", StopClass::Broken),
-            ("request_timeout", StopClass::Broken),
+            ("network-error", StopClass::Aborted),
+            ("MALFORMED_FUNCTION_CALL", StopClass::Aborted),
+            ("upstream_failure", StopClass::Aborted),
+            ("request_timeout", StopClass::Aborted),
             ("soliloquy", StopClass::Unknown),
         ] {
             assert_eq!(StopClass::classify(word), class, "{word}");

@@ -22,8 +22,8 @@ pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(
 
 impl Tool {
     /// Reads a function whose parameters are at `schema`. An error names `place`.
-    pub fn read(function: &Value, schema: &str, place: &str) -> Result<Self, String> {
-        let name = function["name"].as_str().ok_or_else(|| format!("{place}.name: missing"))?;
+    pub fn read(function: &Value, schema: &str, location: &str) -> Result<Self, String> {
+        let name = function["name"].as_str().ok_or_else(|| format!("{location}.name: missing"))?;
         let parameters = match &function[schema] {
             Value::Null => json!({"type": "object", "properties": {}}),
             given => given.clone(),
@@ -52,13 +52,13 @@ impl ToolChoice {
 impl ResponseFormat {
     /// Reads a response format of OpenAI's API. `kind` is its type, and `given` contains its name
     /// and schema.
-    pub fn read(kind: &str, given: &Value) -> Option<Self> {
+    pub fn read(kind: &str, format: &Value) -> Option<Self> {
         match kind {
             "json_object" => Some(Self::Json),
             "json_schema" => Some(Self::Schema {
-                name: given["name"].as_str().unwrap_or("answer").to_owned(),
-                schema: given["schema"].clone(),
-                strict: given["strict"].as_bool(),
+                name: format["name"].as_str().unwrap_or("answer").to_owned(),
+                schema: format["schema"].clone(),
+                strict: format["strict"].as_bool(),
             }),
             _ => None,
         }

@@ -21,33 +21,33 @@ const PAPER_F1_PERCENT: f64 = 84.94;
 
 #[derive(Default)]
 struct Tally {
-    right: usize,
-    wrong: usize,
-    missed: usize,
-    left: usize,
+    true_positives: usize,
+    false_positives: usize,
+    false_negatives: usize,
+    true_negatives: usize,
 }
 
 impl Tally {
-    fn count(&mut self, said: bool, is: bool) {
-        let counter = match (said, is) {
-            (true, true) => &mut self.right,
-            (true, false) => &mut self.wrong,
-            (false, true) => &mut self.missed,
-            (false, false) => &mut self.left,
+    fn count(&mut self, is_chosen: bool, is_labeled: bool) {
+        let counter = match (is_chosen, is_labeled) {
+            (true, true) => &mut self.true_positives,
+            (true, false) => &mut self.false_positives,
+            (false, true) => &mut self.false_negatives,
+            (false, false) => &mut self.true_negatives,
         };
         *counter += 1;
     }
 
     fn print(&self, name: &str) {
         let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-        let (right, said, is) = (self.right, self.right + self.wrong, self.right + self.missed);
+        let (right, said, is) = (self.true_positives, self.true_positives + self.false_positives, self.true_positives + self.false_negatives);
         let f1 = share(2 * right, said + is);
-        let all = said + self.missed + self.left;
+        let all = said + self.false_negatives + self.true_negatives;
         println!(
             "{name:28} precision {:5.1}  recall {:5.1}  F1 {f1:5.1}  accuracy {:5.1}",
             share(right, said),
             share(right, is),
-            share(right + self.left, all)
+            share(right + self.true_negatives, all)
         );
     }
 }

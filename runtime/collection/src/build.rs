@@ -6,7 +6,7 @@ use proctor_datasets::Recipe;
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{Task, path_component, plural, sha256_hex};
+use proctor_types::{Task, path_component, count_with_noun, sha256_hex};
 
 use crate::{FrozenTask, RecipeError, draft_task, freeze};
 
@@ -28,7 +28,7 @@ pub async fn build_cached(
     backend: &dyn Backend,
     sources: &Sources,
     cache: &Path,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Task, RecipeError> {
     let broken = |error: std::io::Error| RecipeError::Cache { why: error.to_string() };
     let key = cache_key(recipe, backend);
@@ -39,18 +39,18 @@ pub async fn build_cached(
     {
         return Ok(task);
     }
-    tell("not built on this machine yet; downloading the source and carving it");
+    on_progress("not built on this machine yet; downloading the source and carving it");
     let draft = draft_task(recipe, sources).await?;
-    let FrozenTask { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
-    tell(&format!(
+    let FrozenTask { task, flaky_tests: flaky, left_out_tests: left_out } = freeze(draft, backend, sources, on_progress).await?;
+    on_progress(&format!(
         "{}, {}; excluded: {} flaky, {} for other reasons",
-        plural(task.fail_to_pass.len(), "fail-to-pass test"),
-        plural(task.pass_to_pass.len(), "pass-to-pass test"),
+        count_with_noun(task.fail_to_pass.len(), "fail-to-pass test"),
+        count_with_noun(task.pass_to_pass.len(), "pass-to-pass test"),
         flaky.len(),
         left_out.len()
     ));
     for id in &flaky {
-        tell(&format!("excluded as flaky: {id}"));
+        on_progress(&format!("excluded as flaky: {id}"));
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use proctor_datasets::Recipe;
 use proctor_setup::Sources;
-use proctor_types::{Environment, Source, TASK_SCHEMA, Task, TaskId, Timeouts};
+use proctor_types::{Environment, Source, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts};
 
 use crate::{
     Carving, RecipeError, carve,
@@ -21,11 +21,11 @@ pub struct Draft {
     pub carving: Carving,
     /// Test files that may contain the task's tests. Paths are relative to the work directory.
     pub test_files: Vec<String>,
-    pub leave_out: Vec<String>,
+    pub left_out_ids: Vec<String>,
     /// The ids of the tests to run. `None` runs all tests in the files.
-    pub ids: Option<Vec<String>>,
+    pub test_ids: Option<Vec<String>>,
     /// The only test file that may contain fail-to-pass tests. `None` allows all files.
-    pub feature: Option<String>,
+    pub feature_test_file: Option<String>,
 }
 
 /// Downloads the source, carves it and renders the statement.
@@ -55,7 +55,7 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
         timeouts.grade_seconds = seconds;
     }
     let task = Task {
-        schema_version: TASK_SCHEMA,
+        schema_version: TASK_SCHEMA_VERSION,
         id: TaskId::new(recipe.id.clone()),
         repo: recipe.repo.clone(),
         level: Some(1),
@@ -94,7 +94,7 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
         from_image: Default::default(),
     };
     let leave_out = recipe.leave_out.clone();
-    Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
+    Ok(Draft { task, carving, test_files, left_out_ids: leave_out, test_ids: None, feature_test_file: None })
 }
 
 /// Returns the set-up commands. The first command checks the Python version, because pip reports a
@@ -145,17 +145,17 @@ fn recipe_blocked_urls(recipe: &Recipe) -> Vec<String> {
 }
 
 /// Adds the URLs of the repository and of its releases to the given URLs.
-pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut out: Vec<String>) -> Vec<String> {
+pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut urls: Vec<String>) -> Vec<String> {
     let name = package.to_lowercase();
     if let Some(repo) = repo {
-        out.push(format!("https://github.com/{repo}/**"));
-        out.push(format!("https://raw.githubusercontent.com/{repo}/**"));
-        out.push(format!("https://codeload.github.com/{repo}/**"));
+        urls.push(format!("https://github.com/{repo}/**"));
+        urls.push(format!("https://raw.githubusercontent.com/{repo}/**"));
+        urls.push(format!("https://codeload.github.com/{repo}/**"));
     }
-    out.push(format!("https://pypi.org/**/{name}/**"));
-    out.push(format!("https://files.pythonhosted.org/**/{name}-*"));
-    out.push(format!("https://files.pythonhosted.org/**/{}-*", name.replace('-', "_")));
-    out.sort();
-    out.dedup();
-    out
+    urls.push(format!("https://pypi.org/**/{name}/**"));
+    urls.push(format!("https://files.pythonhosted.org/**/{name}-*"));
+    urls.push(format!("https://files.pythonhosted.org/**/{}-*", name.replace('-', "_")));
+    urls.sort();
+    urls.dedup();
+    urls
 }

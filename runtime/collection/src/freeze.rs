@@ -9,21 +9,21 @@ use proctor_grade::{TestPlan, TestRun, find_leaks, run_tests};
 use proctor_patch::gold_patch;
 use proctor_sandbox_api::{Backend, PreparedEnvironment, describe_exit, wire::RawPath};
 use proctor_setup::{
-    ApplyError, LayerFindings, Preparation, Purpose, ReadySandbox, Sources, apply_patch, layer_spec,
+    ApplyError, LayerFindings, Preparation, Purpose, ReadySandbox, Sources, apply_patch, resolve_layer_spec,
 };
-use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_from_test_id, plural};
+use proctor_types::{Fault, FaultLayer, SandboxSpec, Task, TestStatus, file_from_test_id, count_with_noun};
 
 use crate::{Draft, RecipeError};
 
 /// Number of test runs without the gold patch, and number of runs with it. A test is flaky if its
 /// results differ between runs with the same code.
-pub(crate) const RUNS: usize = 2;
+pub(crate) const RUNS_PER_SIDE: usize = 2;
 
 /// A test that is neither fail-to-pass nor pass-to-pass, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct LeftOutTest {
     pub id: String,
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 /// A task with frozen test ids.
@@ -31,9 +31,9 @@ pub struct LeftOut {
 pub struct FrozenTask {
     pub task: Task,
     /// Ids of tests whose results differ between runs of the same code.
-    pub flaky: Vec<String>,
+    pub flaky_tests: Vec<String>,
     /// Tests that were excluded for reasons other than flakiness.
-    pub left_out: Vec<LeftOut>,
+    pub left_out_tests: Vec<LeftOutTest>,
 }
 
 /// Runs the draft's tests twice with only the mask applied, and twice with the gold patch applied
@@ -51,30 +51,30 @@ pub async fn freeze(
     draft: Draft,
     backend: &dyn Backend,
     sources: &Sources,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<FrozenTask, RecipeError> {
-    let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
-    tell("building the environment");
+    let spec = resolve_layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
+    on_progress("building the environment");
     let environment = backend.prepare(&spec).await?;
     // Scan for leaks in the same way as grading does, so that tests are frozen in the same kind of
     // sandbox. A test that needs hidden files then fails in both.
     let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
-    freeze_in((backend, &environment, &findings), draft, tell).await
+    freeze_in_environment((backend, &environment, &findings), draft, on_progress).await
 }
 
 /// Like [`freeze`], but in an environment that was already scanned for leaks.
 ///
 /// # Errors
 /// See [`freeze`].
-pub(crate) async fn freeze_in(
-    place: (&dyn Backend, &PreparedEnvironment, &LayerFindings),
+pub(crate) async fn freeze_in_environment(
+    environment_parts: (&dyn Backend, &PreparedEnvironment, &LayerFindings),
     draft: Draft,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<FrozenTask, RecipeError> {
-    let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
+    let Draft { mut task, carving, test_files, left_out_ids: leave_out, test_ids: ids, feature_test_file: feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_patch(&task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
+        .map_err(|error| Fault::new(FaultLayer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
@@ -86,13 +86,13 @@ pub(crate) async fn freeze_in(
         user: task.user.clone(),
     };
     let (mut masked, mut restored) = (Vec::new(), Vec::new());
-    for round in 1..=RUNS {
-        tell(&format!(
-            "running the tests without and with the gold patch, round {round} of {RUNS}"
+    for round in 1..=RUNS_PER_SIDE {
+        on_progress(&format!(
+            "running the tests without and with the gold patch, round {round} of {RUNS_PER_SIDE}"
         ));
-        let without = run_patched_tests(place, &task, &plan, &[&mask]).await?;
+        let without = run_patched_tests(environment_parts, &task, &plan, &[&mask]).await?;
         masked.push(statuses_of(without, "masked")?);
-        let with = run_patched_tests(place, &task, &plan, &[&mask, &gold]).await?;
+        let with = run_patched_tests(environment_parts, &task, &plan, &[&mask, &gold]).await?;
         restored.push(statuses_of(with, "gold")?);
     }
     let mut sorted = classify_tests(&masked, &restored, &leave_out);
@@ -101,13 +101,13 @@ pub(crate) async fn freeze_in(
     let broken = sorted.exclude_other_features(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
-        let seen = format!(
+        let result_counts = format!(
             "{} passed on both sides; excluded: {}; flaky: {}",
-            plural(sorted.pass_to_pass.len(), "test"),
-            sorted.left_out.len(),
-            sorted.flaky.len()
+            count_with_noun(sorted.pass_to_pass.len(), "test"),
+            sorted.left_out_tests.len(),
+            sorted.flaky_tests.len()
         );
-        return Err(RecipeError::NothingFails { carved: carved.join(", "), seen });
+        return Err(RecipeError::NothingFails { carved: carved.join(", "), seen: result_counts });
     }
     let files: BTreeSet<String> = sorted
         .fail_to_pass
@@ -120,7 +120,7 @@ pub(crate) async fn freeze_in(
     task.hidden.dedup();
     task.fail_to_pass = sorted.fail_to_pass;
     task.pass_to_pass = sorted.pass_to_pass;
-    Ok(FrozenTask { task, flaky: sorted.flaky, left_out: sorted.left_out })
+    Ok(FrozenTask { task, flaky_tests: sorted.flaky_tests, left_out_tests: sorted.left_out_tests })
 }
 
 /// Runs the tests once with the mask applied, in a fresh sandbox. This is a preview before the ids
@@ -152,37 +152,37 @@ pub(crate) async fn run_patched_tests(
         label: format!("freezing {}", task.id),
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let ReadySandbox { mut sandbox, hidden } = preparation.open(Purpose::Testing).await?;
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } = preparation.open(Purpose::Testing).await?;
     let work = async {
         let handle = sandbox.handle();
         for patch in patches {
             let applied = apply_patch(handle, &workdir, patch, task.user.as_deref()).await;
             applied.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(Layer::Setup, format!("applying the task's patch: {error}"))
+                    Fault::new(FaultLayer::Setup, format!("applying the task's patch: {error}"))
                 }
-                ApplyError::SandboxHandle(error) => error.to_fault("applying the task's patch"),
+                ApplyError::Sandbox(error) => error.to_fault("applying the task's patch"),
             })?;
         }
         run_tests(handle, plan, &hidden).await
     };
-    let ran = work.await;
+    let test_run = work.await;
     let closed = sandbox.close().await;
-    let ran = ran?;
+    let ran = test_run?;
     closed?;
     Ok(ran)
 }
 
 /// Returns the tests' statuses by id, or an error if the run is incomplete.
-pub(crate) fn statuses_of(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
-    if run.complete {
+pub(crate) fn statuses_of(run: TestRun, run_name: &'static str) -> Result<Statuses, RecipeError> {
+    if run.is_complete {
         return Ok(run.tests);
     }
     let log = String::from_utf8_lossy(&run.log);
     let tail: Vec<&str> = log.lines().rev().take(5).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
-    let why = format!("{}; last lines: {}", describe_exit(&run.exit), tail.join(" | "));
-    Err(RecipeError::Incomplete { run: which, why })
+    let reason = format!("{}; last lines: {}", describe_exit(&run.exit), tail.join(" | "));
+    Err(RecipeError::Incomplete { run: run_name, why: reason })
 }
 
 pub(crate) type Statuses = BTreeMap<String, TestStatus>;
@@ -191,47 +191,47 @@ pub(crate) type Statuses = BTreeMap<String, TestStatus>;
 pub(crate) struct ClassifiedTests {
     pub(crate) fail_to_pass: Vec<String>,
     pub(crate) pass_to_pass: Vec<String>,
-    pub(crate) flaky: Vec<String>,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) flaky_tests: Vec<String>,
+    pub(crate) left_out_tests: Vec<LeftOutTest>,
 }
 
 impl ClassifiedTests {
     /// Removes and returns the fail-to-pass ids that are outside the feature's own test file.
-    fn exclude_other_features(&mut self, feature: Option<&str>) -> Vec<String> {
-        let Some(feature) = feature else { return Vec::new() };
+    fn exclude_other_features(&mut self, feature_test_file: Option<&str>) -> Vec<String> {
+        let Some(feature) = feature_test_file else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
         let (own, other): (Vec<String>, Vec<String>) =
             ids.into_iter().partition(|id| file_from_test_id(id) == feature);
         self.fail_to_pass = own;
-        let why = "it fails without the feature, but is in another feature's file";
-        self.left_out.extend(other.iter().map(|id| LeftOut { id: id.clone(), why }));
+        let reason = "it fails without the feature, but is in another feature's file";
+        self.left_out_tests.extend(other.iter().map(|id| LeftOutTest { id: id.clone(), reason: why: reason }));
         other
     }
 }
 
 pub(crate) fn classify_tests(
-    masked: &[Statuses],
-    restored: &[Statuses],
-    leave_out: &[String],
+    masked_runs: &[Statuses],
+    gold_runs: &[Statuses],
+    left_out_ids: &[String],
 ) -> ClassifiedTests {
     let mut out = ClassifiedTests::default();
-    let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
+    let ids: BTreeSet<&String> = masked_runs.iter().chain(gold_runs).flat_map(BTreeMap::keys).collect();
     for id in ids {
-        let skip = |why| LeftOut { id: id.clone(), why };
-        if leave_out.contains(id) {
-            out.left_out.push(skip("the recipe excludes it"));
+        let skip = |why| LeftOutTest { id: id.clone(), reason: why };
+        if left_out_ids.contains(id) {
+            out.left_out_tests.push(skip("the recipe excludes it"));
             continue;
         }
         // Ids with control characters cannot be passed on pytest's command line.
         if !id.contains("::") || id.chars().any(char::is_control) {
-            out.left_out.push(skip("pytest cannot select it by its id"));
+            out.left_out_tests.push(skip("pytest cannot select it by its id"));
             continue;
         }
-        match (consistent_result(id, masked), consistent_result(id, restored)) {
+        match (consistent_result(id, masked_runs), consistent_result(id, gold_runs)) {
             (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
             (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
-            (None, _) | (_, None) => out.flaky.push(id.clone()),
-            (_, Some(false)) => out.left_out.push(skip("it does not pass with the gold patch")),
+            (None, _) | (_, None) => out.flaky_tests.push(id.clone()),
+            (_, Some(false)) => out.left_out_tests.push(skip("it does not pass with the gold patch")),
         }
     }
     out
@@ -283,8 +283,8 @@ mod tests {
         let sorted = classify_tests(&masked, &restored, &["t::d".into()]);
         assert_eq!(sorted.fail_to_pass, ["t::a"]);
         assert_eq!(sorted.pass_to_pass, ["t::b"]);
-        assert_eq!(sorted.flaky, ["t::c", "t::e"]);
-        let left: Vec<&str> = sorted.left_out.iter().map(|left| left.id.as_str()).collect();
+        assert_eq!(sorted.flaky_tests, ["t::c", "t::e"]);
+        let left: Vec<&str> = sorted.left_out_tests.iter().map(|left| left.id.as_str()).collect();
         assert_eq!(left, ["t::d", "t::s", "t::z\n"]);
     }
 }

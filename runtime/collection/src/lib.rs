@@ -20,7 +20,7 @@ mod test_files;
 use proctor_carve as carve;
 
 pub use build::build_cached;
-pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};
+pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with_options};
 pub use collect::{
     AttackSelection, AttackSummary, CachedModel, CollectError, CollectionContext, Complexity,
     Coverage, LevelTwoResults, Model, Origin, Reject, RenewalResult, Report, Requirement,
@@ -29,7 +29,7 @@ pub use collect::{
 };
 pub use draft::{Draft, draft_task};
 pub use error::RecipeError;
-pub use freeze::{FrozenTask, LeftOut, freeze};
+pub use freeze::{FrozenTask, LeftOutTest, freeze};
 pub use pulls::{
     CloneCollection, ClonesReport, CollectionGoal, FailedClone, FastValidation, PullReject,
     PullReport, PullSearch, PullTaskMetrics, collect_pulls, join_clones,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Carving, Kind, Object, RecipeError};
 
-const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
+const STATEMENT_TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
 
 /// The template variables that don't come from the carving.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ pub(crate) struct TemplateObject<'a> {
 }
 
 pub(crate) fn render(
-    facts: &StatementMetadata<'_>,
+    metadata: &StatementMetadata<'_>,
     carving: &Carving,
 ) -> Result<String, RecipeError> {
     let mut files: BTreeMap<&str, Vec<TemplateObject<'_>>> = BTreeMap::new();
@@ -57,7 +57,7 @@ pub(crate) fn render(
         .collect();
     let files: Vec<File<'_>> =
         files.into_iter().map(|(path, objects)| File { path, objects }).collect();
-    render_template(TEMPLATE, TemplateVariables { facts, files, exports })
+    render_template(STATEMENT_TEMPLATE, TemplateVariables { facts: metadata, files, exports })
         .map_err(|error| RecipeError::Statement { why: format!("{error:#}") })
 }
 

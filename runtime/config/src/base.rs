@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Key that gives the base.
-const BASE: &str = "base";
+const BASE_KEY: &str = "base";
 
 /// Key of the list whose tables merge by name.
-const ARMS: &str = "arms";
+const ARMS_KEY: &str = "arms";
 
 /// The files that make up a configuration: the requested file, its base, the base of that base, and
 /// so on.
@@ -33,7 +33,7 @@ const ARMS: &str = "arms";
 pub(crate) struct SourceFiles {
     files: Vec<ConfigText>,
     /// For each merged arm, the files that contain it and its index in each.
-    arms: Vec<Vec<(usize, usize)>>,
+    arm_origins: Vec<Vec<(usize, usize)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub(crate) struct SourceLocation {
     /// Index of the file. The requested file is 0.
     pub(crate) file: usize,
     /// Offset in bytes.
-    pub(crate) at: usize,
+    pub(crate) offset: usize,
     pub(crate) line: usize,
 }
 
@@ -69,7 +69,7 @@ impl SourceFiles {
             let table = file.parse_table()?;
             let (base, is_set) = match set_base.take() {
                 Some(base) => (Some(base), true),
-                None => (table.get(BASE).cloned(), false),
+                None => (table.get(BASE_KEY).cloned(), false),
             };
             chain.push(file.path.canonicalize().unwrap_or_else(|_| file.path.clone()));
             tables.push(table);
@@ -84,7 +84,7 @@ impl SourceFiles {
         for (index, table) in tables.into_iter().enumerate().rev() {
             merged.merge(index, table);
         }
-        Ok((Self { files, arms: merged.arms }, merged.table))
+        Ok((Self { files, arm_origins: merged.arm_origins }, merged.table))
     }
 
     pub(crate) fn path(&self, file: usize) -> Option<&Path> {
@@ -107,8 +107,8 @@ impl SourceFiles {
             if best.is_none_or(|(depth, _)| found.depth > depth) {
                 let place = SourceLocation {
                     file: number,
-                    at: found.at,
-                    line: line_number(&file.text, found.at),
+                    offset: found.offset,
+                    line: line_number(&file.text, found.offset),
                 };
                 best = Some((found.depth, place));
             }
@@ -124,8 +124,8 @@ impl SourceFiles {
     /// file does not contain the arm.
     fn path_in_file(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
         let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
-        if let [ARMS, index, ..] = path
-            && let Some(arm) = index.parse::<usize>().ok().and_then(|index| self.arms.get(index))
+        if let [ARMS_KEY, index, ..] = path
+            && let Some(arm) = index.parse::<usize>().ok().and_then(|index| self.arm_origins.get(index))
         {
             let (_, index) = arm.iter().find(|(of, _)| *of == file)?;
             own[1] = index.to_string();
@@ -136,11 +136,11 @@ impl SourceFiles {
 
 /// Returns the base given with `--set`, which replaces the file's own.
 fn base_from_sets(sets: &[String]) -> Result<Option<Value>, UserError> {
-    let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE);
+    let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE_KEY);
     let Some(set) = sets.iter().rev().find(is_base) else { return Ok(None) };
     let mut table = Table::new();
-    set::apply(&mut table, set)?;
-    Ok(table.remove(BASE))
+    set::apply_assignment(&mut table, set)?;
+    Ok(table.remove(BASE_KEY))
 }
 
 impl ConfigText {
@@ -150,26 +150,26 @@ impl ConfigText {
     }
 
     /// Reads the base of this file. `chain` contains the real paths of the files so far.
-    fn read_base(&self, base: &Value, is_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
+    fn read_base(&self, base: &Value, is_from_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
         let error = |what: String| {
-            let place = match (is_set, DeTable::parse(&self.text)) {
-                (false, Ok(tree)) => match find_offset(tree.get_ref(), &[BASE]) {
+            let place = match (is_from_set, DeTable::parse(&self.text)) {
+                (false, Ok(tree)) => match find_offset(tree.get_ref(), &[BASE_KEY]) {
                     Some(found) => {
-                        format!("{}:{}", self.path.display(), line_number(&self.text, found.at))
+                        format!("{}:{}", self.path.display(), line_number(&self.text, found.offset))
                     }
                     None => self.path.display().to_string(),
                 },
                 (false, Err(_)) => self.path.display().to_string(),
                 (true, _) => "--set".to_owned(),
             };
-            UserError::new(one_line(&format!("{place}: key `{BASE}`: {what}")))
+            UserError::new(one_line(&format!("{place}: key `{BASE_KEY}`: {what}")))
         };
-        if let Some(key) = TOP_LEVEL_KEYS.iter().find(|key| key.name == BASE) {
-            let checked = key.kind.check(key, base);
-            checked.map_err(|KeyError { what, hint }| error(what).hint(hint))?;
+        if let Some(key) = TOP_LEVEL_KEYS.iter().find(|key| key.name == BASE_KEY) {
+            let checked = key.kind.check_value(key, base);
+            checked.map_err(|KeyError { message: what, hint }| error(what).hint(hint))?;
         }
         let name = base.as_str().unwrap_or_default();
-        let path = self.find(Path::new(name), is_set);
+        let path = self.resolve_path(Path::new(name), is_from_set);
         let text = fs::read_to_string(&path).map_err(|why| {
             error(format!("cannot read {}: {why}", path.display())).hint(
                 "set it to a TOML file; relative paths are resolved against this configuration's folder",
@@ -180,20 +180,20 @@ impl ConfigText {
             let names = chain[first..].iter().chain([&real]).map(|one| one.display().to_string());
             let names = names.collect::<Vec<_>>().join(" -> ");
             return Err(error(format!("circular base: {names}"))
-                .hint(format!("remove `{BASE}` from one of these files")));
+                .hint(format!("remove `{BASE_KEY}` from one of these files")));
         }
         Ok(Self { path, text })
     }
 
     /// Resolves a path relative to this file, or to the current directory if nothing exists there.
     /// A path from `--set` is first looked up in the current directory.
-    fn find(&self, name: &Path, is_set: bool) -> PathBuf {
+    fn resolve_path(&self, base_path: &Path, is_from_set: bool) -> PathBuf {
         let folder = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
         let mut folders = vec![folder(&self.path)];
         folders.extend(self.path.canonicalize().ok().map(|real| folder(&real)));
-        folders.insert(if is_set { 0 } else { folders.len() }, PathBuf::new());
-        let beside = folder(&self.path).join(name);
-        folders.iter().map(|one| one.join(name)).find(|one| one.exists()).unwrap_or(beside)
+        folders.insert(if is_from_set { 0 } else { folders.len() }, PathBuf::new());
+        let beside = folder(&self.path).join(base_path);
+        folders.iter().map(|one| one.join(base_path)).find(|one| one.exists()).unwrap_or(beside)
     }
 }
 
@@ -201,37 +201,37 @@ impl ConfigText {
 #[derive(Debug, Default)]
 struct MergedConfig {
     table: Table,
-    arms: Vec<Vec<(usize, usize)>>,
+    arm_origins: Vec<Vec<(usize, usize)>>,
 }
 
 impl MergedConfig {
-    fn merge(&mut self, file: usize, mut above: Table) {
-        let arms = above.remove(ARMS);
-        merge_tables(&mut self.table, above);
+    fn merge(&mut self, file: usize, mut overrides: Table) {
+        let arms = overrides.remove(ARMS_KEY);
+        merge_tables(&mut self.table, overrides);
         match arms {
             None => {}
             Some(Value::Array(items)) => self.merge_arms(file, items),
             // The type is wrong; checking the keys reports that.
             Some(other) => {
-                self.arms.clear();
-                self.table.insert(ARMS.to_owned(), other);
+                self.arm_origins.clear();
+                self.table.insert(ARMS_KEY.to_owned(), other);
             }
         }
     }
 
     fn merge_arms(&mut self, file: usize, items: Vec<Value>) {
-        let mut merged = match self.table.remove(ARMS) {
+        let mut merged = match self.table.remove(ARMS_KEY) {
             Some(Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        self.arms.truncate(merged.len());
+        self.arm_origins.truncate(merged.len());
         for (index, item) in items.into_iter().enumerate() {
-            let named = name(&item).map(str::to_owned);
+            let named = arm_name(&item).map(str::to_owned);
             // Two arms with the same name in one file stay separate, so that a later check can
             // report them.
-            let same = self.arms.iter().enumerate().position(|(at, origins)| {
+            let same = self.arm_origins.iter().enumerate().position(|(at, origins)| {
                 named.is_some()
-                    && merged.get(at).and_then(name) == named.as_deref()
+                    && merged.get(at).and_then(arm_name) == named.as_deref()
                     && origins.iter().all(|(of, _)| *of != file)
             });
             match (same, item) {
@@ -239,35 +239,35 @@ impl MergedConfig {
                     if let Some(Value::Table(arm)) = merged.get_mut(at) {
                         merge_tables(arm, item);
                     }
-                    self.arms[at].push((file, index));
+                    self.arm_origins[at].push((file, index));
                 }
                 (_, item) => {
                     merged.push(item);
-                    self.arms.push(vec![(file, index)]);
+                    self.arm_origins.push(vec![(file, index)]);
                 }
             }
         }
-        self.table.insert(ARMS.to_owned(), Value::Array(merged));
+        self.table.insert(ARMS_KEY.to_owned(), Value::Array(merged));
     }
 }
 
 /// Returns the name of an arm.
-fn name(arm: &Value) -> Option<&str> {
+fn arm_name(arm: &Value) -> Option<&str> {
     arm.as_table()?.get("name")?.as_str()
 }
 
 /// Merges tables key by key. Any other value in `above` replaces the value in `below`.
-fn merge_tables(below: &mut Table, above: Table) {
-    for (key, value) in above {
+fn merge_tables(base: &mut Table, overrides: Table) {
+    for (key, value) in overrides {
         match value {
-            Value::Table(table) => match below.get_mut(&key) {
+            Value::Table(table) => match base.get_mut(&key) {
                 Some(Value::Table(inner)) => merge_tables(inner, table),
                 _ => {
-                    below.insert(key, Value::Table(table));
+                    base.insert(key, Value::Table(table));
                 }
             },
             value => {
-                below.insert(key, value);
+                base.insert(key, value);
             }
         }
     }
@@ -277,7 +277,7 @@ fn merge_tables(below: &mut Table, above: Table) {
 struct KeyOffset {
     /// Number of path parts.
     depth: usize,
-    at: usize,
+    offset: usize,
     /// Whether the value replaces the base's value instead of being merged with it.
     is_final: bool,
 }
@@ -285,21 +285,21 @@ struct KeyOffset {
 fn find_offset(table: &DeTable<'_>, path: &[&str]) -> Option<KeyOffset> {
     let (first, rest) = path.split_first()?;
     let (name, value) = table.get_key_value(*first)?;
-    let mut found = KeyOffset { depth: 1, at: name.span().start, is_final: false };
+    let mut found = KeyOffset { depth: 1, offset: name.span().start, is_final: false };
     let mut value = value.get_ref();
     for part in rest {
         value = match value {
             DeValue::Table(table) => {
                 let Some((name, value)) = table.get_key_value(*part) else { break };
-                found.at = name.span().start;
+                found.offset = name.span().start;
                 value.get_ref()
             }
             DeValue::Array(items) => {
-                found.is_final |= found.depth > 1 || *first != ARMS;
+                found.is_final |= found.depth > 1 || *first != ARMS_KEY;
                 let Some(item) = part.parse::<usize>().ok().and_then(|at| items.get(at)) else {
                     break;
                 };
-                found.at = item.span().start;
+                found.offset = item.span().start;
                 item.get_ref()
             }
             _ => {
@@ -312,13 +312,13 @@ fn find_offset(table: &DeTable<'_>, path: &[&str]) -> Option<KeyOffset> {
     Some(found)
 }
 
-fn line_number(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+fn line_number(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
 /// Reports only the position and the reason. The parser's own message also shows the line, which
 /// may contain a secret.
-fn toml_error(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
+fn toml_error(file_name: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line_number(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
     let why = why.replace(", expected ", "; expected ");
@@ -330,21 +330,21 @@ fn toml_error(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     match key {
         Some(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let what = format!("{shown}:{line}: key `{}`: number out of range", join_key(&path));
+            let what = format!("{file_name}:{line}: key `{}`: number out of range", join_key(&path));
             UserError::new(one_line(&what)).hint("use a number of at most 18 digits")
         }
-        None => UserError::new(one_line(&format!("{shown}:{line}: invalid TOML: {why}")))
+        None => UserError::new(one_line(&format!("{file_name}:{line}: invalid TOML: {why}")))
             .hint("fix this line (syntax: https://toml.io)"),
     }
 }
 
 /// Returns the key whose value contains a position.
-fn key_at_offset(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
-    fn key_in_value(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
+fn key_at_offset(table: &DeTable<'_>, offset: usize) -> Option<Vec<String>> {
+    fn key_in_value(value: &DeValue<'_>, offset: usize) -> Option<Vec<String>> {
         match value {
-            DeValue::Table(table) => key_at_offset(table, at),
+            DeValue::Table(table) => key_at_offset(table, offset),
             DeValue::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-                let below = key_in_value(item.get_ref(), at)?;
+                let below = key_in_value(item.get_ref(), offset)?;
                 Some([vec![index.to_string()], below].concat())
             }),
             _ => None,
@@ -352,10 +352,10 @@ fn key_at_offset(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     }
     table.iter().find_map(|(name, value)| {
         let name = name.get_ref().to_string();
-        match key_in_value(value.get_ref(), at) {
+        match key_in_value(value.get_ref(), offset) {
             Some(below) => Some([vec![name], below].concat()),
             None => {
-                let plain = !value.get_ref().is_table() && value.span().contains(&at);
+                let plain = !value.get_ref().is_table() && value.span().contains(&offset);
                 plain.then(|| vec![name])
             }
         }
@@ -365,11 +365,11 @@ fn key_at_offset(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConfigFile, ConfigSource, read};
+    use crate::{ConfigFile, ConfigSource, read_config};
 
-    struct Folder(tempfile::TempDir);
+    struct TestFolder(tempfile::TempDir);
 
-    impl Folder {
+    impl TestFolder {
         fn new(files: &[(&str, &str)]) -> Self {
             let folder = Self(tempfile::tempdir().unwrap());
             for (name, text) in files {
@@ -386,24 +386,24 @@ mod tests {
 
         fn read(&self, name: &str, sets: &[&str]) -> Result<(ConfigFile, ConfigSource), UserError> {
             let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
-            read(&self.path(name), &sets)
+            read_config(&self.path(name), &sets)
         }
 
-        fn error(&self, name: &str) -> String {
+        fn read_error(&self, name: &str) -> String {
             self.read(name, &[]).unwrap_err().to_string()
         }
     }
 
-    const COMMON: &str = "tasks = ['a.jsonl', 'b.jsonl']\nattempts = 3\n\
+    const COMMON_CONFIG: &str = "tasks = ['a.jsonl', 'b.jsonl']\nattempts = 3\n\
         [budget]\nsteps = 50\ncost_usd = 1.5\n\
         [[arms]]\nname = 'gold'\nscaffold = 'gold'\n\
         [[arms]]\nname = 'loop'\nscaffold = 'tools'\nmodel = 'm'\nsettings = { a = 1, b = 2 }\n\
         [models.m]\nbase_url = 'http://h'\nname = 'm'\n";
 
     #[test]
-    fn tables_merge_lists_replace_and_arms_merge_by_name() {
-        let folder = Folder::new(&[
-            ("common.toml", COMMON),
+    fn base_tables_and_arms_merge_but_lists_are_replaced() {
+        let folder = TestFolder::new(&[
+            ("common.toml", COMMON_CONFIG),
             (
                 "run.toml",
                 "base = 'common.toml'\ntasks = ['c.jsonl']\n[budget]\nsteps = 100\n\
@@ -428,8 +428,8 @@ mod tests {
 
     #[test]
     fn merged_values_keep_their_file_and_line() {
-        let folder = Folder::new(&[
-            ("lib/common.toml", COMMON),
+        let folder = TestFolder::new(&[
+            ("lib/common.toml", COMMON_CONFIG),
             (
                 "run.toml",
                 "base = 'lib/common.toml'\n[[arms]]\nname = 'loop'\nsettings = { b = 3 }\n",
@@ -443,24 +443,24 @@ mod tests {
             (&["budget", "steps"][..], "lib/common.toml", 4),
             (&["tasks"][..], "lib/common.toml", 1),
         ] {
-            let error = written.error(path, "wrong").what;
+            let error = written.error(path, "wrong").message;
             let place = format!("{}:{line}: ", folder.path(file).display());
             assert!(error.starts_with(&place), "{path:?}: {error}");
         }
         // An error about a value points to the file that contains the value, not to the line that
         // names the base.
-        fs::write(folder.path("lib/common.toml"), COMMON.replace("= 50", "= 'many'")).unwrap();
-        let error = folder.error("run.toml");
+        fs::write(folder.path("lib/common.toml"), COMMON_CONFIG.replace("= 50", "= 'many'")).unwrap();
+        let error = folder.read_error("run.toml");
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");
         fs::write(folder.path("lib/common.toml"), "tasks = [\n").unwrap();
-        let error = folder.error("run.toml");
+        let error = folder.read_error("run.toml");
         assert!(error.contains("lib/common.toml:") && error.contains("invalid TOML"), "{error}");
     }
 
     #[test]
     fn paths_are_relative_to_the_file_that_contains_them() {
-        let folder = Folder::new(&[
-            ("lib/common.toml", COMMON),
+        let folder = TestFolder::new(&[
+            ("lib/common.toml", COMMON_CONFIG),
             ("lib/a.jsonl", ""),
             ("lib/b.jsonl", ""),
             ("own/a.jsonl", ""),
@@ -478,40 +478,40 @@ mod tests {
 
     #[test]
     fn circular_base_is_rejected_with_its_chain() {
-        let folder = Folder::new(&[
+        let folder = TestFolder::new(&[
             ("run.toml", "base = 'one.toml'\n"),
             ("one.toml", "attempts = 2\nbase = 'two.toml'\n"),
             ("two.toml", "base = './one.toml'\n"),
             ("self.toml", "base = 'self.toml'\n"),
         ]);
-        let error = folder.error("run.toml");
+        let error = folder.read_error("run.toml");
         assert!(error.contains("two.toml:1: key `base`: circular base"));
         let (_, chain) = error.split_once("circular base: ").unwrap();
         let (chain, _) = chain.split_once('\n').unwrap();
         let names: Vec<_> = chain.split(" -> ").map(|one| one.rsplit('/').next()).collect();
         assert_eq!(names, [Some("one.toml"), Some("two.toml"), Some("one.toml")]);
-        assert!(folder.error("self.toml").contains("self.toml:1: key `base`"));
+        assert!(folder.read_error("self.toml").contains("self.toml:1: key `base`"));
     }
 
     #[test]
     fn unreadable_base_is_reported_with_its_line() {
-        let folder = Folder::new(&[
+        let folder = TestFolder::new(&[
             ("run.toml", "attempts = 1\nbase = 'nowhere.toml'\n"),
             ("number.toml", "base = 'wrong.toml'\n"),
             ("wrong.toml", "\nbase = 5\n"),
         ]);
-        let error = folder.error("run.toml");
+        let error = folder.read_error("run.toml");
         assert!(error.contains("run.toml:2: key `base`: cannot read"), "{error}");
         assert!(error.contains("nowhere.toml") && error.contains("hint:"), "{error}");
-        let error = folder.error("number.toml");
+        let error = folder.read_error("number.toml");
         assert!(error.contains("wrong.toml:2: key `base`: expected text"), "{error}");
     }
 
     #[test]
-    fn set_replaces_the_base() {
-        let folder = Folder::new(&[
-            ("common.toml", COMMON),
-            ("other.toml", &COMMON.replace("attempts = 3", "attempts = 5")),
+    fn set_option_replaces_the_base() {
+        let folder = TestFolder::new(&[
+            ("common.toml", COMMON_CONFIG),
+            ("other.toml", &COMMON_CONFIG.replace("attempts = 3", "attempts = 5")),
             ("run.toml", "base = 'common.toml'\n"),
         ]);
         let set = format!("base={}", folder.path("other.toml").display());
@@ -522,15 +522,15 @@ mod tests {
 
     #[test]
     fn matrix_crosses_the_arms_of_a_base() {
-        let folder = Folder::new(&[
-            ("common.toml", COMMON),
+        let folder = TestFolder::new(&[
+            ("common.toml", COMMON_CONFIG),
             ("run.toml", "base = 'common.toml'\n[matrix]\n'budget.steps' = [1, 2]\n"),
         ]);
         let (file, written) = folder.read("run.toml", &[]).unwrap();
         assert_eq!(file.arms.len(), 4);
-        let error = written.error(&["arms", "3", "scaffold"], "wrong").what;
+        let error = written.error(&["arms", "3", "scaffold"], "wrong").message;
         assert!(error.contains("common.toml:11: "), "{error}");
-        let error = written.error(&["arms", "3", "budget", "steps"], "wrong").what;
+        let error = written.error(&["arms", "3", "budget", "steps"], "wrong").message;
         assert!(error.contains("run.toml:3: "), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     keys::keys_from_schema,
-    kind::{Key, Kind},
+    kind::{ConfigKey, ValueKind},
     schema::{generated_config_schema, require_arms},
 };
 
@@ -13,57 +13,57 @@ pub fn keys_markdown() -> String {
     out
 }
 
-fn write_tables(place: &str, keys: &[Key], out: &mut String) {
-    let head = if place.is_empty() { "Top level".to_owned() } else { format!("`{place}`") };
-    out.push_str(&format!(
+fn write_tables(table_path: &str, keys: &[ConfigKey], markdown: &mut String) {
+    let head = if table_path.is_empty() { "Top level".to_owned() } else { format!("`{table_path}`") };
+    markdown.push_str(&format!(
         "**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"
     ));
     for key in keys {
-        let is_table = matches!(key.kind, Kind::Table(_) | Kind::Named(_) | Kind::Rows(_));
+        let is_table = matches!(key.kind, ValueKind::Table(_) | ValueKind::NamedTables(_) | ValueKind::TableList(_));
         let default = match &key.default {
-            _ if key.required => "required".to_owned(),
+            _ if key.is_required => "required".to_owned(),
             Some(default) if !is_table => format!("`{default}`"),
             _ => String::new(),
         };
         let (name, says) = (&key.name, escape_bars(&key.description));
-        out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
+        markdown.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
     }
-    out.push('\n');
+    markdown.push('\n');
     for key in keys {
         let name = &key.name;
-        let path = if place.is_empty() {
+        let path = if table_path.is_empty() {
             name.clone()
         } else {
-            format!("{}.{name}", place.trim_matches(['[', ']']))
+            format!("{}.{name}", table_path.trim_matches(['[', ']']))
         };
         match &key.kind {
             // Skip an arm's tables, which are the same as the top-level tables.
-            Kind::Table(_) if place == "[[arms]]" => {}
-            Kind::Table(inner) => write_tables(&format!("[{path}]"), inner, out),
-            Kind::Named(inner) => write_tables(&format!("[{path}.NAME]"), inner, out),
-            Kind::Rows(inner) => write_tables(&format!("[[{path}]]"), inner, out),
+            ValueKind::Table(_) if table_path == "[[arms]]" => {}
+            ValueKind::Table(inner) => write_tables(&format!("[{path}]"), inner, markdown),
+            ValueKind::NamedTables(inner) => write_tables(&format!("[{path}.NAME]"), inner, markdown),
+            ValueKind::TableList(inner) => write_tables(&format!("[[{path}]]"), inner, markdown),
             _ => {}
         }
     }
 }
 
-fn describe_values(key: &Key) -> String {
+fn describe_values(key: &ConfigKey) -> String {
     match &key.kind {
-        Kind::Text => "text".to_owned(),
-        Kind::Address => "URL, or `script:FILE`".to_owned(),
-        Kind::Variable => "variable name".to_owned(),
-        Kind::Flag => "`true`, `false`".to_owned(),
-        Kind::Choice(known) => {
+        ValueKind::Text => "text".to_owned(),
+        ValueKind::Url => "URL, or `script:FILE`".to_owned(),
+        ValueKind::EnvironmentVariable => "variable name".to_owned(),
+        ValueKind::Flag => "`true`, `false`".to_owned(),
+        ValueKind::Choice(known) => {
             known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")
         }
-        Kind::Count(i64::MIN, _) => "whole number".to_owned(),
-        Kind::Count(least, most) => format!("{least} to {most}"),
-        Kind::Number(least, most) => format!("{least} to {most}"),
-        Kind::Positive(most) => format!("above 0, up to {most}"),
-        Kind::Texts(_) => "list of text".to_owned(),
-        Kind::Table(_) | Kind::Free => "table".to_owned(),
-        Kind::Named(_) => "tables by name".to_owned(),
-        Kind::Rows(_) => "tables".to_owned(),
+        ValueKind::Count(i64::MIN, _) => "whole number".to_owned(),
+        ValueKind::Count(least, most) => format!("{least} to {most}"),
+        ValueKind::Number(least, most) => format!("{least} to {most}"),
+        ValueKind::PositiveNumber(most) => format!("above 0, up to {most}"),
+        ValueKind::TextList(_) => "list of text".to_owned(),
+        ValueKind::Table(_) | ValueKind::AnyTable => "table".to_owned(),
+        ValueKind::NamedTables(_) => "tables by name".to_owned(),
+        ValueKind::TableList(_) => "tables".to_owned(),
     }
 }
 

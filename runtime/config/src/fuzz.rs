@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use fuzz::{assert_error_text, fuzz};
 
-use crate::{KnownNames, UserError, read, resolve};
+use crate::{NameLookup, UserError, read_config, resolve};
 
 #[test]
 fn configurations_resolve_or_fail_with_a_located_error() {
@@ -14,23 +14,23 @@ fn configurations_resolve_or_fail_with_a_located_error() {
     fuzz(seeds, |bytes| {
         fs::write(&path, bytes).unwrap();
         let Err(error) = read_and_resolve(&path) else { return true };
-        assert_error_text(&error.what, "");
+        assert_error_text(&error.message, "");
         assert_error_text(error.hint.as_deref().unwrap_or_default(), "");
-        assert!(error.what.contains("run.toml"), "an error without a location: {error}");
+        assert!(error.message.contains("run.toml"), "an error without a location: {error}");
         false
     });
 }
 
 fn read_and_resolve(path: &Path) -> Result<(), UserError> {
-    let known = KnownNames {
-        scaffold: &|name| {
+    let known = NameLookup {
+        find_scaffold: &|name| {
             proctor_scaffolds::builtin_scaffold(name)
                 .map_err(|error| UserError::new(error.to_string()))
         },
-        scaffolds: proctor_scaffolds::names(),
-        script: &|_| Ok(()),
+        scaffold_names: proctor_scaffolds::names(),
+        validate_script: &|_| Ok(()),
     };
-    let (file, written) = read(path, &[])?;
-    resolve(file, &written, &known)?;
+    let (file, written) = read_config(path, &[])?;
+    resolve_config(file, &written, &known)?;
     Ok(())
 }

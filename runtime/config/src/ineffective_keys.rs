@@ -8,12 +8,12 @@ use proctor_types::{NetworkMode, NetworkPolicy};
 use crate::{ConfigFile, ConfigSource, UserError};
 
 /// Rejects keys that have no effect without another key.
-pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
-    if file.grading.certificate.is_none() && written.contains(&["grading", "flaky"]) {
+pub fn check_key_dependencies(file: &ConfigFile, source: &ConfigSource) -> Result<(), UserError> {
+    if file.grading.certificate.is_none() && source.contains(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that lists unreliable tests";
         let hint = "add certificate = \"FILE\" (create it with `proctor tasks validate --repeat 3 \
                     --certificate FILE`), or remove the key";
-        return Err(written.error(&["grading", "flaky"], what).hint(hint));
+        return Err(source.error(&["grading", "flaky"], what).hint(hint));
     }
     for (index, arm) in file.arms.iter().enumerate() {
         if arm.replay.is_some() && arm.scaffold != "replay" {
@@ -21,7 +21,7 @@ pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(),
                 "has no effect: the scaffold `{}` does not replay trajectories",
                 arm.scaffold
             );
-            return Err(written
+            return Err(source
                 .error(&["arms", &index.to_string(), "replay"], what)
                 .hint("set scaffold = \"replay\", or remove the key"));
         }
@@ -34,32 +34,32 @@ pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(),
 ///
 /// All arms are checked together, because a list at the top of the file may apply only to the one
 /// arm whose mode is not closed.
-pub fn check_network(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
+pub fn check_network(file: &ConfigFile, source: &ConfigSource) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
     // Maps each key that is set to the reason why it has no effect, or to `None` if it has an
     // effect in at least one arm.
-    let mut unused: BTreeMap<Vec<&str>, Option<NoEffect>> = BTreeMap::new();
+    let mut unused: BTreeMap<Vec<&str>, Option<IneffectiveKey>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;
         for (key, set) in network_settings(network) {
             if !set {
                 continue;
             }
-            let path = written.arm_key_path(index, "network", key);
+            let path = source.arm_key_path(index, "network", key);
             let why = no_effect_reason(network, key);
             let known = unused.entry(path).or_insert(why);
             if why.is_none() {
                 *known = None;
             }
         }
-        let named = written.contains(&written.arm_key_path(index, "network", "allow"));
+        let named = source.contains(&source.arm_key_path(index, "network", "allow"));
         if network.mode == NetworkMode::Allow
             && !named
             && network.allow.is_empty()
             && !network.audit
         {
-            let mode = written.arm_key_path(index, "network", "mode");
-            return Err(written
+            let mode = source.arm_key_path(index, "network", "mode");
+            return Err(source
                 .error(&mode, "mode `allow` without patterns in `allow` blocks everything")
                 .hint(
                     "add allow = [\"https://HOST/**\"], or set mode = \"closed\"; `allow = []` \
@@ -68,14 +68,14 @@ pub fn check_network(file: &ConfigFile, written: &ConfigSource) -> Result<(), Us
         }
     }
     match unused.into_iter().find_map(|(path, why)| Some((path, why?))) {
-        Some((path, NoEffect { what, hint })) => Err(written.error(&path, what).hint(hint)),
+        Some((path, IneffectiveKey { message: what, hint })) => Err(source.error(&path, what).hint(hint)),
         None => Ok(()),
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct NoEffect {
-    what: &'static str,
+struct IneffectiveKey {
+    message: &'static str,
     hint: &'static str,
 }
 
@@ -90,18 +90,18 @@ fn network_settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     ]
 }
 
-fn no_effect_reason(network: &NetworkPolicy, key: &str) -> Option<NoEffect> {
+fn no_effect_reason(network: &NetworkPolicy, key: &str) -> Option<IneffectiveKey> {
     match (network.mode, key) {
-        (NetworkMode::Closed, _) => Some(NoEffect {
-            what: "has no effect, because `network.mode` is `closed`",
+        (NetworkMode::Closed, _) => Some(IneffectiveKey {
+            message: "has no effect, because `network.mode` is `closed`",
             hint: "set mode = \"allow\" or mode = \"open_except\", or remove the key",
         }),
-        (NetworkMode::OpenExcept, "allow") => Some(NoEffect {
-            what: "has no effect, because `network.mode` is `open_except`: everything that is not denied is allowed",
+        (NetworkMode::OpenExcept, "allow") => Some(IneffectiveKey {
+            message: "has no effect, because `network.mode` is `open_except`: everything that is not denied is allowed",
             hint: "set mode = \"allow\", or remove the key",
         }),
-        (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(NoEffect {
-            what: "has no effect: `network.mode` is `open_except`, and `deny` has no patterns to audit",
+        (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(IneffectiveKey {
+            message: "has no effect: `network.mode` is `open_except`, and `deny` has no patterns to audit",
             hint: "add patterns to `deny`, set mode = \"allow\", or remove the key",
         }),
         _ => None,

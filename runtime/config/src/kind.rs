@@ -6,10 +6,10 @@ use toml::Value;
 
 /// A key of a table.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct ConfigKey {
     pub name: String,
-    pub kind: Kind,
-    pub required: bool,
+    pub kind: ValueKind,
+    pub is_required: bool,
     /// The key's meaning, on one line.
     pub description: String,
     /// The default, as TOML.
@@ -18,29 +18,29 @@ pub struct Key {
     pub(crate) example: Option<String>,
 }
 
-impl Key {
+impl ConfigKey {
     /// Returns a hint that shows how to write the key.
     pub fn usage_hint(&self) -> String {
         let name = &self.name;
         match &self.kind {
-            Kind::Table(keys) => {
+            ValueKind::Table(keys) => {
                 let inner = keys.iter().find_map(|key| Some((&key.name, key.example.as_ref()?)));
                 let inner =
                     inner.map_or(String::new(), |(key, example)| format!(" {key} = {example} "));
                 format!("use a table, as in {name} = {{{inner}}}")
             }
-            Kind::Free => {
+            ValueKind::AnyTable => {
                 let example = self.example.as_deref().unwrap_or("{}");
                 format!("use a table, as in {name} = {example}")
             }
-            Kind::Named(keys) => {
+            ValueKind::NamedTables(keys) => {
                 let keys = list_required(keys);
                 format!("use one table for each, as in [{name}.NAME] with {keys} below it")
             }
-            Kind::Rows(keys) => {
+            ValueKind::TableList(keys) => {
                 format!("use [[{name}]] for each, with {} below it", list_required(keys))
             }
-            Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
+            ValueKind::Flag => format!("write `{name} = true` or `{name} = false`"),
             _ => match &self.example {
                 Some(example) => format!("write `{name} = {example}`"),
                 None => format!("write `{name} = ...`"),
@@ -50,22 +50,22 @@ impl Key {
 }
 
 /// Lists the required keys.
-fn list_required(keys: &[Key]) -> String {
-    let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
+fn list_required(keys: &[ConfigKey]) -> String {
+    let names = keys.iter().filter(|key| key.is_required).map(|key| format!("`{}`", key.name));
     names.collect::<Vec<_>>().join(" and ")
 }
 
 /// The kind of a key's value.
 #[derive(Debug, Clone)]
-pub enum Kind {
+pub enum ValueKind {
     /// Any non-empty text.
     Text,
     /// The URL of an endpoint. The URL should not contain a secret. Errors do not show the value,
     /// in case it contains one anyway.
-    Address,
+    Url,
     /// The name of an environment variable. An invalid name may be an API key, so errors never
     /// show it.
-    Variable,
+    EnvironmentVariable,
     Flag,
     Choice(Vec<String>),
     /// A whole number within these bounds.
@@ -73,37 +73,37 @@ pub enum Kind {
     /// A number within these bounds.
     Number(f64, f64),
     /// A number above 0, up to this bound.
-    Positive(f64),
+    PositiveNumber(f64),
     /// A list of strings, each in this form.
-    Texts(Form),
-    Table(Vec<Key>),
+    TextList(TextSyntax),
+    Table(Vec<ConfigKey>),
     /// Tables under names that the user chooses.
-    Named(Vec<Key>),
+    NamedTables(Vec<ConfigKey>),
     /// A list of tables: `[[KEY]]`.
-    Rows(Vec<Key>),
+    TableList(Vec<ConfigKey>),
     /// A table with arbitrary keys, such as a vendor's own fields.
-    Free,
+    AnyTable,
 }
 
 /// The syntax of a list's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum TextSyntax {
     Any,
     /// A pattern for URLs that are allowed.
-    Allow,
+    AllowedUrl,
     /// A pattern for URLs that are denied.
-    Deny,
+    DeniedUrl,
     /// A private address that the proxy may connect to.
-    Private,
+    PrivateAddress,
 }
 
-impl Form {
-    fn check(self, text: &str) -> Result<(), String> {
+impl TextSyntax {
+    fn check_text(self, text: &str) -> Result<(), String> {
         let checked = match self {
             Self::Any => return Ok(()),
-            Self::Allow => Pattern::parse_allow(text).map(drop).map_err(|error| error.to_string()),
-            Self::Deny => Pattern::parse_deny(text).map(drop).map_err(|error| error.to_string()),
-            Self::Private => {
+            Self::AllowedUrl => Pattern::parse_allow(text).map(drop).map_err(|error| error.to_string()),
+            Self::DeniedUrl => Pattern::parse_deny(text).map(drop).map_err(|error| error.to_string()),
+            Self::PrivateAddress => {
                 AddressException::parse(text).map(drop).map_err(|error| error.to_string())
             }
         };
@@ -114,25 +114,25 @@ impl Form {
 /// An error about a value, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyError {
-    pub what: String,
+    pub message: String,
     pub hint: String,
 }
 
 impl KeyError {
-    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into() }
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// Checks the value itself. `walk.rs` checks the content of a table.
-    pub fn check(&self, key: &Key, value: &Value) -> Result<(), KeyError> {
+    pub fn check_value(&self, key: &ConfigKey, value: &Value) -> Result<(), KeyError> {
         match (self, value) {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
                 Err(KeyError::new("is empty", key.usage_hint()))
             }
-            (Self::Address, Value::String(text)) => check_address(text),
-            (Self::Variable, Value::String(text)) => check_variable(text),
+            (Self::Url, Value::String(text)) => check_address(text),
+            (Self::EnvironmentVariable, Value::String(text)) => check_variable(text),
             (Self::Choice(known), Value::String(text)) => check_choice(known, text),
             (Self::Count(least, most), Value::Integer(number)) => {
                 if (least..=most).contains(&number) {
@@ -142,23 +142,23 @@ impl Kind {
                     format!("must be a whole number from {least} to {most}; {}", key.usage_hint());
                 Err(KeyError::new(format!("{number} is out of range"), hint))
             }
-            (Self::Number(..) | Self::Positive(_), Value::Integer(number)) => {
+            (Self::Number(..) | Self::PositiveNumber(_), Value::Integer(number)) => {
                 self.check_bounds(key, *number as f64)
             }
-            (Self::Number(..) | Self::Positive(_), Value::Float(number)) => {
+            (Self::Number(..) | Self::PositiveNumber(_), Value::Float(number)) => {
                 self.check_bounds(key, *number)
             }
-            (Self::Texts(form), Value::Array(items)) => {
+            (Self::TextList(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
                         let what = format!("contains {}, not text", describe_type(item));
                         return Err(KeyError::new(what, key.usage_hint()));
                     };
-                    form.check(text).map_err(|why| KeyError::new(why, key.usage_hint()))?;
+                    form.check_text(text).map_err(|why| KeyError::new(why, key.usage_hint()))?;
                 }
                 Ok(())
             }
-            (Self::Rows(_), Value::Array(items)) => {
+            (Self::TableList(_), Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_table()) {
                     Some(item) => {
                         let what = format!("contains {}, not tables", describe_type(item));
@@ -169,7 +169,7 @@ impl Kind {
             }
             (Self::Text, Value::String(_))
             | (Self::Flag, Value::Boolean(_))
-            | (Self::Table(_) | Self::Named(_) | Self::Free, Value::Table(_)) => Ok(()),
+            | (Self::Table(_) | Self::NamedTables(_) | Self::AnyTable, Value::Table(_)) => Ok(()),
             _ => {
                 let what = format!("expected {}, found {}", self.type_name(), describe_type(value));
                 Err(KeyError::new(what, self.hint(key)))
@@ -177,12 +177,12 @@ impl Kind {
         }
     }
 
-    fn check_bounds(&self, key: &Key, number: f64) -> Result<(), KeyError> {
+    fn check_bounds(&self, key: &ConfigKey, number: f64) -> Result<(), KeyError> {
         let (fits, range) = match self {
             Self::Number(least, most) => {
                 ((*least..=*most).contains(&number), format!("from {least} to {most}"))
             }
-            Self::Positive(most) => {
+            Self::PositiveNumber(most) => {
                 (number > 0.0 && number <= *most, format!("above 0, up to {most}"))
             }
             _ => (true, String::new()),
@@ -197,17 +197,17 @@ impl Kind {
 
     fn type_name(&self) -> &'static str {
         match self {
-            Self::Text | Self::Address | Self::Variable | Self::Choice(_) => "text",
+            Self::Text | Self::Url | Self::EnvironmentVariable | Self::Choice(_) => "text",
             Self::Flag => "true or false",
             Self::Count(..) => "a whole number",
-            Self::Number(..) | Self::Positive(_) => "a number",
-            Self::Texts(_) => "a list of text",
-            Self::Table(_) | Self::Named(_) | Self::Free => "a table",
-            Self::Rows(_) => "a list of tables",
+            Self::Number(..) | Self::PositiveNumber(_) => "a number",
+            Self::TextList(_) => "a list of text",
+            Self::Table(_) | Self::NamedTables(_) | Self::AnyTable => "a table",
+            Self::TableList(_) => "a list of tables",
         }
     }
 
-    fn hint(&self, key: &Key) -> String {
+    fn hint(&self, key: &ConfigKey) -> String {
         match self {
             Self::Choice(known) => format!("use {}", list_choices(known)),
             _ => key.usage_hint(),
@@ -241,27 +241,27 @@ pub(crate) fn display_value(value: &Value) -> String {
     }
 }
 
-fn list_choices(known: &[String]) -> String {
-    format!("one of `{}`", known.join("`, `"))
+fn list_choices(choices: &[String]) -> String {
+    format!("one of `{}`", choices.join("`, `"))
 }
 
-fn check_choice(known: &[String], text: &str) -> Result<(), KeyError> {
-    if known.iter().any(|one| one == text) {
+fn check_choice(choices: &[String], text: &str) -> Result<(), KeyError> {
+    if choices.iter().any(|one| one == text) {
         return Ok(());
     }
-    let hint = match closest_name(text, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`? Use {}", list_choices(known)),
-        None => format!("use {}", list_choices(known)),
+    let hint = match closest_name(text, choices.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`? Use {}", list_choices(choices)),
+        None => format!("use {}", list_choices(choices)),
     };
     let shown: String = text.chars().take(40).collect();
     Err(KeyError::new(format!("invalid value `{shown}`"), hint))
 }
 
 fn check_address(text: &str) -> Result<(), KeyError> {
-    const FORM: &str = "use https://HOST/v1, or script:FILE for a scripted model";
+    const ADDRESS_HINT: &str = "use https://HOST/v1, or script:FILE for a scripted model";
     let text = text.trim();
     if let Some(file) = text.strip_prefix("script:") {
-        let empty = KeyError::new("the script is missing", FORM);
+        let empty = KeyError::new("the script is missing", ADDRESS_HINT);
         return if file.is_empty() { Err(empty) } else { Ok(()) };
     }
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
@@ -276,7 +276,7 @@ fn check_address(text: &str) -> Result<(), KeyError> {
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(KeyError::new("not an http(s) URL", FORM)),
+        _ => Err(KeyError::new("not an http(s) URL", ADDRESS_HINT)),
     }
 }
 

@@ -27,16 +27,16 @@ mod walk;
 
 pub use documentation::keys_markdown;
 pub use file::{ArmFile, ConfigFile, plain_arm, plain_config};
-pub use model::{VendorModel, find_model, set_model, vendor_model, vendors};
+pub use model::{VendorModel, find_model, set_model, vendor_model, vendor_names};
 pub use proctor_types::{
     CacheSettings, GradingSettings, ResumeSettings, SCRIPT_URL_PREFIX, UserError, similar_names,
 };
-pub use reader::{config_from_table, read};
-pub use resolve::{KnownNames, REPLAY_KEY, RunConfig, resolve};
+pub use reader::{config_from_table, read_config};
+pub use resolve::{NameLookup, REPLAY_KEY, RunConfig, resolve_config};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,
     task_schema,
 };
-pub use set::apply as set;
+pub use set::apply_assignment as set;
 pub use source::ConfigSource;
-pub use walk::{Extent, check_keys};
+pub use walk::{CheckExtent, check_keys};

@@ -14,20 +14,20 @@ use toml::{Table, Value};
 use crate::{
     kind::{KeyError, display_value},
     source::{ArmOrigin, ConfigSource, MatrixOrigins},
-    walk::Problem,
+    walk::KeyProblem,
 };
-use axes::{Axis, Choice, FactorKey, flatten, list_values, parse_factor_key, values_equal};
+use axes::{Axis, Choice, FactorKey, flatten_table, list_values, parse_factor_key, values_equal};
 use names::ValueLabels;
 
 /// Maximum number of arms. A larger matrix must be a mistake.
 const MAX_ARMS: usize = 10_000;
 
 /// Replaces the arms of a table with the arms that its matrix creates, and removes the matrix.
-pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixOrigins, Problem> {
+pub(crate) fn expand_matrix(table: &mut Table, source: &ConfigSource) -> Result<MatrixOrigins, KeyProblem> {
     let Some(Value::Table(matrix)) = table.remove("matrix") else {
         return Ok(MatrixOrigins::default());
     };
-    let axes = axes::parse_axes(&matrix, written)?;
+    let axes = axes::parse_axes(&matrix, source)?;
     let includes = entry_tables(&matrix, "include")?;
     let excludes = entry_tables(&matrix, "exclude")?;
     if axes.is_empty() && includes.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixO
             "no factors to cross",
             "add a key with a list, as in scaffold = [\"tools\", \"bash\"]",
         );
-        return Err(Problem { path: vec!["matrix".into()], wrong });
+        return Err(KeyProblem { path: vec!["matrix".into()], error: wrong });
     }
     let names = ValueLabels::for_axes(&axes);
     let combinations = combinations(&axes, &names)?;
@@ -49,17 +49,17 @@ pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixO
     let excludes = excludes
         .iter()
         .enumerate()
-        .map(|(index, one)| Exclude::read(index, one))
+        .map(|(index, one)| ExcludeRule::read(index, one))
         .collect::<Result<Vec<_>, _>>()?;
     let mut used = vec![false; excludes.len()];
     let mut builder =
-        MatrixBuilder { top: table.clone(), crossed: MatrixOrigins::default(), arms: Vec::new() };
+        MatrixBuilder { top_level: table.clone(), origins: MatrixOrigins::default(), arms: Vec::new() };
     for (index, base) in &bases {
         for choices in &combinations {
             let Some(choices) = relevant_choices(choices, base, &axes) else { continue };
             let mut out = false;
             for (exclude, used) in excludes.iter().zip(&mut used) {
-                if exclude.matches(base, &choices, &builder.top) {
+                if exclude.matches(base, &choices, &builder.top_level) {
                     (*used, out) = (true, true);
                 }
             }
@@ -72,7 +72,7 @@ pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixO
             let (mut choices, own) = read_include(number, include)?;
             // Sort the choices, so that the arm's name lists them in the order of the file.
             choices.sort_by_key(|choice| {
-                axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
+                axes.iter().position(|axis| axis.factor == choice.factor).unwrap_or(usize::MAX)
             });
             let named = base.get("name").and_then(Value::as_str);
             let name = match (own, named, bases.len()) {
@@ -89,20 +89,20 @@ pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixO
     if builder.arms.is_empty() {
         let wrong =
             KeyError::new("excludes every arm", "narrow one of the [[matrix.exclude]] tables");
-        return Err(Problem { path: vec!["matrix".into(), "exclude".into()], wrong });
+        return Err(KeyProblem { path: vec!["matrix".into(), "exclude".into()], error: wrong });
     }
     table.insert("arms".into(), Value::Array(builder.arms));
-    if let Some(models) = builder.top.remove("models") {
+    if let Some(models) = builder.top_level.remove("models") {
         table.insert("models".into(), models);
     }
-    Ok(builder.crossed)
+    Ok(builder.origins)
 }
 
 /// Returns the tables of `[[matrix.include]]` or `[[matrix.exclude]]`.
-fn entry_tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
-    let wrong = || Problem {
+fn entry_tables(matrix: &Table, name: &str) -> Result<Vec<Table>, KeyProblem> {
+    let wrong = || KeyProblem {
         path: vec!["matrix".into(), name.into()],
-        wrong: KeyError::new(
+        error: KeyError::new(
             "not a list of tables",
             format!("use [[matrix.{name}]] for each, with its keys below it"),
         ),
@@ -117,14 +117,14 @@ fn entry_tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
 }
 
 /// Returns every combination. The last axis changes fastest.
-fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, Problem> {
+fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, KeyProblem> {
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MAX_ARMS) {
         let wrong = KeyError::new(
             format!("creates more than {MAX_ARMS} arms from a single arm"),
             "cross fewer values, or list combinations as [[matrix.include]]",
         );
-        return Err(Problem { path: vec!["matrix".into()], wrong });
+        return Err(KeyProblem { path: vec!["matrix".into()], error: wrong });
     }
     if axes.is_empty() {
         return Ok(Vec::new());
@@ -135,9 +135,9 @@ fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, 
         for before in &all {
             for (index, value) in axis.values.iter().enumerate() {
                 let choice = Choice {
-                    place: axis.place.clone(),
+                    factor: axis.factor.clone(),
                     value: value.clone(),
-                    at: [axis.at.clone(), vec![index.to_string()]].concat(),
+                    path: [axis.path.clone(), vec![index.to_string()]].concat(),
                     label: names.label(number, index),
                 };
                 longer.push([before.clone(), vec![choice]].concat());
@@ -152,13 +152,13 @@ fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, 
 /// dropped. If combinations differ only in such choices, one of them is kept, and the function
 /// returns `None` for the others.
 fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
-    let asked = choices.iter().find(|choice| choice.place.is_arm(&["model"]));
+    let asked = choices.iter().find(|choice| choice.factor.is_arm(&["model"]));
     let asked = asked.map(|choice| &choice.value).or_else(|| base.get("model"));
     let asked = asked.and_then(Value::as_str);
     let mut kept = Vec::new();
     for (choice, axis) in choices.iter().zip(axes) {
-        match &choice.place {
-            FactorKey::Model { of: Some(model), .. } if asked != Some(model) => {
+        match &choice.factor {
+            FactorKey::Model { model: Some(model), .. } if asked != Some(model) => {
                 if !axis.values.first().is_some_and(|first| values_equal(first, &choice.value)) {
                     return None;
                 }
@@ -170,53 +170,53 @@ fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<V
 }
 
 /// Returns the choices of one `[[matrix.include]]` table, and its name if it has one.
-fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), Problem> {
+fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), KeyProblem> {
     let (mut choices, mut name) = (Vec::new(), None);
     let at = vec!["matrix".to_owned(), "include".to_owned(), index.to_string()];
-    for (path, value) in flatten(include) {
+    for (path, value) in flatten_table(include) {
         let at = [at.clone(), path.clone()].concat();
         if path == ["name"] {
             let Value::String(text) = value else {
-                return Err(Problem {
+                return Err(KeyProblem {
                     path: at,
-                    wrong: KeyError::new("not text", "write name = \"...\""),
+                    error: KeyError::new("not text", "write name = \"...\""),
                 });
             };
             name = Some(text);
             continue;
         }
-        let place = parse_factor_key(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
+        let place = parse_factor_key(&path).map_err(|wrong| KeyProblem { path: at.clone(), error: wrong })?;
         let label = Some(display_value(&value));
-        choices.push(Choice { place, value, at, label });
+        choices.push(Choice { factor: place, value, path: at, label });
     }
     Ok((choices, name))
 }
 
 /// One `[[matrix.exclude]]` table, which removes every combination in which each of the table's
 /// keys has one of the listed values.
-struct Exclude {
-    at: Vec<String>,
+struct ExcludeRule {
+    path: Vec<String>,
     keys: Vec<(Vec<String>, Option<FactorKey>, Vec<Value>)>,
 }
 
-impl Exclude {
-    fn read(index: usize, table: &Table) -> Result<Self, Problem> {
+impl ExcludeRule {
+    fn read(index: usize, table: &Table) -> Result<Self, KeyProblem> {
         let at = vec!["matrix".to_owned(), "exclude".to_owned(), index.to_string()];
         if table.is_empty() {
             let wrong = KeyError::new(
                 "excludes everything",
                 "list the values of a combination, as in scaffold = \"bash\"",
             );
-            return Err(Problem { path: at, wrong });
+            return Err(KeyProblem { path: at, error: wrong });
         }
         let mut keys = Vec::new();
-        for (path, value) in flatten(table) {
+        for (path, value) in flatten_table(table) {
             // Apart from `name`, every key must be a matrix factor.
             let place = match path == ["name"] {
                 true => None,
-                false => Some(parse_factor_key(&path).map_err(|wrong| Problem {
+                false => Some(parse_factor_key(&path).map_err(|wrong| KeyProblem {
                     path: [at.clone(), path.clone()].concat(),
-                    wrong,
+                    error: wrong,
                 })?),
             };
             let values = match value {
@@ -225,14 +225,14 @@ impl Exclude {
             };
             keys.push((path, place, values));
         }
-        Ok(Self { at, keys })
+        Ok(Self { path: at, keys })
     }
 
-    fn matches(&self, base: &Table, choices: &[Choice], top: &Table) -> bool {
+    fn matches(&self, base: &Table, choices: &[Choice], top_level: &Table) -> bool {
         self.keys.iter().all(|(_, place, values)| {
             let found = match place {
                 None => base.get("name").cloned(),
-                Some(place) => derived::factor_value(place, base, choices, top),
+                Some(place) => derived::factor_value(place, base, choices, top_level),
             };
             found.is_some_and(|found| values.iter().any(|value| values_equal(value, &found)))
         })
@@ -240,9 +240,9 @@ impl Exclude {
 
     /// Returns the error for a table that matches no combination. The usual cause is a mistyped
     /// value.
-    fn unused_error(&self, axes: &[Axis]) -> Problem {
+    fn unused_error(&self, axes: &[Axis]) -> KeyProblem {
         let of = |place: &Option<FactorKey>| {
-            axes.iter().find(|axis| Some(&axis.place) == place.as_ref())
+            axes.iter().find(|axis| Some(&axis.factor) == place.as_ref())
         };
         let strange = self.keys.iter().find_map(|(path, place, values)| {
             let axis = of(place)?;
@@ -252,16 +252,16 @@ impl Exclude {
             Some((path, value, axis))
         });
         match strange {
-            Some((path, value, axis)) => Problem {
-                path: [self.at.clone(), path.clone()].concat(),
-                wrong: KeyError::new(
+            Some((path, value, axis)) => KeyProblem {
+                path: [self.path.clone(), path.clone()].concat(),
+                error: KeyError::new(
                     format!("no combination has the value `{}`", display_value(value)),
                     format!("the matrix crosses {}", list_values(&axis.values)),
                 ),
             },
-            None => Problem {
-                path: self.at.clone(),
-                wrong: KeyError::new(
+            None => KeyProblem {
+                path: self.path.clone(),
+                error: KeyError::new(
                     "no combination has all of these values",
                     "fix or remove the table",
                 ),
@@ -272,8 +272,8 @@ impl Exclude {
 
 /// Builds the arms and models of a matrix.
 struct MatrixBuilder {
-    top: Table,
-    crossed: MatrixOrigins,
+    top_level: Table,
+    origins: MatrixOrigins,
     arms: Vec<Value>,
 }
 
@@ -284,25 +284,25 @@ impl MatrixBuilder {
         base: &Table,
         choices: &[Choice],
         name: String,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), KeyProblem> {
         let mut arm = base.clone();
         let mut keys = Vec::new();
         let mut sampling = Vec::new();
         for choice in choices {
-            match &choice.place {
+            match &choice.factor {
                 FactorKey::Arm(path) => {
-                    axes::merge(&mut arm, path, choice.value.clone());
-                    keys.push((path.clone(), choice.at.clone()));
+                    axes::merge_value(&mut arm, path, choice.value.clone());
+                    keys.push((path.clone(), choice.path.clone()));
                 }
                 FactorKey::Model { .. } => sampling.push(choice),
             }
         }
         if !sampling.is_empty() {
-            derived::derive_model(&mut self.top, &mut self.crossed, &mut arm, &sampling)?;
+            derived::derive_model(&mut self.top_level, &mut self.origins, &mut arm, &sampling)?;
         }
         arm.insert("name".into(), name.clone().into());
         self.arms.push(arm.into());
-        self.crossed.arms.push(ArmOrigin { name, arm: index, keys });
+        self.origins.arms.push(ArmOrigin { name, arm_index: index, keys });
         Ok(())
     }
 }

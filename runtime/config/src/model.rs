@@ -8,7 +8,7 @@ use proctor_types::{Api, ModelSpec, Price, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{ConfigFile, ConfigSource, Extent, UserError, check_keys, kind::closest_name};
+use crate::{ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, kind::closest_name};
 
 static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
     ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));
@@ -52,7 +52,7 @@ pub struct VendorModel {
 ///
 /// # Errors
 /// The built-in table is invalid.
-pub fn vendors() -> Result<Vec<&'static str>, UserError> {
+pub fn vendor_names() -> Result<Vec<&'static str>, UserError> {
     Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
 
@@ -79,7 +79,7 @@ pub fn find_model(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserErro
     let Some(found) = found else { return vendor_spec(name) };
     let models = toml::Table::from_iter([(name.to_owned(), found.clone())]);
     let table = toml::Table::from_iter([("models".to_owned(), toml::Value::Table(models))]);
-    check_keys(&table, Extent::Part).map_err(|problem| written.problem_error(&problem))?;
+    check_keys(&table, CheckExtent::Partial).map_err(|problem| written.problem_error(&problem))?;
     found
         .try_into()
         .map_err(|error| UserError::new(format!("{}: models.{name}: {error}", path.display())))
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_vendor_suggests_the_nearest() {
+    fn unknown_vendor_error_suggests_the_nearest_vendor() {
         let hint = vendor_spec("opena/gpt-5.1").unwrap_err().hint.unwrap();
         assert!(hint.starts_with("did you mean `openai/gpt-5.1`?"), "{hint}");
         for name in ["openai/", "openai/ ", "gpt", ""] {

@@ -13,17 +13,17 @@ use crate::{ConfigFile, ConfigSource, SCRIPT_URL_PREFIX, UserError};
 /// models that arms use, also rejects an unreadable script, and a cost limit without a price.
 pub fn check_models(
     file: &ConfigFile,
-    written: &ConfigSource,
-    script: &dyn Fn(&Path) -> Result<(), String>,
+    source: &ConfigSource,
+    validate_script: &dyn Fn(&Path) -> Result<(), String>,
 ) -> Result<(), UserError> {
     for (name, model) in &file.models {
         check_settings(model).map_err(|wrong| {
             let path = [&["models", name.as_str()], &wrong.key[..]].concat();
-            written.error(&path, wrong.what).hint(wrong.hint)
+            source.error(&path, wrong.problem).hint(wrong.hint)
         })?;
         if let Some(cutoff) = model.cutoff.as_deref().filter(|cutoff| !is_iso_date(cutoff)) {
             let what = format!("{cutoff:?} is not a date");
-            return Err(written
+            return Err(source
                 .error(&["models", name, "cutoff"], what)
                 .hint("write it as 2025-01-31"));
         }
@@ -32,9 +32,9 @@ pub fn check_models(
     for (index, arm) in file.arms.iter().enumerate() {
         let used = arm.model.as_ref().and_then(|name| file.models.get_key_value(name));
         let Some((name, model)) = used else { continue };
-        check_script(name, model, written, script)?;
+        check_script(name, model, source, validate_script)?;
         if model.price.is_none() && prices.listed_price(&model.name).is_none() {
-            check_unpriced(name, &arm.budget, &index.to_string(), written)?;
+            check_unpriced(name, &arm.budget, &index.to_string(), source)?;
         }
     }
     Ok(())
@@ -74,12 +74,12 @@ pub fn builtin_encoding(name: &Path) -> Option<Encoding> {
 fn check_script(
     name: &str,
     model: &ModelSpec,
-    written: &ConfigSource,
-    script: &dyn Fn(&Path) -> Result<(), String>,
+    source: &ConfigSource,
+    validate_script: &dyn Fn(&Path) -> Result<(), String>,
 ) -> Result<(), UserError> {
     let Some(file) = model.base_url.strip_prefix(SCRIPT_URL_PREFIX) else { return Ok(()) };
-    script(Path::new(file)).map_err(|error| {
-        written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
+    validate_script(Path::new(file)).map_err(|error| {
+        source.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
             "set it to the path of a script (see docs/fake-llm.md), relative to the configuration \
              file or the current directory",
         )
@@ -90,13 +90,13 @@ fn check_script(
 fn check_unpriced(
     name: &str,
     budget: &Budget,
-    index: &str,
-    written: &ConfigSource,
+    arm_index: &str,
+    source: &ConfigSource,
 ) -> Result<(), UserError> {
-    let of_arm = ["arms", index, "budget", "arm", "cost_usd"];
-    let own = if written.contains(&of_arm) { 0 } else { 2 };
+    let of_arm = ["arms", arm_index, "budget", "arm", "cost_usd"];
+    let own = if source.contains(&of_arm) { 0 } else { 2 };
     let limits = [
-        (budget.cost_usd, written.arm_key_path(index, "budget", "cost_usd")),
+        (budget.cost_usd, source.arm_key_path(arm_index, "budget", "cost_usd")),
         (budget.arm.and_then(|shared| shared.cost_usd), of_arm[own..].to_vec()),
         (budget.run.and_then(|shared| shared.cost_usd), vec!["budget", "run", "cost_usd"]),
     ];
@@ -106,7 +106,7 @@ fn check_unpriced(
             let what = format!(
                 "no price is configured for `{name}`, so the cost limit cannot be enforced"
             );
-            Err(written.error(&path, what).hint(format!(
+            Err(source.error(&path, what).hint(format!(
                 "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
                  [models.{name:?}], or remove the limit"
             )))

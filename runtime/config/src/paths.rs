@@ -27,16 +27,16 @@ const PATH_OPTIONS: [&str; 4] = ["ids", "repos", "setup", "shape"];
 /// The directories in which the paths of a configuration are looked up.
 struct PathResolver<'a> {
     /// The requested configuration file.
-    config: &'a Path,
-    here: PathBuf,
-    written: &'a ConfigSource,
+    config_file: &'a Path,
+    current_dir: PathBuf,
+    source: &'a ConfigSource,
 }
 
 /// Makes every existing path of a configuration absolute. Other paths stay unchanged, so that the
 /// code that needs them can report them as written.
-pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &ConfigSource) {
+pub fn resolve_paths(file: &mut ConfigFile, config_file: &Path, source: &ConfigSource) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let places = PathResolver { config, here, written };
+    let places = PathResolver { config_file: config: config_file, current_dir: here, source: written: source };
 
     for pattern in &mut file.tasks {
         *pattern = places.resolve_dataset(&["tasks"], pattern);
@@ -46,48 +46,48 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &ConfigSourc
         if let Some(file) = &mut model.tokenizer
             && models::builtin_encoding(&file.path).is_none()
         {
-            file.path = places.find(&["models", name, "tokenizer"], &file.path);
+            file.path = places.find_path(&["models", name, "tokenizer"], &file.path);
         }
     }
     for (name, table) in &mut file.endpoints {
         places.resolve_script(&["endpoints", name, "base_url"], &mut table.base_url);
     }
     if let Some(certificate) = &mut file.grading.certificate {
-        *certificate = places.find(&["grading", "certificate"], certificate);
+        *certificate = places.find_path(&["grading", "certificate"], certificate);
     }
     for (index, arm) in file.arms.iter_mut().enumerate() {
         let index = index.to_string();
         if MANIFEST_SUFFIXES.iter().any(|end| arm.scaffold.ends_with(end)) {
-            let found = places.find(&["arms", &index, "scaffold"], Path::new(&arm.scaffold));
+            let found = places.find_path(&["arms", &index, "scaffold"], Path::new(&arm.scaffold));
             arm.scaffold = found.to_string_lossy().into_owned();
         }
         if let Some(prompts) = &mut arm.prompts {
-            *prompts = places.find(&["arms", &index, "prompts"], prompts);
+            *prompts = places.find_path(&["arms", &index, "prompts"], prompts);
         }
         if let Some((file, function)) =
             arm.scaffold.strip_prefix(PYTHON_PREFIX).and_then(|rest| rest.rsplit_once(':'))
         {
-            let found = places.find(&["arms", &index, "scaffold"], Path::new(file));
+            let found = places.find_path(&["arms", &index, "scaffold"], Path::new(file));
             arm.scaffold = format!("{PYTHON_PREFIX}{}:{function}", found.display());
         }
         if let Some(interpreter) = &mut arm.interpreter
             // A bare name is looked up in `PATH`.
             && interpreter.components().count() > 1
         {
-            *interpreter = places.find(&["arms", &index, "interpreter"], interpreter);
+            *interpreter = places.find_path(&["arms", &index, "interpreter"], interpreter);
         }
         let is_program = PROGRAM_SCAFFOLDS.contains(&arm.scaffold.as_str());
         if (is_program || arm.scaffold.starts_with(PYTHON_PREFIX))
             && let Some(Value::String(program)) = arm.settings.get_mut("program")
         {
-            let found = places.find(&["arms", &index, "settings", "program"], Path::new(program));
+            let found = places.find_path(&["arms", &index, "settings", "program"], Path::new(program));
             *program = found.to_string_lossy().into_owned();
         }
         if let Some(replay) = &mut arm.replay {
-            *replay = places.find(&["arms", &index, "replay"], replay);
+            *replay = places.find_path(&["arms", &index, "replay"], replay);
         }
         if let Some(ca_file) = &mut arm.network.ca_file {
-            *ca_file = places.find(&written.arm_key_path(&index, "network", "ca_file"), ca_file);
+            *ca_file = places.find_path(&source.arm_key_path(&index, "network", "ca_file"), ca_file);
         }
     }
 }
@@ -95,21 +95,21 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &ConfigSourc
 impl PathResolver<'_> {
     /// Returns the directories to look in, in order.
     fn search_dirs(&self, key: &[&str]) -> Vec<PathBuf> {
-        let file = self.written.source_file(key);
+        let file = self.source.source_file(key);
         let is_set = file.is_none();
-        let mut folders = config_dirs(file.unwrap_or(self.config));
-        folders.insert(if is_set { 0 } else { folders.len() }, self.here.clone());
+        let mut folders = config_dirs(file.unwrap_or(self.config_file));
+        folders.insert(if is_set { 0 } else { folders.len() }, self.current_dir.clone());
         folders
     }
 
-    fn find(&self, key: &[&str], path: &Path) -> PathBuf {
+    fn find_path(&self, key: &[&str], path: &Path) -> PathBuf {
         let mut places = self.search_dirs(key).into_iter().map(|folder| folder.join(path));
         places.find(|place| place.exists()).unwrap_or_else(|| path.to_owned())
     }
 
     fn resolve_script(&self, key: &[&str], base_url: &mut String) {
         if let Some(script) = base_url.strip_prefix(SCRIPT_URL_PREFIX) {
-            let found = self.find(key, Path::new(script));
+            let found = self.find_path(key, Path::new(script));
             *base_url = format!("{SCRIPT_URL_PREFIX}{}", found.display());
         }
     }
@@ -123,10 +123,10 @@ impl PathResolver<'_> {
         // A file may have any name, including one that looks like a glob.
         let folders = self.search_dirs(key);
         if folders.iter().any(|folder| folder.join(pattern).is_file()) {
-            return self.find(key, Path::new(pattern)).to_string_lossy().into_owned();
+            return self.find_path(key, Path::new(pattern)).to_string_lossy().into_owned();
         }
         let (place, options) = pattern.split_once('#').unwrap_or((pattern, ""));
-        let fixed = before_wildcard(Path::new(place));
+        let fixed = literal_prefix(Path::new(place));
         let there = folders.iter().find(|folder| folder.join(&fixed).exists());
         let place = match there {
             // The directory is a path and not a pattern, so escape its wildcards.
@@ -147,7 +147,7 @@ impl PathResolver<'_> {
         let Some((place, options)) = address.split_once('#') else { return address.to_owned() };
         let placed = options.split('&').map(|option| match option.split_once('=') {
             Some((name, value)) if PATH_OPTIONS.contains(&name) => {
-                format!("{name}={}", self.find(key, Path::new(value)).display())
+                format!("{name}={}", self.find_path(key, Path::new(value)).display())
             }
             _ => option.to_owned(),
         });
@@ -169,7 +169,7 @@ fn config_dirs(file: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the part of a pattern before its first wildcard.
-fn before_wildcard(pattern: &Path) -> PathBuf {
+fn literal_prefix(pattern: &Path) -> PathBuf {
     let plain = |part: &std::path::Component<'_>| {
         !part.as_os_str().to_string_lossy().contains(['*', '?', '['])
     };

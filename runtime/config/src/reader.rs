@@ -4,24 +4,24 @@ use std::path::Path;
 
 use proctor_types::one_line;
 
-use crate::{ConfigFile, ConfigSource, Extent, UserError, check_keys, matrix, paths};
+use crate::{ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, matrix, paths};
 
 /// The tables that an arm inherits from the top of the file.
-const INHERITED: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
+const INHERITED_TABLES: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
 /// Reads a file, applies the `--set` values, and checks every key as written.
-pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSource), UserError> {
+pub fn read_config(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSource), UserError> {
     let mut written = ConfigSource::read(path, sets)?;
     let mut table = written.table().clone();
     if table.contains_key("matrix") {
         // The matrix may create all arms.
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
-    check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
+    check_keys(&table, CheckExtent::Complete).map_err(|problem| written.problem_error(&problem))?;
     let crossed =
-        matrix::cross(&mut table, &written).map_err(|problem| written.problem_error(&problem))?;
+        matrix::expand_matrix(&mut table, &written).map_err(|problem| written.problem_error(&problem))?;
     written.set_matrix_origins(crossed);
-    check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
+    check_keys(&table, CheckExtent::Complete).map_err(|problem| written.problem_error(&problem))?;
     inherit_tables(&mut table);
     let mut file = config_from_table(&table)
         .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;
@@ -39,7 +39,7 @@ pub fn config_from_table(table: &toml::Table) -> Result<ConfigFile, String> {
 
 /// Merges each arm's tables over the file's top-level tables.
 fn inherit_tables(table: &mut toml::Table) {
-    let top: Vec<_> = INHERITED
+    let top: Vec<_> = INHERITED_TABLES
         .iter()
         .filter_map(|name| table.get(*name).map(|value| (*name, value.clone())))
         .collect();
@@ -65,22 +65,22 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
-        read(file.path(), &sets).map(|(config, _)| config)
+        read_config(file.path(), &sets).map(|(config, _)| config)
     }
 
-    const SMALL: &str = "tasks = []\n[budget]\nsteps = 5\ncost_usd = 1.5\n\
+    const SMALL_CONFIG: &str = "tasks = []\n[budget]\nsteps = 5\ncost_usd = 1.5\n\
         [[arms]]\nname = \"a\"\nscaffold = \"noop\"\n[arms.budget]\nsteps = 9\n";
 
     #[test]
     fn arms_inherit_keys_that_they_do_not_set() {
-        let config = read_text(SMALL, &[]).unwrap();
+        let config = read_text(SMALL_CONFIG, &[]).unwrap();
         assert_eq!(config.arms[0].budget.steps, Some(9));
         assert_eq!(config.arms[0].budget.cost_usd, Some(1.5));
     }
 
     #[test]
     fn shared_limits_and_endpoints_are_checked_like_all_keys() {
-        let small = SMALL.replace("[[arms]]", "[budget.run]\ncost_usd = 50\n[[arms]]");
+        let small = SMALL_CONFIG.replace("[[arms]]", "[budget.run]\ncost_usd = 50\n[[arms]]");
         let config = read_text(&small, &["budget.arm.steps=7"]).unwrap();
         let limits = &config.arms[0].budget;
         assert_eq!(limits.run.and_then(|run| run.cost_usd), Some(50.0));
@@ -97,9 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn set_reaches_tables_arms_and_plain_text() {
+    fn set_changes_tables_arms_and_plain_text() {
         let sets = ["budget.cost_usd=3", "arms.0.name=b", "sandbox.kind=docker"];
-        let config = read_text(SMALL, &sets).unwrap();
+        let config = read_text(SMALL_CONFIG, &sets).unwrap();
         assert_eq!(config.arms[0].name, "b");
         assert_eq!(config.arms[0].budget.cost_usd, Some(3.0));
         assert_eq!(config.arms[0].sandbox.kind, proctor_types::SandboxKind::Docker);
@@ -107,25 +107,25 @@ mod tests {
 
     #[test]
     fn renamed_key_is_reported_with_its_new_name() {
-        const OLD: &str = "seal";
-        let lines = format!("[{OLD}]\non_finding = 'remove'\n");
+        const OLD_KEY: &str = "seal";
+        let lines = format!("[{OLD_KEY}]\non_finding = 'remove'\n");
         for text in [
-            format!("{SMALL}[arms.{OLD}]\n"),
-            SMALL.replace("[budget]", &format!("{lines}[budget]")),
+            format!("{SMALL_CONFIG}[arms.{OLD_KEY}]\n"),
+            SMALL_CONFIG.replace("[budget]", &format!("{lines}[budget]")),
         ] {
             let error = read_text(&text, &[]).unwrap_err();
-            assert!(error.what.contains(OLD) && error.what.contains("renamed to `leak_check`"));
+            assert!(error.message.contains(OLD_KEY) && error.message.contains("renamed to `leak_check`"));
             assert!(error.hint.unwrap().contains("its keys have not changed"));
         }
-        let error = read_text(SMALL, &[&format!("{OLD}.on_finding=remove")]).unwrap_err();
-        let told = format!("--set: key `{OLD}`: renamed to `leak_check`");
-        assert!(error.what.starts_with(&told), "{error}");
+        let error = read_text(SMALL_CONFIG, &[&format!("{OLD_KEY}.on_finding=remove")]).unwrap_err();
+        let told = format!("--set: key `{OLD_KEY}`: renamed to `leak_check`");
+        assert!(error.message.starts_with(&told), "{error}");
     }
 
     #[test]
-    fn unknown_key_suggests_the_nearest() {
+    fn unknown_key_error_suggests_the_nearest_key() {
         let error = read_text("tasks = []\narms = []\n[budget]\nstep = 1\n", &[]).unwrap_err();
-        assert!(error.what.contains("budget"), "{}", error.what);
+        assert!(error.message.contains("budget"), "{}", error.message);
         assert!(error.hint.unwrap().starts_with("did you mean `steps`?"));
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_scaffold_api::{Scaffold, notices::notices};
+use proctor_scaffold_api::{Scaffold, notices::notice_templates};
 use proctor_types::{
     Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, parse_clock_time,
     sha256_hex,
@@ -14,7 +14,7 @@ use proctor_types::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ArmFile, ConfigFile, ConfigSource, Extent, UserError, check_keys, endpoints, ineffective_keys,
+    ArmFile, ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, endpoints, ineffective_keys,
     kind::closest_name, model::vendor_spec, models, paths::PYTHON_PREFIX,
 };
 
@@ -30,14 +30,14 @@ impl ConfigFile {
     /// resolved.
     pub fn with_arms(
         self,
-        written: &ConfigSource,
-        keeps: &dyn Fn(&str) -> bool,
+        source: &ConfigSource,
+        is_selected: &dyn Fn(&str) -> bool,
     ) -> (Self, ConfigSource) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
-        let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
-        let written = written.with_arms(&kept);
+        let kept: Vec<_> = names.filter(|(_, name)| is_selected(name)).collect();
+        let written = source.with_arms(&kept);
         let mut file = self;
-        file.arms.retain(|arm| keeps(&arm.name));
+        file.arms.retain(|arm| is_selected(&arm.name));
         (file, written)
     }
 }
@@ -46,58 +46,58 @@ impl RunConfig {
     /// Keeps only the arms whose name `keeps` selects, and the locations of their keys.
     pub fn with_arms(
         self,
-        written: &ConfigSource,
-        keeps: &dyn Fn(&str) -> bool,
+        source: &ConfigSource,
+        is_selected: &dyn Fn(&str) -> bool,
     ) -> (Self, ConfigSource) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
-        let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
-        let written = written.with_arms(&kept);
+        let kept: Vec<_> = names.filter(|(_, name)| is_selected(name)).collect();
+        let written = source.with_arms(&kept);
         let Self { mut file, mut arms } = self;
-        file.arms.retain(|arm| keeps(&arm.name));
-        arms.retain(|arm| keeps(&arm.name));
+        file.arms.retain(|arm| is_selected(&arm.name));
+        arms.retain(|arm| is_selected(&arm.name));
         (Self { file, arms }, written)
     }
 }
 
 /// `Ok(None)` means that no scaffold has the name. `Err` means that a scaffold has the name but is
 /// unusable.
-type ScaffoldLookup = Result<Option<Arc<dyn Scaffold>>, UserError>;
+type ScaffoldResult = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
 /// The names that a configuration may use. The program provides them.
-pub struct KnownNames<'a> {
-    pub scaffold: &'a dyn Fn(&str) -> ScaffoldLookup,
-    pub scaffolds: &'a [&'a str],
+pub struct NameLookup<'a> {
+    pub find_scaffold: &'a dyn Fn(&str) -> ScaffoldResult,
+    pub scaffold_names: &'a [&'a str],
     /// Returns an error if a scripted model's file cannot be read.
-    pub script: &'a dyn Fn(&Path) -> Result<(), String>,
+    pub validate_script: &'a dyn Fn(&Path) -> Result<(), String>,
 }
 
 /// Looks up every scaffold and model, and identifies each arm by its factors. Errors refer to keys
 /// as written.
-pub fn resolve(
+pub fn resolve_config(
     file: ConfigFile,
-    written: &ConfigSource,
-    known: &KnownNames<'_>,
+    source: &ConfigSource,
+    lookup: &NameLookup<'_>,
 ) -> Result<RunConfig, UserError> {
     if file.arms.is_empty() {
-        return Err(written
+        return Err(source
             .error(&["arms"], "a run needs at least one arm")
             .hint("add [[arms]] with `name` and `scaffold` below it"));
     }
-    if written.table().is_empty() {
+    if source.table().is_empty() {
         // The configuration comes from command-line arguments. Check its values like those of a
         // file.
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
-        check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
+        check_keys(&table, CheckExtent::Complete).map_err(|problem| source.problem_error(&problem))?;
     }
-    ineffective_keys::check_companions(&file, written)?;
-    endpoints::check_endpoints(&file, written)?;
-    models::check_models(&file, written, known.script)?;
+    ineffective_keys::check_key_dependencies(&file, source)?;
+    endpoints::check_endpoints(&file, source)?;
+    models::check_models(&file, source, lookup.validate_script)?;
     if let Some(certificate) = &file.grading.certificate
         && let Err(error) = std::fs::File::open(certificate)
     {
         let what = format!("cannot read {}: {error}", certificate.display());
-        return Err(written
+        return Err(source
             .error(&["grading", "certificate"], what)
             .hint("create it with `proctor tasks validate --repeat 3 --certificate FILE`"));
     }
@@ -109,37 +109,37 @@ pub fn resolve(
         let index = index.to_string();
         let own = |key| ["arms", index.as_str(), key];
         if !names.insert(arm.name.clone()) {
-            return Err(written
+            return Err(source
                 .error(&own("name"), format!("two arms have the name `{}`", arm.name))
                 .hint("give each arm a unique name"));
         }
-        let found = (known.scaffold)(&arm.scaffold);
-        let Some(found) = found.map_err(|error| written.locate_error(&own("scaffold"), error))?
+        let found = (lookup.find_scaffold)(&arm.scaffold);
+        let Some(found) = found.map_err(|error| source.locate_error(&own("scaffold"), error))?
         else {
             let what = format!("unknown scaffold `{}`", arm.scaffold);
-            let hint = format!("scaffolds: {}", known.scaffolds.join(", "));
-            return Err(written.error(&own("scaffold"), what).hint(hint));
+            let hint = format!("scaffolds: {}", lookup.scaffold_names.join(", "));
+            return Err(source.error(&own("scaffold"), what).hint(hint));
         };
         let model = match (&arm.model, found.needs_model()) {
             (None, true) => {
                 let what = format!("the scaffold `{}` needs a model", arm.scaffold);
-                return Err(written
+                return Err(source
                     .error(&own("scaffold"), what)
                     .hint("add `model = \"...\"` to the arm"));
             }
             (Some(_), false) => {
                 let what = format!("has no effect: the scaffold `{}` uses no model", arm.scaffold);
-                return Err(written.error(&own("model"), what).hint("remove the key"));
+                return Err(source.error(&own("model"), what).hint("remove the key"));
             }
             (None, false) => None,
             (Some(name), true) => {
                 let mut model = lookup_model(&file.models, name)
-                    .map_err(|(what, hint)| written.error(&own("model"), what).hint(hint))?;
+                    .map_err(|(what, hint)| source.error(&own("model"), what).hint(hint))?;
                 let sampling = found.sampling();
                 model.temperature = model.temperature.or(sampling.temperature);
                 model.top_p = model.top_p.or(sampling.top_p);
                 models::read_tokenizer(&mut model).map_err(|(what, hint)| {
-                    written.error(&["models", name.as_str(), "tokenizer"], what).hint(hint)
+                    source.error(&["models", name.as_str(), "tokenizer"], what).hint(hint)
                 })?;
                 Some(model)
             }
@@ -149,28 +149,28 @@ pub fn resolve(
                 Some(file) if file.is_file() => {}
                 Some(file) => {
                     let what = format!("replay: no such file: {}", file.display());
-                    return Err(written
+                    return Err(source
                         .error(&own("replay"), what)
                         .hint("set it to a trial's trajectory.jsonl"));
                 }
                 None => {
-                    return Err(written
+                    return Err(source
                         .error(&own("scaffold"), "nothing to replay")
                         .hint("add `replay = \"RUN/trials/.../trajectory.jsonl\"` to the arm"));
                 }
             }
         }
-        check_network(arm, written, &index)?;
+        check_network(arm, source, &index)?;
         if let Some(clock) =
             arm.sandbox.clock.as_ref().filter(|clock| parse_clock_time(clock).is_none())
         {
             let what = format!("{clock:?} is not a time between 1971 and 2199");
-            return Err(written
-                .error(&written.arm_key_path(&index, "sandbox", "clock"), what)
+            return Err(source
+                .error(&source.arm_key_path(&index, "sandbox", "clock"), what)
                 .hint("write it as \"2024-05-01T00:00:00Z\""));
         }
         if arm.budget.run != file.budget.run {
-            return Err(written
+            return Err(source
                 .error(&["arms", &index, "budget", "run"], "only one such limit is allowed per run")
                 .hint("set it in the top-level [budget.run] table"));
         }
@@ -188,8 +188,8 @@ pub fn resolve(
                      the agent nor stop its tools; remove the key for this arm"
                 }
             };
-            return Err(written
-                .error(&written.arm_key_path(&index, "budget", key), what)
+            return Err(source
+                .error(&source.arm_key_path(&index, "budget", key), what)
                 .hint(hint));
         }
         let shipped = found.factors();
@@ -197,10 +197,10 @@ pub fn resolve(
             None => found,
             Some(folder) => found
                 .with_prompts(folder)
-                .map_err(|wrong| written.error(&own("prompts"), wrong.what).hint(wrong.hint))?,
+                .map_err(|wrong| source.error(&own("prompts"), wrong.problem).hint(wrong.hint))?,
         };
         let mut prompts = found.factors();
-        let notices = notices(&arm.budget);
+        let notices = notice_templates(&arm.budget);
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }
@@ -210,7 +210,7 @@ pub fn resolve(
             let what =
                 format!("another arm has a different manifest with the same name `{scaffold}`");
             let hint = "give each manifest a unique `name`";
-            return Err(written.error(&own("scaffold"), what).hint(hint));
+            return Err(source.error(&own("scaffold"), what).hint(hint));
         }
         let resolved = Arm {
             control: arm.control,
@@ -225,18 +225,18 @@ pub fn resolve(
             leak_check: arm.leak_check,
             statement: arm.statement,
             prompts,
-            settings: arm_settings(arm, found.as_ref(), written, &index)?,
+            settings: arm_settings(arm, found.as_ref(), source, &index)?,
         }
         .with_computed_id();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
             let what = format!("has the same factors as the arm `{other}`");
-            return Err(written
+            return Err(source
                 .error(&["arms", &index], what)
                 .hint("change a factor, or raise `attempts` to repeat an arm"));
         }
         arms.push(resolved);
     }
-    ineffective_keys::check_network(&file, written)?;
+    ineffective_keys::check_network(&file, source)?;
     Ok(RunConfig { file, arms })
 }
 
@@ -251,16 +251,16 @@ const INTERPRETER_KEY: &str = "interpreter";
 fn arm_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
-    written: &ConfigSource,
-    index: &str,
+    source: &ConfigSource,
+    arm_index: &str,
 ) -> Result<Value, UserError> {
     let mut given = arm.settings.clone();
     if let Some(interpreter) = &arm.interpreter {
         if !arm.scaffold.starts_with(PYTHON_PREFIX) {
             let what =
                 format!("has no effect: the scaffold `{}` does not run Python", arm.scaffold);
-            return Err(written
-                .error(&["arms", index, INTERPRETER_KEY], what)
+            return Err(source
+                .error(&["arms", arm_index, INTERPRETER_KEY], what)
                 .hint("remove the key"));
         }
         given.insert(INTERPRETER_KEY.to_owned(), interpreter.to_string_lossy().into());
@@ -270,18 +270,18 @@ fn arm_settings(
         // scaffold.
         let is_own = !(wrong.key == INTERPRETER_KEY && arm.interpreter.is_some());
         let path: Vec<&str> = match is_own {
-            true => vec!["arms", index, "settings", wrong.key.as_str()],
-            false => vec!["arms", index, INTERPRETER_KEY],
+            true => vec!["arms", arm_index, "settings", wrong.key.as_str()],
+            false => vec!["arms", arm_index, INTERPRETER_KEY],
         };
-        written.error(&path, wrong.what).hint(wrong.hint)
+        source.error(&path, wrong.problem).hint(wrong.hint)
     })?;
     let settings = add_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {
-        written.error(&["arms", index, RepositorySettings::KEY], what).hint(hint)
+        source.error(&["arms", arm_index, RepositorySettings::KEY], what).hint(hint)
     })?;
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
-        written.error(&["arms", index, "replay"], what).hint("set it to a trial's trajectory.jsonl")
+        source.error(&["arms", arm_index, "replay"], what).hint("set it to a trial's trajectory.jsonl")
     })?;
     Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
@@ -320,14 +320,14 @@ fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
 
 /// Checks the certificate file and the policy as a whole. The patterns were already checked one by
 /// one.
-fn check_network(arm: &ArmFile, written: &ConfigSource, index: &str) -> Result<(), UserError> {
-    let of = |key| written.arm_key_path(index, "network", key);
+fn check_network(arm: &ArmFile, source: &ConfigSource, arm_index: &str) -> Result<(), UserError> {
+    let of = |key| source.arm_key_path(arm_index, "network", key);
     proctor_egress::Policy::for_arm(&arm.network).map_err(|why| {
-        written.error(&["arms", index, "network"], why).hint("see docs/egress.md for the syntax")
+        source.error(&["arms", arm_index, "network"], why).hint("see docs/egress.md for the syntax")
     })?;
     if let Some(file) = &arm.network.ca_file {
         let wrong = |what: String| {
-            written.error(&of("ca_file"), what).hint(
+            source.error(&of("ca_file"), what).hint(
                 "set it to a file with PEM certificates; relative paths are resolved against the configuration's \
                  folder (docs/egress.md)",
             )
@@ -364,8 +364,8 @@ mod tests {
     use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
     use serde_json::{Map, Value, json};
 
-    use super::{KnownNames, resolve};
-    use crate::{UserError, read};
+    use super::{NameLookup, resolve_config};
+    use crate::{UserError, read_config};
 
     /// A command-line client in the sandbox, which calls the model through its proxy.
     struct SandboxedClient;
@@ -399,17 +399,17 @@ mod tests {
 
     /// Resolves a configuration with these lines and two arms: one that runs the client, and one
     /// that runs a loop in Proctor.
-    fn resolve_arms(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
+    fn resolve_arms(lines: &str, client_lines: &str) -> Result<Vec<String>, UserError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "tasks = []\n{lines}\n\
              [[arms]]\nname = 'loop'\nscaffold = 'tools'\nmodel = 'm'\n\
-             [[arms]]\nname = 'cli'\nscaffold = 'client'\nmodel = 'm'\n{of_client}\n\
+             [[arms]]\nname = 'cli'\nscaffold = 'client'\nmodel = 'm'\n{client_lines}\n\
              [models.m]\nbase_url = 'http://h'\nname = 'm'\n\
              price = {{ input = 1, output = 1 }}\n"
         );
         std::fs::write(file.path(), text).unwrap();
-        let (config, written) = read(file.path(), &[])?;
+        let (config, written) = read_config(file.path(), &[])?;
         let lookup = |name: &str| match name {
             "client" => Ok(Some(Arc::new(SandboxedClient) as Arc<dyn Scaffold>)),
             "broken" => Err(UserError::new("broken/task.md.j2: syntax error").hint("correct it")),
@@ -417,8 +417,8 @@ mod tests {
                 .map_err(|error| UserError::new(error.to_string())),
         };
         let known =
-            KnownNames { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
-        let resolved = resolve(config, &written, &known)?;
+            NameLookup { find_scaffold: &lookup, scaffold_names: &["client", "tools"], validate_script: &|_| Ok(()) };
+        let resolved = resolve_config(config, &written, &known)?;
         let told = |arm: proctor_types::Arm| match arm.settings["repository_settings"].as_str() {
             Some(said) => format!("{} {said}", arm.name),
             None => arm.name,
@@ -452,18 +452,18 @@ mod tests {
             )
         });
         std::fs::write(file.path(), format!("tasks = []\n{}", arms.concat())).unwrap();
-        let (config, written) = read(file.path(), &[]).unwrap();
+        let (config, written) = read_config(file.path(), &[]).unwrap();
         let lookup = |name: &str| {
             proctor_scaffolds::builtin_scaffold(name)
                 .map_err(|error| UserError::new(error.to_string()))
         };
-        let known = KnownNames { scaffold: &lookup, scaffolds: &[], script: &|_| Ok(()) };
-        let all = resolve(config, &written, &known).unwrap();
+        let known = NameLookup { find_scaffold: &lookup, scaffold_names: &[], validate_script: &|_| Ok(()) };
+        let all = resolve_config(config, &written, &known).unwrap();
         let (some, written) = all.with_arms(&written, &|name| name != "a");
         let names = |arms: Vec<&str>| arms == ["b", "c"];
         assert!(names(some.arms.iter().map(|arm| arm.name.as_str()).collect()));
         assert!(names(some.file.arms.iter().map(|arm| arm.name.as_str()).collect()));
-        let error = written.error(&["arms", "1", "scaffold"], "wrong").what;
+        let error = written.error(&["arms", "1", "scaffold"], "wrong").message;
         assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
     }
 
@@ -495,8 +495,8 @@ mod tests {
                     format!("key `arms.1.budget.{key}` (arm `cli`)"),
                 ),
             ] {
-                assert!(error.what.contains(&path), "{path}: {}", error.what);
-                assert!(error.what.contains("cannot be enforced for the scaffold `client`"));
+                assert!(error.message.contains(&path), "{path}: {}", error.message);
+                assert!(error.message.contains("cannot be enforced for the scaffold `client`"));
                 assert!(error.hint.unwrap().contains("inside the sandbox"));
             }
             // The client's own arm may override the top-level table.

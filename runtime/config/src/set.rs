@@ -5,14 +5,14 @@ use crate::UserError;
 /// Applies one `KEY=VALUE` to a table and returns the parts of the key. Parts are separated by
 /// dots. A part that contains dots must be in double quotes. A number selects an element of a
 /// list.
-pub fn apply(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
-    let Some((key, text)) = set.split_once('=') else {
-        return Err(UserError::new(format!("--set {set:?} has no `=`"))
+pub fn apply_assignment(table: &mut toml::Table, assignment: &str) -> Result<Vec<String>, UserError> {
+    let Some((key, text)) = assignment.split_once('=') else {
+        return Err(UserError::new(format!("--set {assignment:?} has no `=`"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
     let parts_of = split_key(key);
     let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
-        return Err(UserError::new(format!("--set {set:?} has no key"))
+        return Err(UserError::new(format!("--set {assignment:?} has no key"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
     let value = parse_value(text);
@@ -88,10 +88,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn set_reads_a_date_with_or_without_quotes_as_text() {
+    fn apply_assignment_reads_a_date_with_or_without_quotes_as_text() {
         for set in ["models.m.cutoff=2025-01-31", "models.m.cutoff=\"2025-01-31\""] {
             let mut table = toml::Table::new();
-            apply(&mut table, set).unwrap();
+            apply_assignment(&mut table, set).unwrap();
             assert_eq!(table["models"]["m"]["cutoff"].as_str(), Some("2025-01-31"), "{set}");
         }
     }

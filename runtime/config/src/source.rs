@@ -10,7 +10,7 @@ use crate::{
     base::SourceFiles,
     kind::display_value,
     set::{self, join_key},
-    walk::Problem,
+    walk::KeyProblem,
 };
 
 /// A configuration before arms inherit keys. The default value belongs to no configuration file.
@@ -19,9 +19,9 @@ pub struct ConfigSource {
     /// The file and its bases, merged, with every `--set` applied.
     table: Table,
     files: SourceFiles,
-    sets: Vec<Vec<String>>,
+    set_keys: Vec<Vec<String>>,
     /// The result of the matrix. Paths refer to the resulting arms and models.
-    crossed: MatrixOrigins,
+    matrix_origins: MatrixOrigins,
 }
 
 /// The locations where the arms and models of a matrix were written.
@@ -36,7 +36,7 @@ pub(crate) struct MatrixOrigins {
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
     /// Index of the arm's `[[arms]]` table, or `None` if only the matrix created the arm.
-    pub(crate) arm: Option<usize>,
+    pub(crate) arm_index: Option<usize>,
     /// Paths below the arm, each with the path where its value was written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
@@ -53,9 +53,9 @@ impl ConfigSource {
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (files, table) = SourceFiles::read(path, sets)?;
         let mut written =
-            Self { table, files, sets: Vec::new(), crossed: MatrixOrigins::default() };
+            Self { table, files, set_keys: Vec::new(), matrix_origins: MatrixOrigins::default() };
         for one in sets {
-            written.sets.push(set::apply(&mut written.table, one)?);
+            written.set_keys.push(set::apply_assignment(&mut written.table, one)?);
         }
         Ok(written)
     }
@@ -64,33 +64,33 @@ impl ConfigSource {
         &self.table
     }
 
-    pub(crate) fn set_matrix_origins(&mut self, crossed: MatrixOrigins) {
-        self.crossed = crossed;
+    pub(crate) fn set_matrix_origins(&mut self, origins: MatrixOrigins) {
+        self.matrix_origins = origins;
     }
 
     /// Keeps only some arms. `kept` contains each remaining arm's previous index and name.
-    pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
-        let arms = kept.iter().map(|(index, name)| {
-            self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
+    pub(crate) fn with_arms(&self, selected_arms: &[(usize, String)]) -> Self {
+        let arms = selected_arms.iter().map(|(index, name)| {
+            self.matrix_origins.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
                 name: name.clone(),
-                arm: Some(*index),
+                arm_index: Some(*index),
                 keys: Vec::new(),
             })
         });
-        let models = self.crossed.models.clone();
-        Self { crossed: MatrixOrigins { arms: arms.collect(), models }, ..self.clone() }
+        let models = self.matrix_origins.models.clone();
+        Self { matrix_origins: MatrixOrigins { arms: arms.collect(), models }, ..self.clone() }
     }
 
     /// Returns a sort key that orders keys as written, with those of a base first.
     pub(crate) fn sort_key(&self, path: &[String]) -> Option<(usize, usize)> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        self.files.locate(&path).map(|place| (usize::MAX - place.file, place.at))
+        self.files.locate(&path).map(|place| (usize::MAX - place.file, place.offset))
     }
 
     /// Returns the file in which a key's value was written, or `None` if it came from `--set`.
     pub(crate) fn source_file(&self, path: &[&str]) -> Option<&Path> {
         match self.key_source(path) {
-            KeySource::Set => None,
+            KeySource::SetOption => None,
             KeySource::Line(file, _) => self.files.path(file),
             KeySource::File => self.files.path(0),
         }
@@ -103,16 +103,16 @@ impl ConfigSource {
         let (keys, rest, otherwise) = match path {
             ["arms", index, rest @ ..] => {
                 let arm =
-                    index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+                    index.parse::<usize>().ok().and_then(|index| self.matrix_origins.arms.get(index));
                 let Some(arm) = arm else { return owned(path) };
-                let otherwise = match arm.arm {
+                let otherwise = match arm.arm_index {
                     Some(index) => vec!["arms".to_owned(), index.to_string()],
                     None => vec!["matrix".to_owned()],
                 };
                 (&arm.keys, rest, otherwise)
             }
             ["models", name, rest @ ..] => {
-                let Some(model) = self.crossed.models.get(*name) else { return owned(path) };
+                let Some(model) = self.matrix_origins.models.get(*name) else { return owned(path) };
                 (&model.keys, rest, vec!["models".to_owned(), model.model.clone()])
             }
             _ => return owned(path),
@@ -130,18 +130,18 @@ impl ConfigSource {
     }
 
     /// Returns an error about a key.
-    pub fn error(&self, path: &[&str], what: impl std::fmt::Display) -> UserError {
-        UserError::new(one_line(&format!("{}: {what}", self.describe_location(path))))
+    pub fn error(&self, path: &[&str], message: impl std::fmt::Display) -> UserError {
+        UserError::new(one_line(&format!("{}: {message}", self.describe_location(path))))
     }
 
     /// Adds the location of a key to an error.
     pub fn locate_error(&self, path: &[&str], error: UserError) -> UserError {
-        UserError { hint: error.hint, ..self.error(path, error.what) }
+        UserError { hint: error.hint, ..self.error(path, error.message) }
     }
 
-    pub fn problem_error(&self, problem: &Problem) -> UserError {
+    pub fn problem_error(&self, problem: &KeyProblem) -> UserError {
         let path: Vec<&str> = problem.path.iter().map(String::as_str).collect();
-        self.error(&path, &problem.wrong.what).hint(&problem.wrong.hint)
+        self.error(&path, &problem.error.message).hint(&problem.error.hint)
     }
 
     /// Returns the path of an arm's key as written: the arm's own key, or the top-level one that
@@ -157,7 +157,7 @@ impl ConfigSource {
 
     /// Whether a key's value comes from `--set`.
     pub fn is_set(&self, path: &[&str]) -> bool {
-        matches!(self.key_source(path), KeySource::Set)
+        matches!(self.key_source(path), KeySource::SetOption)
     }
 
     /// Whether the file or a `--set` contains a key.
@@ -178,7 +178,7 @@ impl ConfigSource {
     /// key of an arm.
     fn describe_location(&self, path: &[&str]) -> String {
         let mut place = match self.key_source(path) {
-            KeySource::Set => "--set: ".to_owned(),
+            KeySource::SetOption => "--set: ".to_owned(),
             KeySource::Line(file, line) => format!("{}:{line}: ", self.files.display_path(file)),
             KeySource::File if self.files.display_path(0).is_empty() => String::new(),
             KeySource::File => format!("{}: ", self.files.display_path(0)),
@@ -199,7 +199,7 @@ impl ConfigSource {
         }
         if let ["arms", index, _, ..] = path {
             let crossed =
-                index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+                index.parse::<usize>().ok().and_then(|index| self.matrix_origins.arms.get(index));
             let written = match self.value_at(&["arms", index, "name"]) {
                 Some(Value::String(name)) => Some(name.as_str()),
                 _ => None,
@@ -218,18 +218,18 @@ impl ConfigSource {
         let within = |set: &&Vec<String>| {
             set.len() <= path.len() && set.iter().zip(path).all(|(set, part)| set == part)
         };
-        if self.sets.iter().any(|set| within(&set)) {
-            return KeySource::Set;
+        if self.set_keys.iter().any(|set| within(&set)) {
+            return KeySource::SetOption;
         }
         match self.files.locate(path) {
             Some(place) => KeySource::Line(place.file, place.line),
             // This table exists only because a `--set` sets a key below it.
             None if self
-                .sets
+                .set_keys
                 .iter()
                 .any(|set| path.iter().zip(set).all(|(part, set)| set == part)) =>
             {
-                KeySource::Set
+                KeySource::SetOption
             }
             None => KeySource::File,
         }
@@ -237,7 +237,7 @@ impl ConfigSource {
 }
 
 enum KeySource {
-    Set,
+    SetOption,
     /// The index of the file, and the line.
     Line(usize, usize),
     /// The key is missing from the requested file.

@@ -4,66 +4,66 @@ use toml::{Table, Value};
 
 use crate::{
     keys::TOP_LEVEL_KEYS,
-    kind::{Key, KeyError, Kind, closest_name},
+    kind::{ConfigKey, KeyError, ValueKind, closest_name},
 };
 
 /// The first error, and the path of the key that has the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct KeyProblem {
     pub path: Vec<String>,
-    pub wrong: KeyError,
+    pub error: KeyError,
 }
 
 /// Whether required keys must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    Whole,
+pub enum CheckExtent {
+    Complete,
     /// Required keys may be missing, as in `resume --set`.
-    Part,
+    Partial,
 }
 
 /// Checks every key and value, in the order of the tables in the file.
-pub fn check_keys(table: &Table, extent: Extent) -> Result<(), Problem> {
+pub fn check_keys(table: &Table, extent: CheckExtent) -> Result<(), KeyProblem> {
     check_table(table, &TOP_LEVEL_KEYS, &mut Vec::new(), extent)
 }
 
 fn check_table(
     table: &Table,
-    keys: &[Key],
+    keys: &[ConfigKey],
     path: &mut Vec<String>,
-    extent: Extent,
-) -> Result<(), Problem> {
+    extent: CheckExtent,
+) -> Result<(), KeyProblem> {
     for (name, value) in table {
         path.push(name.clone());
         let Some(key) = keys.iter().find(|key| key.name == *name) else {
-            return Err(Problem { wrong: unknown_key_error(name, keys), path: path.clone() });
+            return Err(KeyProblem { error: unknown_key_error(name, keys), path: path.clone() });
         };
-        key.kind.check(key, value).map_err(|wrong| Problem { path: path.clone(), wrong })?;
+        key.kind.check_value(key, value).map_err(|wrong| KeyProblem { path: path.clone(), error: wrong })?;
         check_content(&key.kind, value, path, extent)?;
         path.pop();
     }
-    if extent == Extent::Part {
+    if extent == CheckExtent::Partial {
         return Ok(());
     }
-    match keys.iter().find(|key| key.required && !table.contains_key(&key.name)) {
+    match keys.iter().find(|key| key.is_required && !table.contains_key(&key.name)) {
         Some(missing) => {
             path.push(missing.name.clone());
             let wrong = KeyError::new("is missing", missing.usage_hint());
-            Err(Problem { path: path.clone(), wrong })
+            Err(KeyProblem { path: path.clone(), error: wrong })
         }
         None => Ok(()),
     }
 }
 
 fn check_content(
-    kind: &Kind,
+    kind: &ValueKind,
     value: &Value,
     path: &mut Vec<String>,
-    extent: Extent,
-) -> Result<(), Problem> {
+    extent: CheckExtent,
+) -> Result<(), KeyProblem> {
     match (kind, value) {
-        (Kind::Table(keys), Value::Table(table)) => check_table(table, keys, path, extent),
-        (Kind::Named(keys), Value::Table(tables)) => {
+        (ValueKind::Table(keys), Value::Table(table)) => check_table(table, keys, path, extent),
+        (ValueKind::NamedTables(keys), Value::Table(tables)) => {
             for (name, value) in tables {
                 path.push(name.clone());
                 let Value::Table(table) = value else {
@@ -71,14 +71,14 @@ fn check_content(
                         "not a table",
                         format!("use [{}] with its keys below it", path.join(".")),
                     );
-                    return Err(Problem { path: path.clone(), wrong });
+                    return Err(KeyProblem { path: path.clone(), error: wrong });
                 };
                 check_table(table, keys, path, extent)?;
                 path.pop();
             }
             Ok(())
         }
-        (Kind::Rows(keys), Value::Array(items)) => {
+        (ValueKind::TableList(keys), Value::Array(items)) => {
             for (index, table) in items.iter().filter_map(Value::as_table).enumerate() {
                 path.push(index.to_string());
                 check_table(table, keys, path, extent)?;
@@ -91,15 +91,15 @@ fn check_content(
 }
 
 /// Renamed keys and their new names.
-const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
+const RENAMED_KEYS: [(&str, &str); 1] = [("seal", "leak_check")];
 
 /// Returns the error for an unknown key. If the key was renamed or belongs to another table, the
 /// error says so. Otherwise, the error suggests the closest key of this table.
-pub(crate) fn unknown_key_error(name: &str, keys: &[Key]) -> KeyError {
+pub(crate) fn unknown_key_error(name: &str, keys: &[ConfigKey]) -> KeyError {
     let what = "unknown key";
     let names = || keys.iter().map(|key| key.name.as_str());
     if let Some((_, now)) =
-        RENAMED.iter().find(|(old, now)| *old == name && names().any(|key| key == *now))
+        RENAMED_KEYS.iter().find(|(old, now)| *old == name && names().any(|key| key == *now))
     {
         return KeyError::new(
             format!("renamed to `{now}`"),
@@ -120,16 +120,16 @@ pub(crate) fn unknown_key_error(name: &str, keys: &[Key]) -> KeyError {
 
 /// Returns the tables that have a key with this name.
 fn tables_with_key(name: &str) -> Vec<String> {
-    fn find(name: &str, keys: &[Key], place: &str, found: &mut Vec<String>) {
-        if !place.is_empty() && keys.iter().any(|key| key.name == name) {
-            found.push(format!("[{place}]"));
+    fn collect_tables(name: &str, keys: &[ConfigKey], table_path: &str, table_paths: &mut Vec<String>) {
+        if !table_path.is_empty() && keys.iter().any(|key| key.name == name) {
+            table_paths.push(format!("[{table_path}]"));
         }
         for key in keys {
-            let dot = if place.is_empty() { "" } else { "." };
+            let dot = if table_path.is_empty() { "" } else { "." };
             match &key.kind {
-                Kind::Table(keys) => find(name, keys, &format!("{place}{dot}{}", key.name), found),
-                Kind::Named(keys) => {
-                    find(name, keys, &format!("{place}{dot}{}.NAME", key.name), found);
+                ValueKind::Table(keys) => collect_tables(name, keys, &format!("{table_path}{dot}{}", key.name), table_paths),
+                ValueKind::NamedTables(keys) => {
+                    collect_tables(name, keys, &format!("{table_path}{dot}{}.NAME", key.name), table_paths);
                 }
                 // Skip arms, whose tables are inherited from the top.
                 _ => {}
@@ -137,6 +137,6 @@ fn tables_with_key(name: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    find(name, &TOP_LEVEL_KEYS, "", &mut found);
+    collect_tables(name, &TOP_LEVEL_KEYS, "", &mut found);
     found
 }

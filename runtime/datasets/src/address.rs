@@ -3,16 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{DatasetError, errors::nearest};
+use crate::{DatasetError, errors::nearest_key};
 
 /// The prefix of a Hugging Face Hub address.
-const HUB: &str = "hf://";
+const HUB_PREFIX: &str = "hf://";
 
 /// A dataset address from the command line or the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub place: DatasetLocation,
-    pub options: Options,
+    pub location: DatasetLocation,
+    pub options: AddressOptions,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,33 +32,33 @@ pub(crate) struct HubName {
 
 /// The options after `#`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct AddressOptions {
     pub shape: Option<String>,
     pub split: Option<String>,
     pub ids: Option<PathBuf>,
-    pub hints: bool,
+    pub has_hints: bool,
     pub repos: Option<PathBuf>,
     pub image: Option<String>,
-    pub base: Option<String>,
-    pub bin: Option<String>,
+    pub base_image: Option<String>,
+    pub bin_dir: Option<String>,
     /// Shell lines from the given file. These lines replace the shape's set-up.
     pub setup: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 9] =
+const OPTION_KEYS: [&str; 9] =
     ["shape", "split", "ids", "hints", "repos", "image", "base", "bin", "setup"];
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
         let (place, options) = text.split_once('#').unwrap_or((text, ""));
-        let mut options = Options::parse(options).map_err(|why| bad_address(text, why))?;
-        let Some(rest) = place.strip_prefix(HUB) else {
-            return Ok(Self { place: DatasetLocation::Disk(place.to_owned()), options });
+        let mut options = AddressOptions::parse(options).map_err(|why| bad_address_error(text, why))?;
+        let Some(rest) = place.strip_prefix(HUB_PREFIX) else {
+            return Ok(Self { location: DatasetLocation::Disk(place.to_owned()), options });
         };
         let mut parts = rest.splitn(3, '/');
         let (owner, name, split) = (parts.next(), parts.next(), parts.next());
-        let (Some(owner), Some(name)) = (owner.filter(is_name), name) else {
-            return Err(bad_address(
+        let (Some(owner), Some(name)) = (owner.filter(is_valid_name), name) else {
+            return Err(bad_address_error(
                 text,
                 "expected hf://owner/name or hf://owner/name@revision/split".into(),
             ));
@@ -67,8 +67,8 @@ impl Address {
             Some((name, revision)) => (name, Some(revision.to_owned())),
             None => (name, None),
         };
-        if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
-            return Err(bad_address(
+        if !is_valid_name(&name) || revision.as_deref().is_some_and(|revision| !is_valid_name(&revision)) {
+            return Err(bad_address_error(
                 text,
                 "names and revisions may contain only letters, digits, and `.-_`".into(),
             ));
@@ -77,7 +77,7 @@ impl Address {
             options.split = Some(split.to_owned());
         }
         let name = format!("{owner}/{name}");
-        Ok(Self { place: DatasetLocation::Hub(HubName { name, revision }), options })
+        Ok(Self { location: DatasetLocation::Hub(HubName { name, revision }), options })
     }
 }
 
@@ -88,8 +88,8 @@ impl Address {
     pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
         if base_dir.join(text).is_file() {
             return Ok(Self {
-                place: DatasetLocation::Disk(text.to_owned()),
-                options: Options::default(),
+                location: DatasetLocation::Disk(text.to_owned()),
+                options: AddressOptions::default(),
             });
         }
         let mut address = Self::parse(text)?;
@@ -98,7 +98,7 @@ impl Address {
         }
         if let Some(setup) = &mut address.options.setup {
             let file = base_dir.join(setup.concat());
-            let why = |error| bad_address(text, format!("`setup={}`: {error}", file.display()));
+            let why = |error| bad_address_error(text, format!("`setup={}`: {error}", file.display()));
             let lines = std::fs::read_to_string(&file).map_err(why)?;
             *setup = lines
                 .lines()
@@ -108,14 +108,14 @@ impl Address {
                 .collect();
         }
         if let Some(repos) = &mut address.options.repos {
-            let why = |error| bad_address(text, format!("`repos={}`: {error}", repos.display()));
+            let why = |error| bad_address_error(text, format!("`repos={}`: {error}", repos.display()));
             *repos = repos.canonicalize().map_err(why)?;
         }
         Ok(address)
     }
 }
 
-impl Options {
+impl AddressOptions {
     fn parse(text: &str) -> Result<Self, String> {
         let mut out = Self::default();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -131,7 +131,7 @@ impl Options {
                 "shape" => out.shape = text(),
                 "split" => out.split = text(),
                 "ids" => out.ids = Some(value.into()),
-                "hints" => out.hints = truth()?,
+                "hints" => out.has_hints = truth()?,
                 "interfaces" | "white" => {
                     let now = if key == "white" { "tests" } else { key };
                     return Err(format!(
@@ -141,17 +141,17 @@ impl Options {
                 }
                 "repos" => out.repos = Some(value.into()),
                 "image" => out.image = text(),
-                "base" => out.base = text(),
-                "bin" => out.bin = text(),
+                "base" => out.base_image = text(),
+                "bin" => out.bin_dir = text(),
                 "setup" => out.setup = Some(vec![value.to_owned()]),
                 _ => {
-                    let hint = nearest(key, KEYS)
-                        .map_or_else(|| KEYS.join(", "), |near| format!("did you mean `{near}`?"));
+                    let hint = nearest_key(key, OPTION_KEYS)
+                        .map_or_else(|| OPTION_KEYS.join(", "), |near| format!("did you mean `{near}`?"));
                     return Err(format!("unknown option `{key}`; {hint}"));
                 }
             }
         }
-        if out.image.is_some() && out.base.is_some() {
+        if out.image.is_some() && out.base_image.is_some() {
             return Err("has both `image` and `base`; keep one".into());
         }
         Ok(out)
@@ -160,14 +160,14 @@ impl Options {
 
 /// Names become part of URLs and cache paths, so they must not contain path separators or start
 /// with a dot.
-fn is_name(text: &&str) -> bool {
+fn is_valid_name(text: &&str) -> bool {
     !text.is_empty()
         && !text.starts_with('.')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-fn bad_address(text: &str, why: String) -> DatasetError {
-    DatasetError::BadAddress { address: text.to_owned(), why }
+fn bad_address_error(text: &str, reason: String) -> DatasetError {
+    DatasetError::BadAddress { address: text.to_owned(), why: reason }
 }
 
 #[cfg(test)]
@@ -180,13 +180,13 @@ mod tests {
         let full = read("hf://SWE-bench/SWE-bench_Lite@v1.0/dev#hints=true");
         let name =
             HubName { name: "SWE-bench/SWE-bench_Lite".into(), revision: Some("v1.0".into()) };
-        assert_eq!(full.place, DatasetLocation::Hub(name));
-        assert_eq!((full.options.split.as_deref(), full.options.hints), (Some("dev"), true));
-        assert_eq!(read("data/*.parquet").place, DatasetLocation::Disk("data/*.parquet".into()));
+        assert_eq!(full.location, DatasetLocation::Hub(name));
+        assert_eq!((full.options.split.as_deref(), full.options.has_hints), (Some("dev"), true));
+        assert_eq!(read("data/*.parquet").location, DatasetLocation::Disk("data/*.parquet".into()));
     }
 
     #[test]
-    fn unknown_option_suggests_the_nearest() {
+    fn unknown_option_error_suggests_the_nearest_option() {
         for (text, said) in [
             ("hf://name", "hf://owner/name"),
             ("hf://owner/../x", "letters, digits"),

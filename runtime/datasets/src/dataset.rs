@@ -11,13 +11,13 @@ use crate::{BadRow, RecipeFile};
 
 /// Where a task was loaded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct TaskOrigin {
     pub file: PathBuf,
     /// The line number, or the row number in a file without lines, counted from 1.
     pub line: usize,
 }
 
-impl Origin {
+impl TaskOrigin {
     /// Returns the directory of the task's file, against which the task's relative paths are
     /// resolved.
     pub fn base_dir(&self) -> PathBuf {
@@ -32,17 +32,17 @@ pub struct LoadedDataset {
     pub recipes: Vec<RecipeFile>,
     /// Rows that are neither a valid task nor a valid recipe. The caller decides whether to
     /// continue without them.
-    pub bad: Vec<BadRow>,
+    pub bad_rows: Vec<BadRow>,
     /// Warnings with their location, such as unknown keys in Harbor folders.
     pub warnings: Vec<String>,
-    pub origins: BTreeMap<TaskId, Origin>,
+    pub origins: BTreeMap<TaskId, TaskOrigin>,
     /// The source files of the rows. Empty unless [`RowRetention::Files`] is requested.
-    pub files: BTreeMap<TaskId, RowFiles>,
+    pub source_files: BTreeMap<TaskId, RowSourceFiles>,
 }
 
 /// The source files of a FEA-Bench row by path, as they were before the solution. `None` for a file
 /// that the solution creates.
-pub type RowFiles = BTreeMap<String, Option<String>>;
+pub type RowSourceFiles = BTreeMap<String, Option<String>>;
 
 /// What to keep of each row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,6 +56,6 @@ pub enum RowRetention {
 impl LoadedDataset {
     /// Returns the directory against which a task's relative paths are resolved.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
-        self.origins.get(task).map(Origin::base_dir)
+        self.origins.get(task).map(TaskOrigin::base_dir)
     }
 }

@@ -20,7 +20,7 @@ pub struct BadRow {
     /// The row's id, if it could be read.
     pub id: Option<String>,
     /// The error, with a hint if there is one.
-    pub what: String,
+    pub message: String,
     /// Whether the error is in one of several task folders. A run may then skip the folder with a
     /// warning.
     pub is_task_folder: bool,
@@ -29,17 +29,17 @@ pub struct BadRow {
 impl BadRow {
     pub(crate) fn new(
         file: &Path,
-        place: Option<RowLocation>,
+        location: Option<RowLocation>,
         id: Option<String>,
-        complaint: RowError,
+        error: RowError,
     ) -> Self {
-        let (line, row) = match place {
+        let (line, row) = match location {
             Some(RowLocation::Line(line)) => (Some(line), None),
             Some(RowLocation::Row(row)) => (None, Some(row)),
             None => (None, None),
         };
-        let RowError { field, what } = complaint;
-        Self { file: file.to_path_buf(), line, row, field, id, what, is_task_folder: false }
+        let RowError { field, message: what: message } = error;
+        Self { file: file.to_path_buf(), line, row, field, id, message, is_task_folder: false }
     }
 }
 
@@ -62,8 +62,8 @@ impl BadRow {
     /// Returns the error without its location.
     pub fn error(&self) -> String {
         match &self.field {
-            Some(field) => one_line(&format!("field `{field}`: {}", self.what)),
-            None => one_line(&self.what),
+            Some(field) => one_line(&format!("field `{field}`: {}", self.message)),
+            None => one_line(&self.message),
         }
     }
 }
@@ -118,22 +118,22 @@ fn searched_folder(pattern: &str, base: &Path) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowError {
     pub field: Option<String>,
-    pub what: String,
+    pub message: String,
 }
 
 impl RowError {
-    pub(crate) fn invalid_field(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { field: Some(field.into()), what: what.into() }
+    pub(crate) fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), message: message.into() }
     }
 
-    pub(crate) fn invalid_row(what: impl Into<String>) -> Self {
-        Self { field: None, what: what.into() }
+    pub(crate) fn invalid_row(message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into() }
     }
 }
 
 /// Returns the known key that is most similar to a misspelled one, if any is similar enough.
-pub(crate) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
+pub(crate) fn nearest_key<'a>(key: &str, known_keys: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known_keys
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(key, candidate), candidate))
         .filter(|(score, _)| *score >= 0.75)

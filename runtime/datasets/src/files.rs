@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     DatasetError,
-    address::Options,
+    address::AddressOptions,
     split_files::{SplitChoice, choose_split},
 };
 
 /// Returns the files that a file name, a directory or a glob refers to, and their split if known.
-pub(crate) fn expand(
+pub(crate) fn expand_pattern(
     pattern: &str,
     base_dir: &Path,
-    options: &Options,
-    usual: Option<&str>,
+    options: &AddressOptions,
+    default_split: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let no_match =
         || DatasetError::NoMatch { pattern: pattern.to_owned(), base: base_dir.to_path_buf() };
@@ -22,7 +22,7 @@ pub(crate) fn expand(
         return Ok((vec![plain], options.split.clone()));
     }
     if plain.is_dir() {
-        return find_files_in_folder(&plain, options, usual);
+        return find_files_in_folder(&plain, options, default_split);
     }
     if !pattern.contains(['*', '?', '[']) {
         return Err(no_match());
@@ -40,8 +40,8 @@ pub(crate) fn expand(
 /// Returns the files of a directory in the hub's layout.
 fn find_files_in_folder(
     folder: &Path,
-    options: &Options,
-    usual: Option<&str>,
+    options: &AddressOptions,
+    default_split: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
     // Use an absolute path. The matches of a relative glob lack its leading `./`, so the directory
@@ -54,7 +54,7 @@ fn find_files_in_folder(
         .filter(|path| path.is_file())
         .filter_map(|path| Some(path.strip_prefix(&root).ok()?.to_str()?.to_owned()))
         .collect();
-    match choose_split(&paths, options.split.as_deref(), usual) {
+    match choose_split(&paths, options.split.as_deref(), default_split) {
         SplitChoice::Files { split, files } => {
             Ok((files.iter().map(|file| folder.join(file)).collect(), split))
         }
@@ -62,11 +62,11 @@ fn find_files_in_folder(
             let why = format!("has the splits {}; choose one with `#split=`", splits.join(", "));
             Err(fault(why))
         }
-        SplitChoice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
+        SplitChoice::NoFiles if paths.iter().any(|path| path.ends_with(".arrow")) => {
             let hint = "contains Arrow files written by `save_to_disk`; convert them with \
                         `load_from_disk(...).to_parquet(...)`";
             Err(fault(hint.into()))
         }
-        SplitChoice::Nothing => Err(fault("contains no .parquet, .jsonl or .json files".into())),
+        SplitChoice::NoFiles => Err(fault("contains no .parquet, .jsonl or .json files".into())),
     }
 }

@@ -12,7 +12,7 @@ use proctor_harbor::{
 };
 use proctor_types::{
     Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, MAX_CPUS, MAX_SIZE_MB,
-    MIN_CPUS, MIN_MEMORY_MB, ResourceAmount, Resources, Source, TASK_SCHEMA, Task, TaskId,
+    MIN_CPUS, MIN_MEMORY_MB, ResourceAmount, Resources, Source, TASK_SCHEMA_VERSION, Task, TaskId,
     Timeouts, sha256_hex,
 };
 use serde_json::Value;
@@ -20,17 +20,17 @@ use serde_json::Value;
 use crate::{BadRow, DatasetError};
 
 /// The name of the shape.
-pub(crate) const SHAPE: &str = "harbor";
+pub(crate) const SHAPE_NAME: &str = "harbor";
 
 /// Maximum depth of the search for tasks.
 const MAX_SEARCH_DEPTH: usize = 3;
 
 /// Time limit for each of the agent's commands, in seconds, if the task has no time limit for the
 /// agent.
-const COMMAND_SECONDS: f64 = 3600.0;
+const DEFAULT_COMMAND_SECONDS: f64 = 3600.0;
 
 /// The subfolder of a task folder that defines the image.
-const ENVIRONMENT: &str = "environment";
+const ENVIRONMENT_DIR: &str = "environment";
 
 /// What a pattern refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) struct HarborTask {
 pub(crate) fn find_sources(
     pattern: &str,
     base_dir: &Path,
-    forced: bool,
+    is_harbor_requested: bool,
 ) -> Result<Option<Vec<HarborSource>>, DatasetError> {
     let plain = base_dir.join(pattern);
     let found = if plain.exists() {
@@ -65,7 +65,7 @@ pub(crate) fn find_sources(
     if !found.is_empty() {
         return Ok(Some(found));
     }
-    if forced {
+    if is_harbor_requested {
         let why =
             "contains no Harbor task (a folder with `task.toml` and `instruction.md`)".to_owned();
         return Err(DatasetError::Folder { folder: plain, why });
@@ -77,17 +77,17 @@ fn sources_at_path(path: &Path) -> Vec<HarborSource> {
     if path.is_file() {
         let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
         return match path.file_name().and_then(|name| name.to_str()) {
-            Some(TASK_FILE) if is_task(&parent) => vec![HarborSource::Task(parent)],
-            Some(DATASET_FILE) if is_dataset(path) => vec![HarborSource::Dataset(path.to_owned())],
+            Some(TASK_FILE) if is_harbor_task(&parent) => vec![HarborSource::Task(parent)],
+            Some(DATASET_FILE) if is_harbor_dataset(path) => vec![HarborSource::Dataset(path.to_owned())],
             _ => Vec::new(),
         };
     }
     let dataset = path.join(DATASET_FILE);
-    if is_dataset(&dataset) {
+    if is_harbor_dataset(&dataset) {
         return vec![HarborSource::Dataset(dataset)];
     }
     let folders = find_task_folders(path, MAX_SEARCH_DEPTH);
-    match folders.iter().any(|folder| is_task(folder)) {
+    match folders.iter().any(|folder| is_harbor_task(folder)) {
         true => folders.into_iter().map(HarborSource::Task).collect(),
         false => Vec::new(),
     }
@@ -116,8 +116,8 @@ fn sources_matching_glob(pattern: &str, base_dir: &Path) -> Vec<HarborSource> {
 /// Returns the task folders at or below a folder, sorted, including folders that only look like one.
 fn find_task_folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     let has = |name: &str| path.join(name).exists();
-    if is_task(path)
-        || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK_FILE))
+    if is_harbor_task(path)
+        || (has("instruction.md") && (has("tests") || has(ENVIRONMENT_DIR)) && !has(TASK_FILE))
     {
         return vec![path.to_owned()];
     }
@@ -136,7 +136,7 @@ fn find_task_folders(path: &Path, depth: usize) -> Vec<PathBuf> {
 }
 
 /// Whether a folder's `task.toml` is a Harbor task, not a native task or recipe.
-fn is_task(folder: &Path) -> bool {
+fn is_harbor_task(folder: &Path) -> bool {
     let file = folder.join(TASK_FILE);
     let Ok(bytes) = fs::read(&file) else { return false };
     let text = String::from_utf8_lossy(&bytes);
@@ -147,11 +147,11 @@ fn is_task(folder: &Path) -> bool {
             !own && !value.get("schema_version").is_some_and(Value::is_number)
         }
         // If the file is invalid TOML, the files next to it show whether this is a Harbor task.
-        Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT).exists(),
+        Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT_DIR).exists(),
     }
 }
 
-fn is_dataset(file: &Path) -> bool {
+fn is_harbor_dataset(file: &Path) -> bool {
     file.is_file()
         && fs::read_to_string(file).is_ok_and(|text| {
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -169,7 +169,7 @@ fn is_dataset(file: &Path) -> bool {
 pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let file = path.join(TASK_FILE);
     let bad = |mistake: Diagnostic| bad_row(&file, mistake);
-    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, what })];
+    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, message })];
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -188,16 +188,16 @@ pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     };
     let ParsedConfig { config, warnings } = read;
     let mut complain = |name: &str, what: String| {
-        wrong.push(bad_row(&path.join(name), Diagnostic { key: None, line: None, what }));
+        wrong.push(bad_row(&path.join(name), Diagnostic { key: None, line: None, message: what }));
     };
     let statement = read_statement(&folder).unwrap_or_else(|(name, what)| {
         complain(name, what);
         String::new()
     });
-    for (name, what) in check_files(&folder, &config) {
+    for (name, what) in list_file_problems(&folder, &config) {
         complain(&name, what);
     }
-    let resources = resources(&config).unwrap_or_else(|what| {
+    let resources = parse_resources(&config).unwrap_or_else(|what| {
         complain(TASK_FILE, what);
         None
     });
@@ -226,11 +226,11 @@ fn build_task(
     let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
         config;
     // If Harbor does not build the image, it copies the folder's files into the work directory.
-    let has_dockerfile = folder.has("environment/Dockerfile");
+    let has_dockerfile = folder.contains("environment/Dockerfile");
     let source =
-        (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
-            .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
-    let dockerfile = environment.image.is_none().then(|| ENVIRONMENT.to_owned());
+        (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT_DIR))
+            .then(|| Source::Path { path: ENVIRONMENT_DIR.to_owned() });
+    let dockerfile = environment.image.is_none().then(|| ENVIRONMENT_DIR.to_owned());
     let phase = |own: Option<HarborNetwork>| own.unwrap_or_else(|| environment.network.clone());
     let of_verifier = match &verifier_environment {
         Some(own) => verifier.network.unwrap_or_else(|| own.network.clone()),
@@ -239,7 +239,7 @@ fn build_task(
     let harbor = Harbor {
         digest,
         workdir: environment.workdir.clone(),
-        agent_seconds: agent.seconds,
+        agent_seconds: agent.timeout_seconds,
         agent_network: phase(agent.network),
         verifier: HarborVerifier {
             env: verifier.env,
@@ -247,10 +247,10 @@ fn build_task(
             network: of_verifier,
             separate,
         },
-        solution: folder.has(&format!("solution/{SOLVE_SCRIPT}")).then_some(solution_env),
+        solution: folder.contains(&format!("solution/{SOLVE_SCRIPT}")).then_some(solution_env),
     };
     Task {
-        schema_version: TASK_SCHEMA,
+        schema_version: TASK_SCHEMA_VERSION,
         id: TaskId::new(id),
         repo: None,
         level: None,
@@ -272,8 +272,8 @@ fn build_task(
         test_results: None,
         test_patch: None,
         timeouts: Timeouts {
-            command_seconds: agent.seconds.unwrap_or(COMMAND_SECONDS),
-            grade_seconds: verifier.seconds,
+            command_seconds: agent.timeout_seconds.unwrap_or(DEFAULT_COMMAND_SECONDS),
+            grade_seconds: verifier.timeout_seconds,
         },
         gold: None,
         env: environment.env,
@@ -297,13 +297,13 @@ fn build_task(
 /// Returns where the verifier runs if it is separate from the agent: in an image with the tests, or
 /// in a fresh copy of the task's environment.
 fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
-    if !config.separate {
+    if !config.has_separate_verifier {
         return None;
     }
     let own = config.verifier_environment.as_ref();
     let image = own.and_then(|own| own.image.clone());
     let dockerfile =
-        (image.is_none() && folder.has("tests/Dockerfile")).then(|| "tests".to_owned());
+        (image.is_none() && folder.contains("tests/Dockerfile")).then(|| "tests".to_owned());
     let bundled = image.is_some() || dockerfile.is_some();
     let environment = bundled.then(|| Environment { image, dockerfile, ..Environment::default() });
     let settings = own.unwrap_or(&config.environment);
@@ -318,20 +318,20 @@ fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate>
 
 /// Returns the prompt without its leading canary lines.
 fn read_statement(folder: &Folder) -> Result<String, (&'static str, String)> {
-    const NAME: &str = "instruction.md";
-    let bytes = fs::read(folder.root().join(NAME)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => (NAME, "is missing".to_owned()),
-        _ => (NAME, format!("cannot be read: {error}")),
+    const STATEMENT_FILE: &str = "instruction.md";
+    let bytes = fs::read(folder.root().join(STATEMENT_FILE)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => (STATEMENT_FILE, "is missing".to_owned()),
+        _ => (STATEMENT_FILE, format!("cannot be read: {error}")),
     })?;
-    let text = String::from_utf8(bytes).map_err(|_| (NAME, "is not UTF-8".to_owned()))?;
-    let text = without_canary(text.strip_prefix('\u{feff}').unwrap_or(&text));
+    let text = String::from_utf8(bytes).map_err(|_| (STATEMENT_FILE, "is not UTF-8".to_owned()))?;
+    let text = strip_canary_lines(text.strip_prefix('\u{feff}').unwrap_or(&text));
     if text.trim().is_empty() {
-        return Err((NAME, "is empty, so the agent would get no instructions".to_owned()));
+        return Err((STATEMENT_FILE, "is empty, so the agent would get no instructions".to_owned()));
     }
     Ok(text.to_owned())
 }
 
-fn without_canary(text: &str) -> &str {
+fn strip_canary_lines(text: &str) -> &str {
     let is_canary = |line: &str| {
         let line = line.trim().to_lowercase();
         let comment = line.starts_with("<!--") && line.ends_with("-->");
@@ -353,30 +353,30 @@ fn without_canary(text: &str) -> &str {
 }
 
 /// Lists required files that a folder lacks, and files that need unsupported features.
-fn check_files(folder: &Folder, config: &Config) -> Vec<(String, String)> {
+fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
     match proctor_harbor::Rules::get() {
         Ok(rules) => {
             for (name, what) in rules.unsupported_files() {
-                if folder.has(name) {
+                if folder.contains(name) {
                     complain(name, format!("needs {what}, which Proctor does not support"));
                 }
             }
         }
         Err(why) => complain("", why),
     }
-    let compose = folder.has("environment/docker-compose.yaml");
-    if config.environment.image.is_none() && !folder.has("environment/Dockerfile") && !compose {
+    let compose = folder.contains("environment/docker-compose.yaml");
+    if config.environment.image.is_none() && !folder.contains("environment/Dockerfile") && !compose {
         complain(
             "environment/Dockerfile",
             "is missing; add one, or set `environment.docker_image` in task.toml".into(),
         );
     }
     let own = config.verifier_environment.as_ref();
-    let bundled = config.separate
-        && (own.is_some_and(|own| own.image.is_some()) || folder.has("tests/Dockerfile"));
-    if config.separate && !bundled && folder.has("tests/docker-compose.yaml") {
+    let bundled = config.has_separate_verifier
+        && (own.is_some_and(|own| own.image.is_some()) || folder.contains("tests/Dockerfile"));
+    if config.has_separate_verifier && !bundled && folder.contains("tests/docker-compose.yaml") {
         let what = "needs several services (Docker Compose), which Proctor does not support";
         complain("tests/docker-compose.yaml", what.into());
     }
@@ -388,7 +388,7 @@ fn check_files(folder: &Folder, config: &Config) -> Vec<(String, String)> {
             continue;
         }
         let name = format!("{inputs}/{script}");
-        match (folder.has(&name), folder.is_excluded(&name)) {
+        match (folder.contains(&name), folder.is_excluded(&name)) {
             (false, _) if needed => complain(&name, "is missing".into()),
             (true, Ok(true)) => complain(&name, "is excluded by .harborignore".into()),
             (_, Err(why)) => complain(inputs, why),
@@ -398,7 +398,7 @@ fn check_files(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     wrong
 }
 
-fn resources(config: &Config) -> Result<Option<Resources>, String> {
+fn parse_resources(config: &Config) -> Result<Option<Resources>, String> {
     let (cpus, memory) = (config.environment.cpus, config.environment.memory_mb);
     if let Some(cpus) = cpus.filter(|cpus| !(MIN_CPUS..=MAX_CPUS).contains(cpus)) {
         return Err(format!(
@@ -429,7 +429,7 @@ pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
 /// affect the others.
 pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     let bad = |mistake: Diagnostic| BadRow { is_task_folder: false, ..bad_row(file, mistake) };
-    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, what })];
+    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, message })];
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => return (Vec::new(), whole(format!("cannot be read: {error}"))),
@@ -460,13 +460,13 @@ pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     }
     let known: BTreeMap<String, PathBuf> = find_task_folders(&parent, MAX_SEARCH_DEPTH)
         .into_iter()
-        .filter_map(|folder| Some((name_of(&folder)?, folder)))
+        .filter_map(|folder| Some((read_task_name(&folder)?, folder)))
         .collect();
     let mut found = Vec::new();
     for task in &manifest.tasks {
         let short = task.name.rsplit('/').next().unwrap_or(&task.name);
         let at = |what: String| {
-            let mistake = Diagnostic { key: None, line: task.line, what };
+            let mistake = Diagnostic { key: None, line: task.line, message: what };
             BadRow { id: Some(task.name.clone()), ..bad_row(file, mistake) }
         };
         let Some(folder) = known.get(&task.name).or_else(|| known.get(short)) else {
@@ -491,7 +491,7 @@ pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
 }
 
 /// Returns the task's name from the folder's `task.toml`, or else the folder's name.
-fn name_of(folder: &Path) -> Option<String> {
+fn read_task_name(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join(TASK_FILE)).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let value: Option<Value> = toml::from_str(text).ok();
@@ -502,15 +502,15 @@ fn name_of(folder: &Path) -> Option<String> {
     }
 }
 
-fn bad_row(file: &Path, mistake: Diagnostic) -> BadRow {
-    let Diagnostic { key, line, what } = mistake;
+fn bad_row(file: &Path, diagnostic: Diagnostic) -> BadRow {
+    let Diagnostic { key, line, message: what } = diagnostic;
     BadRow {
         file: file.to_owned(),
         line,
         row: None,
         field: key,
         id: None,
-        what,
+        message: what,
         is_task_folder: true,
     }
 }
@@ -520,7 +520,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_canary_drops_only_leading_lines() {
+    fn strip_canary_lines_drops_only_leading_lines() {
         for (text, left) in [
             ("<!-- harbor-canary GUID x -->\n# BENCHMARK CANARY\n\n\nDo it.\n", "Do it.\n"),
             ("# Title\n# canary\n", "# Title\n# canary\n"),
@@ -528,7 +528,7 @@ mod tests {
             ("canary\nDo it.", "canary\nDo it."),
             ("# canary", ""),
         ] {
-            assert_eq!(without_canary(text), left, "{text:?}");
+            assert_eq!(strip_canary_lines(text), left, "{text:?}");
         }
     }
 }

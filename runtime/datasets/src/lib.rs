@@ -23,20 +23,20 @@ mod template;
 /// FEA-Bench's representation of a pull request. Other crates use it to create rows in this form.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
-        AddedComponent, Commit, PullTexts, Repository, Span, SplitDiff, added_components,
+        AddedComponent, Commit, PullTexts, Repository, DefinitionSpan, SplitDiff, added_components,
         build_texts, new_spans, split_diff,
     };
 }
 
-pub use dataset::{LoadedDataset, Origin, RowFiles, RowRetention};
+pub use dataset::{LoadedDataset, TaskOrigin, RowSourceFiles, RowRetention};
 pub use errors::{BadRow, DatasetError};
 pub use harbor::lint_folder;
 pub use hub::Hub;
 pub use load::{load, load_with_hub, load_with_retention};
-pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
+pub use predictions::{AttemptPredictions, Prediction, Predictions, read_predictions};
 /// A finding of [`lint_folder`].
 pub use proctor_harbor::Finding as LintFinding;
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;
-pub use stats::{DatasetStats, GoldStats, ReadSource, TaskStats};
+pub use stats::{DatasetStats, GoldStats, SourceReader, TaskStats};
 pub use template::render_template;

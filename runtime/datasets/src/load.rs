@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{
     DatasetError, Hub, LoadedDataset, RowRetention,
     address::{Address, DatasetLocation},
-    loader::Loader,
+    loader::DatasetLoader,
 };
 
 /// Loads files, directories and globs, relative to `base_dir`.
@@ -15,10 +15,10 @@ use crate::{
 /// the pattern is a hub address, which needs [`load_with_hub`]. Errors in rows are not returned as
 /// errors but as [`BadRow`](crate::BadRow)s.
 pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, DatasetError> {
-    let mut loader = Loader::new(base_dir);
+    let mut loader = DatasetLoader::new(base_dir);
     for pattern in patterns {
         let address = Address::parse_at(pattern, base_dir)?;
-        match &address.place {
+        match &address.location {
             DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
             DatasetLocation::Hub(name) => {
                 let why = "only local files are supported here".to_owned();
@@ -26,7 +26,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, Datas
             }
         }
     }
-    Ok(loader.loaded)
+    Ok(loader.dataset)
 }
 
 /// Like [`load`], including hub datasets.
@@ -49,16 +49,16 @@ pub async fn load_with_retention(
     patterns: &[String],
     base_dir: &Path,
     hub: &Hub,
-    keep: RowRetention,
+    retention: RowRetention,
 ) -> Result<LoadedDataset, DatasetError> {
-    let mut loader = Loader::new(base_dir);
-    loader.keep = keep;
+    let mut loader = DatasetLoader::new(base_dir);
+    loader.retention = retention;
     for pattern in patterns {
         let address = Address::parse_at(pattern, base_dir)?;
-        match &address.place {
+        match &address.location {
             DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
             DatasetLocation::Hub(name) => loader.load_from_hub(&address, name, hub).await?,
         }
     }
-    Ok(loader.loaded)
+    Ok(loader.dataset)
 }

@@ -10,8 +10,8 @@ use proctor_types::Task;
 use serde_json::Value;
 
 use crate::{
-    BadRow, DatasetError, Hub, LoadedDataset, Origin, RecipeFile, RowFiles, RowRetention,
-    address::{Address, DatasetLocation, HubName, Options},
+    BadRow, DatasetError, Hub, LoadedDataset, TaskOrigin, RecipeFile, RowSourceFiles, RowRetention,
+    address::{Address, DatasetLocation, HubName, AddressOptions},
     errors::{RowError, RowLocation},
     files,
     harbor::{self, HarborSource},
@@ -20,42 +20,42 @@ use crate::{
     recipe::{self, Recipe},
     row,
     shapes::{self, Provenance, Shape},
-    splits::Splits,
+    splits::SplitFilter,
 };
 
 /// The files of an address, with the options and the shape that apply to all of their rows.
 struct RowSource<'a> {
     files: Vec<PathBuf>,
-    options: &'a Options,
+    options: &'a AddressOptions,
     provenance: Provenance,
     shape: Option<Shape>,
 }
 
 /// Reads files into a [`LoadedDataset`].
-pub(crate) struct Loader<'a> {
+pub(crate) struct DatasetLoader<'a> {
     base_dir: &'a Path,
-    pub(crate) loaded: LoadedDataset,
+    pub(crate) dataset: LoadedDataset,
     /// The location where each id was first seen.
-    ids: BTreeMap<String, String>,
-    done: Vec<(PathBuf, Options)>,
-    pub(crate) keep: RowRetention,
+    id_locations: BTreeMap<String, String>,
+    loaded_files: Vec<(PathBuf, AddressOptions)>,
+    pub(crate) retention: RowRetention,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> DatasetLoader<'a> {
     pub(crate) fn new(base_dir: &'a Path) -> Self {
         Self {
             base_dir,
-            loaded: LoadedDataset::default(),
-            ids: BTreeMap::new(),
-            done: Vec::new(),
-            keep: RowRetention::default(),
+            dataset: LoadedDataset::default(),
+            id_locations: BTreeMap::new(),
+            loaded_files: Vec::new(),
+            retention: RowRetention::default(),
         }
     }
 
     pub(crate) fn load_from_disk(&mut self, address: &Address) -> Result<(), DatasetError> {
-        let DatasetLocation::Disk(pattern) = &address.place else { return Ok(()) };
+        let DatasetLocation::Disk(pattern) = &address.location else { return Ok(()) };
         let options = &address.options;
-        let forced = options.shape.as_deref() == Some(harbor::SHAPE);
+        let forced = options.shape.as_deref() == Some(harbor::SHAPE_NAME);
         if (forced || options.shape.is_none())
             && let Some(places) = harbor::find_sources(pattern, self.base_dir, forced)?
         {
@@ -63,7 +63,7 @@ impl<'a> Loader<'a> {
         }
         let shape = self.requested_shape(options)?;
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
-        let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
+        let (files, split) = files::expand_pattern(pattern, self.base_dir, options, usual.as_deref())?;
         let provenance = Provenance { split, ..Provenance::default() };
         self.load_row_source(RowSource { files, options, provenance, shape })
     }
@@ -85,7 +85,7 @@ impl<'a> Loader<'a> {
         if name.revision.is_none() {
             name.revision = shape.as_ref().and_then(|shape| shape.hub.revision.clone());
         }
-        let fetched = hub.fetch(&name, options.split.as_deref(), usual).await?;
+        let fetched = hub.fetch_split(&name, options.split.as_deref(), usual).await?;
         let set = name.name.rsplit('/').next().and_then(|part| shape.as_ref()?.hub.sets.get(part));
         let provenance = Provenance {
             split: set.cloned().or(fetched.split),
@@ -95,7 +95,7 @@ impl<'a> Loader<'a> {
         self.load_row_source(RowSource { files: fetched.files, options, provenance, shape })
     }
 
-    fn requested_shape(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
+    fn requested_shape(&self, options: &AddressOptions) -> Result<Option<Shape>, DatasetError> {
         options.shape.as_deref().map(|name| shapes::load_shape(name, self.base_dir)).transpose()
     }
 
@@ -103,34 +103,34 @@ impl<'a> Loader<'a> {
     fn load_harbor_sources(
         &mut self,
         pattern: &str,
-        places: Vec<HarborSource>,
-        options: &Options,
+        sources: Vec<HarborSource>,
+        options: &AddressOptions,
     ) -> Result<(), DatasetError> {
-        let plain = Options {
+        let plain = AddressOptions {
             ids: options.ids.clone(),
             shape: options.shape.clone(),
-            ..Options::default()
+            ..AddressOptions::default()
         };
         if *options != plain {
             let why = "Harbor datasets only accept the options `ids` and `shape`".to_owned();
             return Err(DatasetError::BadAddress { address: pattern.to_owned(), why });
         }
-        let before = (self.loaded.tasks.len(), self.loaded.bad.len());
-        for place in places {
+        let before = (self.dataset.tasks.len(), self.dataset.bad_rows.len());
+        for place in sources {
             let folders = match place {
                 HarborSource::Task(folder) => vec![folder],
                 HarborSource::Dataset(file) => {
                     let (folders, bad) = harbor::load_dataset(&file);
-                    self.loaded.bad.extend(bad);
+                    self.dataset.bad_rows.extend(bad);
                     folders
                 }
             };
             for folder in folders {
                 let spelt = folder.canonicalize().unwrap_or_else(|_| folder.clone());
                 let key = (spelt, options.clone());
-                if !self.done.contains(&key) {
+                if !self.loaded_files.contains(&key) {
                     self.load_harbor_folder(&folder);
-                    self.done.push(key);
+                    self.loaded_files.push(key);
                 }
             }
         }
@@ -141,65 +141,65 @@ impl<'a> Loader<'a> {
         let made = match harbor::load_task(folder) {
             Ok(made) => made,
             Err(bad) => {
-                self.loaded.bad.extend(bad);
+                self.dataset.bad_rows.extend(bad);
                 return;
             }
         };
-        self.loaded.warnings.extend(made.warnings);
+        self.dataset.warnings.extend(made.warnings);
         let id = made.task.id.to_string();
-        let bad = self.loaded.bad.len();
+        let bad = self.dataset.bad_rows.len();
         self.add_task(
             &folder.join(proctor_harbor::TASK_FILE),
             None,
             ("task.name", Some(id)),
             Ok(made.task),
         );
-        for row in self.loaded.bad.iter_mut().skip(bad) {
+        for row in self.dataset.bad_rows.iter_mut().skip(bad) {
             row.is_task_folder = true;
         }
     }
 
-    fn load_row_source(&mut self, set: RowSource<'_>) -> Result<(), DatasetError> {
-        let before = (self.loaded.tasks.len(), self.loaded.bad.len());
-        for file in &set.files {
+    fn load_row_source(&mut self, source: RowSource<'_>) -> Result<(), DatasetError> {
+        let task_count = (self.dataset.tasks.len(), self.dataset.bad_rows.len());
+        for file in &source.files {
             // Two patterns may spell the same file differently. Don't load its rows twice.
             let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
-            let key = (spelt, set.options.clone());
-            if !self.done.contains(&key) {
-                self.load_file(file, &set)?;
-                self.done.push(key);
+            let key = (spelt, source.options.clone());
+            if !self.loaded_files.contains(&key) {
+                self.load_file(file, &source)?;
+                self.loaded_files.push(key);
             }
         }
-        self.keep_requested_tasks(set.options, before)
+        self.keep_requested_tasks(source.options, task_count)
     }
 
     /// Keeps only the requested tasks among those added since `before`.
     fn keep_requested_tasks(
         &mut self,
-        options: &Options,
-        (before, bad_before): (usize, usize),
+        options: &AddressOptions,
+        (before, bad_row_count): (usize, usize),
     ) -> Result<(), DatasetError> {
         if let Some(ids) = &options.ids {
-            let tasks = self.loaded.tasks.split_off(before);
-            self.loaded.tasks.extend(ids::select_by_ids(tasks, ids)?);
+            let tasks = self.dataset.tasks.split_off(before);
+            self.dataset.tasks.extend(ids::select_by_ids(tasks, ids)?);
             // All requested tasks are valid, so errors in other tasks do not matter.
-            let others = self.loaded.bad.split_off(bad_before);
-            self.loaded
-                .bad
+            let others = self.dataset.bad_rows.split_off(bad_row_count);
+            self.dataset
+                .bad_rows
                 .extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.is_task_folder));
         }
         Ok(())
     }
 
-    fn load_file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
+    fn load_file(&mut self, file: &Path, source: &RowSource<'_>) -> Result<(), DatasetError> {
         if read::file_suffix(file) == "toml" {
-            return self.load_toml(file, set);
+            return self.load_toml(file, source);
         }
-        let mut splits = Splits::new(set.options.split.clone());
+        let mut splits = SplitFilter::new(source.options.split.clone());
         let mut failed = None;
         read::read_rows(file, &mut |row| {
             if failed.is_none()
-                && let Err(error) = self.load_row(file, row, set, &mut splits)
+                && let Err(error) = self.load_row(file, row, source, &mut splits)
             {
                 failed = Some(error);
             }
@@ -211,15 +211,15 @@ impl<'a> Loader<'a> {
         &mut self,
         file: &Path,
         row: RawRow,
-        set: &RowSource<'_>,
-        splits: &mut Splits,
+        source: &RowSource<'_>,
+        splits: &mut SplitFilter,
     ) -> Result<(), DatasetError> {
         if let Some(split) = &row.split {
             match splits.includes(split) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(complaint) => {
-                    self.loaded.bad.push(BadRow::new(file, None, None, complaint));
+                    self.dataset.bad_rows.push(BadRow::new(file, None, None, complaint));
                     return Ok(());
                 }
             }
@@ -227,14 +227,14 @@ impl<'a> Loader<'a> {
         match row.value {
             Ok(value) => {
                 let provenance = Provenance {
-                    split: row.split.or_else(|| set.provenance.split.clone()),
-                    revision: set.provenance.revision.clone(),
+                    split: row.split.or_else(|| source.provenance.split.clone()),
+                    revision: source.provenance.revision.clone(),
                     key: row.key,
                 };
-                self.load_value(file, Some(row.place), value, set, &provenance)?;
+                self.load_value(file, Some(row.location), value, source, &provenance)?;
             }
             Err(complaint) => {
-                self.loaded.bad.push(BadRow::new(file, Some(row.place), row.key, complaint));
+                self.dataset.bad_rows.push(BadRow::new(file, Some(row.location), row.key, complaint));
             }
         }
         Ok(())
@@ -244,95 +244,95 @@ impl<'a> Loader<'a> {
     fn load_value(
         &mut self,
         file: &Path,
-        place: Option<RowLocation>,
+        location: Option<RowLocation>,
         value: Value,
-        set: &RowSource<'_>,
+        source: &RowSource<'_>,
         provenance: &Provenance,
     ) -> Result<(), DatasetError> {
         let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut id =
             named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
         let mut field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
-        let shipped = shapes::shipped()?;
+        let shipped = shapes::shipped_shapes()?;
         // Some benchmarks don't call the id `instance_id`.
-        let fits = |row| shapes::detect(row, shipped).is_ok();
+        let fits = |row| shapes::detect_shape(row, shipped).is_ok();
         // A row with neither `schema_version` nor `id` is not in the native format.
-        let foreign = set.shape.is_some()
+        let foreign = source.shape.is_some()
             || (value.get("schema_version").is_none()
                 && (value.get("instance_id").is_some()
                     || value.get("id").is_none()
                     || provenance.key.is_some()
                     || value.as_object().is_some_and(fits)));
-        let files = match self.keep {
+        let files = match self.retention {
             RowRetention::Files => value.get("files").and_then(row_source_files),
             RowRetention::Tasks => None,
         };
         let made = match value {
             Value::Object(row) if foreign => {
-                let shape = match &set.shape {
+                let shape = match &source.shape {
                     Some(shape) => Ok(shape),
-                    None => shapes::detect(&row, shipped),
+                    None => shapes::detect_shape(&row, shipped),
                 };
                 if let Ok(shape) = shape
-                    && let Some((name, text)) = shape.id_of(&row)
+                    && let Some((name, text)) = shape.find_id(&row)
                 {
                     (field, id) = (name, Some(text));
                 }
                 shape
                     .map_err(|complaint| vec![complaint])
-                    .and_then(|shape| shapes::build(row, shape, set.options, provenance))
+                    .and_then(|shape| shapes::build_task(row, shape, source.options, provenance))
             }
             value => row::task_from_value(value),
         };
         if let (Ok(task), Some(files)) = (&made, files) {
-            self.loaded.files.entry(task.id.clone()).or_insert(files);
+            self.dataset.source_files.entry(task.id.clone()).or_insert(files);
         }
-        self.add_task(file, place, (field, id), made);
+        self.add_task(file, location, (field, id), made);
         Ok(())
     }
 
     fn add_task(
         &mut self,
         file: &Path,
-        place: Option<RowLocation>,
+        location: Option<RowLocation>,
         (field, id): (&str, Option<String>),
-        made: Result<Task, Vec<RowError>>,
+        result: Result<Task, Vec<RowError>>,
     ) {
-        let number = match place {
+        let number = match location {
             Some(RowLocation::Line(number) | RowLocation::Row(number)) => number,
             None => 1,
         };
-        let task = match made {
+        let task = match result {
             Ok(task) => task,
             Err(complaints) => {
                 let rows = complaints.into_iter().map(|complaint| {
-                    BadRow::new(file, place.or(Some(RowLocation::Line(1))), id.clone(), complaint)
+                    BadRow::new(file, location.or(Some(RowLocation::Line(1))), id.clone(), complaint)
                 });
-                self.loaded.bad.extend(rows);
+                self.dataset.bad_rows.extend(rows);
                 return;
             }
         };
-        if let Some(first) = self.ids.get(task.id.as_str()) {
+        if let Some(first) = self.id_locations.get(task.id.as_str()) {
             let what = format!("is already used in {first}");
-            self.loaded.bad.push(BadRow::new(
+            self.dataset.bad_rows.push(BadRow::new(
                 file,
-                place,
+                location,
                 id,
                 RowError::invalid_field(field, what),
             ));
             return;
         }
-        self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
-        let origin = Origin { file: file.to_path_buf(), line: number };
-        self.loaded.origins.insert(task.id.clone(), origin);
-        self.loaded.tasks.push(task);
+        self.id_locations.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
+        let origin = TaskOrigin { file: file.to_path_buf(), line: number };
+        self.dataset.origins.insert(task.id.clone(), origin);
+        self.dataset.tasks.push(task);
     }
 
-    fn load_toml(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
+    fn load_toml(&mut self, file: &Path, source: &RowSource<'_>) -> Result<(), DatasetError> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {
-            self.loaded.bad.push(BadRow::new(
+            self.dataset.bad_rows.push(BadRow::new(
                 file,
                 None,
                 None,
@@ -348,7 +348,7 @@ impl<'a> Loader<'a> {
                 });
                 let what = format!("invalid TOML: {}", error.message());
                 let place = line.map(RowLocation::Line);
-                self.loaded.bad.push(BadRow::new(file, place, None, RowError::invalid_row(what)));
+                self.dataset.bad_rows.push(BadRow::new(file, place, None, RowError::invalid_row(what)));
                 return Ok(());
             }
         };
@@ -356,14 +356,14 @@ impl<'a> Loader<'a> {
             self.load_recipe(file, value);
             return Ok(());
         }
-        self.load_value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
+        self.load_value(file, Some(RowLocation::Line(1)), value, source, &Provenance::default())
     }
 
     /// Loads a file that contains only `[recipe]`.
     fn load_recipe(&mut self, file: &Path, mut value: Value) {
-        let Self { loaded, ids, .. } = self;
+        let Self { dataset: loaded, id_locations: ids, .. } = self;
         let mut refuse = |id: Option<String>, complaint| {
-            loaded.bad.push(BadRow::new(file, None, id, complaint));
+            loaded.bad_rows.push(BadRow::new(file, None, id, complaint));
         };
         let Some(table) = value.as_object_mut() else { return };
         let inner = table.remove("recipe").unwrap_or_default();
@@ -381,7 +381,7 @@ impl<'a> Loader<'a> {
                 return;
             }
         };
-        let complaints = recipe::check(&recipe);
+        let complaints = recipe::check_recipe(&recipe);
         if !complaints.is_empty() {
             complaints.into_iter().for_each(|complaint| refuse(id.clone(), complaint));
         } else if let Some(first) = ids.get(&recipe.id) {
@@ -395,7 +395,7 @@ impl<'a> Loader<'a> {
 
 /// Returns the source files of a row in either of FEA-Bench's forms: an object by path, or a list
 /// of `{file, content}`.
-fn row_source_files(value: &Value) -> Option<RowFiles> {
+fn row_source_files(value: &Value) -> Option<RowSourceFiles> {
     let content = |value: &Value| value.as_str().map(str::to_owned);
     match value {
         Value::Object(map) => {

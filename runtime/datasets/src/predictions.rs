@@ -21,13 +21,13 @@ use crate::{
 /// The predictions in one file, by model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
-    pub by_model: BTreeMap<String, Attempts>,
+    pub by_model: BTreeMap<String, AttemptPredictions>,
     /// Invalid entries, and duplicates for the same task and attempt.
-    pub bad: Vec<BadRow>,
+    pub bad_rows: Vec<BadRow>,
 }
 
 /// Predictions by task id and attempt. Attempts are counted from 1.
-pub type Attempts = BTreeMap<(String, u32), Prediction>;
+pub type AttemptPredictions = BTreeMap<(String, u32), Prediction>;
 
 /// One prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,29 +57,29 @@ const DEFAULT_MODEL: &str = "predictions";
 /// # Errors
 /// The whole file is unusable. Errors in entries are in [`Predictions::bad`].
 pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
-    let mut reader = Reader { file: file.to_path_buf(), out: Predictions::default() };
+    let mut reader = PredictionReader { file: file.to_path_buf(), predictions: Predictions::default() };
     read::read_json_rows(file, &mut |row| reader.add_row(row))?;
-    let mut out = reader.out;
-    if out.by_model.is_empty() && out.bad.is_empty() {
+    let mut out = reader.predictions;
+    if out.by_model.is_empty() && out.bad_rows.is_empty() {
         let why = "contains no predictions".to_owned();
         return Err(DatasetError::Unreadable { file: file.to_path_buf(), why });
     }
-    out.bad.sort_by_key(|bad| (bad.line, bad.row));
+    out.bad_rows.sort_by_key(|bad| (bad.line, bad.row));
     Ok(out)
 }
 
-struct Reader {
+struct PredictionReader {
     file: PathBuf,
-    out: Predictions,
+    predictions: Predictions,
 }
 
-impl Reader {
+impl PredictionReader {
     fn add_row(&mut self, row: RawRow) {
-        let (place, key) = (row.place, row.key);
+        let (place, key) = (row.location, row.key);
         let value = match row.value {
-            Ok(Value::Object(object)) if key.is_none() && is_keyed(&object) => {
+            Ok(Value::Object(object)) if key.is_none() && is_keyed_by_id(&object) => {
                 for (id, value) in object {
-                    self.add_row(RawRow { place, split: None, key: Some(id), value: Ok(value) });
+                    self.add_row(RawRow { location: place, split: None, key: Some(id), value: Ok(value) });
                 }
                 return;
             }
@@ -89,7 +89,7 @@ impl Reader {
         let id = value.as_ref().ok().and_then(named).or_else(|| key.clone());
         let taken = value.and_then(|value| parse_entry(value, key));
         let done = taken.and_then(|(maker, at, prediction)| {
-            let attempts = self.out.by_model.entry(maker).or_default();
+            let attempts = self.predictions.by_model.entry(maker).or_default();
             if attempts.contains_key(&at) {
                 let (id, attempt) = at;
                 let what = format!("duplicate prediction for {id}, attempt {attempt}; keep one");
@@ -99,23 +99,23 @@ impl Reader {
             Ok(())
         });
         if let Err(complaint) = done {
-            self.out.bad.push(BadRow::new(&self.file, Some(place), id, complaint));
+            self.predictions.bad_rows.push(BadRow::new(&self.file, Some(place), id, complaint));
         }
     }
 }
 
 /// Whether an object is a map of predictions by id. Some files with the suffix `.jsonl` contain
 /// such a map.
-fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
+fn is_keyed_by_id(object: &serde_json::Map<String, Value>) -> bool {
     let is_prediction = |value: &Value| {
         ["model_patch", "instance_id"].iter().any(|field| value.get(field).is_some())
     };
     !object.is_empty() && object.values().all(is_prediction)
 }
 
-type Entry = (String, (String, u32), Prediction);
+type PredictionEntry = (String, (String, u32), Prediction);
 
-fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError> {
+fn parse_entry(mut value: Value, key: Option<String>) -> Result<PredictionEntry, RowError> {
     let Some(object) = value.as_object_mut() else {
         return Err(RowError::invalid_row("is not an object with `instance_id` and `model_patch`"));
     };
@@ -159,13 +159,13 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError>
 /// failed.
 fn take_patch(
     object: &mut serde_json::Map<String, Value>,
-    failed: bool,
+    has_failed: bool,
 ) -> Result<String, RowError> {
     let inner = object.get("test_result").and_then(|result| result.get("git_patch")).cloned();
     match object.remove("model_patch").or(inner) {
         Some(Value::String(patch)) => Ok(patch),
         Some(Value::Null) => Ok(String::new()),
-        None if failed => Ok(String::new()),
+        None if has_failed => Ok(String::new()),
         Some(_) => Err(RowError::invalid_field(
             "model_patch",
             "is not text; use \"\" or null for an empty prediction",

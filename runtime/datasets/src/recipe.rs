@@ -64,13 +64,13 @@ fn source_root() -> Vec<String> {
 }
 
 /// The only version of the recipe format so far.
-const RECIPE_SCHEMA: u32 = 1;
+const RECIPE_SCHEMA_VERSION: u32 = 1;
 
-pub(crate) fn check(recipe: &Recipe) -> Vec<RowError> {
+pub(crate) fn check_recipe(recipe: &Recipe) -> Vec<RowError> {
     let mut out = Vec::new();
-    if recipe.schema_version != RECIPE_SCHEMA {
+    if recipe.schema_version != RECIPE_SCHEMA_VERSION {
         let what = format!(
-            "is {}, but this version of Proctor reads {RECIPE_SCHEMA}",
+            "is {}, but this version of Proctor reads {RECIPE_SCHEMA_VERSION}",
             recipe.schema_version
         );
         out.push(RowError::invalid_field("recipe.schema_version", what));
@@ -94,7 +94,7 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<RowError> {
                 "is not a Python file",
             ));
         }
-        if let Some(name) = names.iter().find(|name| !is_dotted(name)) {
+        if let Some(name) = names.iter().find(|name| !is_dotted_name(name)) {
             let what = format!("{name:?} is not a dotted path such as `Class.method`");
             out.push(RowError::invalid_field(format!("recipe.carve.{file:?}"), what));
         }
@@ -120,7 +120,7 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<RowError> {
     out
 }
 
-fn is_dotted(name: &str) -> bool {
+fn is_dotted_name(name: &str) -> bool {
     name.split('.').all(|part| {
         !part.is_empty()
             && !part.starts_with(|c: char| c.is_ascii_digit())

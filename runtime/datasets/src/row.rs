@@ -1,11 +1,11 @@
 //! Parses one row from JSON to a task. Errors name the field.
 
-use proctor_types::{TASK_SCHEMA, Task, rewrite_library_errors};
+use proctor_types::{TASK_SCHEMA_VERSION, Task, rewrite_library_errors};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    errors::{RowError, nearest},
+    errors::{RowError, nearest_key},
     rules,
 };
 
@@ -27,7 +27,7 @@ pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| vec![(None, format!("not JSON: {error}"))])?;
     task_from_value(value)
-        .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.what)).collect())
+        .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.message)).collect())
 }
 
 pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
@@ -35,17 +35,17 @@ pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
         return Err(vec![RowError::invalid_row("a task must be a JSON object")]);
     };
     match object.get("schema_version").map(|version| (version, version.as_u64())) {
-        Some((_, Some(version))) if version == u64::from(TASK_SCHEMA) => {}
+        Some((_, Some(version))) if version == u64::from(TASK_SCHEMA_VERSION) => {}
         Some((version, _)) => {
             return Err(vec![RowError::invalid_field(
                 "schema_version",
-                format!("is {version}, but this version of Proctor reads {TASK_SCHEMA}"),
+                format!("is {version}, but this version of Proctor reads {TASK_SCHEMA_VERSION}"),
             )]);
         }
         None => {
             return Err(vec![RowError::invalid_field(
                 "schema_version",
-                format!("is missing; add `\"schema_version\": {TASK_SCHEMA}`"),
+                format!("is missing; add `\"schema_version\": {TASK_SCHEMA_VERSION}`"),
             )]);
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
         }
     }
     let task: Task = deserialize_value(value).map_err(|complaint| vec![complaint])?;
-    let complaints = rules::check(&task);
+    let complaints = rules::check_task(&task);
     if complaints.is_empty() { Ok(task) } else { Err(complaints) }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, 
         let message = error.into_inner().to_string();
         if let Some(key) = quoted_key(&message, "unknown field `") {
             let known = known_keys(&message);
-            return unknown_key(&field_path(&path, key), key, &known);
+            return unknown_key_error(&field_path(&path, key), key, &known);
         }
         if let Some(key) = quoted_key(&message, "missing field `") {
             return RowError::invalid_field(field_path(&path, key), "is missing");
@@ -87,10 +87,10 @@ pub(crate) fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, 
     })
 }
 
-fn unknown_key(path: &str, key: &str, known: &[&str]) -> RowError {
-    let hint = match nearest(key, known.iter().copied()) {
+fn unknown_key_error(path: &str, key: &str, known_keys: &[&str]) -> RowError {
+    let hint = match nearest_key(key, known_keys.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known keys: {}", known.join(", ")),
+        None => format!("known keys: {}", known_keys.join(", ")),
     };
     RowError::invalid_field(path, format!("is an unknown key; {hint}"))
 }
@@ -107,8 +107,8 @@ fn field_path(path: &str, key: &str) -> String {
     }
 }
 
-fn quoted_key<'a>(message: &'a str, before: &str) -> Option<&'a str> {
-    let rest = message.strip_prefix(before)?;
+fn quoted_key<'a>(message: &'a str, prefix: &str) -> Option<&'a str> {
+    let rest = message.strip_prefix(prefix)?;
     rest.split_once('`').map(|(key, _)| key)
 }
 
@@ -138,7 +138,7 @@ fn check_source(source: &Value) -> Result<(), RowError> {
             let hint = object
                 .keys()
                 .find_map(|key| {
-                    nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
+                    nearest_key(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
                         .map(|near| format!("did you mean `{near}` instead of `{key}`?"))
                 })
                 .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
@@ -147,7 +147,7 @@ fn check_source(source: &Value) -> Result<(), RowError> {
     };
     for (key, value) in object {
         if !known.contains(&key.as_str()) {
-            return Err(unknown_key(&format!("source.{key}"), key, known));
+            return Err(unknown_key_error(&format!("source.{key}"), key, known));
         }
         if !value.is_string() {
             return Err(RowError::invalid_field(format!("source.{key}"), "must be text"));

@@ -11,12 +11,12 @@ use proctor_types::{
 };
 use serde_json::Value;
 
-use crate::errors::{RowError, nearest};
+use crate::errors::{RowError, nearest_key};
 
 /// The prefix of a benchmark row's fields in a task.
-pub(crate) const DETAILS: &str = "benchmark.details.";
+pub(crate) const DETAILS_PREFIX: &str = "benchmark.details.";
 
-pub(crate) fn check(task: &Task) -> Vec<RowError> {
+pub(crate) fn check_task(task: &Task) -> Vec<RowError> {
     let mut out = Vec::new();
     let mut complain = |field: &str, what: String| out.push(RowError::invalid_field(field, what));
     if task.id.as_str().trim().is_empty() {
@@ -80,9 +80,9 @@ pub(crate) fn check(task: &Task) -> Vec<RowError> {
     {
         let named = task.details().and_then(|details| key.value_in(details));
         let named = named.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let near = nearest(named, policy.parser_names()).filter(|near| *near != named);
+        let near = nearest_key(named, policy.parser_names()).filter(|near| *near != named);
         let hint = near.map_or(error.hint, |near| format!("did you mean `{near}`?"));
-        complain(&format!("{DETAILS}{}", key.key()), format!("{}; {hint}", error.what));
+        complain(&format!("{DETAILS_PREFIX}{}", key.key()), format!("{}; {hint}", error.message));
     }
     for (field, seconds) in [
         ("timeouts.command_seconds", task.timeouts.command_seconds),
@@ -134,7 +134,7 @@ fn is_platform(text: &str) -> bool {
         && parts.iter().all(|part| !part.is_empty() && part.chars().all(of_name))
 }
 
-fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
+fn check_ids(task: &Task, report: &mut impl FnMut(&str, String)) {
     let mut seen = BTreeSet::new();
     for (field, ids) in [("fail_to_pass", &task.fail_to_pass), ("pass_to_pass", &task.pass_to_pass)]
     {
@@ -143,16 +143,16 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
             // sympy's bare names.
             if task.benchmark.is_some() {
                 if id.trim().is_empty() {
-                    complain(field, "contains an empty id".into());
+                    report(field, "contains an empty id".into());
                 }
                 continue;
             }
             // A report can contain any text as a test id.
-            if task.test_report().is_some() {
+            if task.command_test_results().is_some() {
                 if id.trim().is_empty() {
-                    complain(field, "contains an empty id".into());
+                    report(field, "contains an empty id".into());
                 } else if !seen.insert(id) {
-                    complain(field, format!("duplicate {id:?}"));
+                    report(field, format!("duplicate {id:?}"));
                 }
                 continue;
             }
@@ -161,30 +161,30 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
             match id.split_once("::") {
                 Some((file, name)) if !name.is_empty() => {
                     if let Err(what) = check_relative_path(file) {
-                        complain(field, format!("{id:?}: its file {what}"));
+                        report(field, format!("{id:?}: its file {what}"));
                     }
                 }
-                _ => complain(
+                _ => report(
                     field,
                     format!("{id:?} is not a pytest node id such as `file.py::name`"),
                 ),
             }
             if !seen.insert(id) {
-                complain(field, format!("duplicate {id:?}"));
+                report(field, format!("duplicate {id:?}"));
             }
         }
     }
 }
 
-fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
-    if task.test_report().is_some() && task.from_scratch.is_some() {
+fn check_results(task: &Task, report: &mut impl FnMut(&str, String)) {
+    if task.command_test_results().is_some() && task.from_scratch.is_some() {
         let what = "cannot be used with `from_scratch`, which only pytest can grade";
-        complain("test_results", what.into());
+        report("test_results", what.into());
     }
     let Some(TestResults { format, path: Some(path) }) = &task.test_results else { return };
     let field = "test_results.path";
-    if task.test_report().is_none() {
-        complain(
+    if task.command_test_results().is_none() {
+        report(
             field,
             format!("has no effect with {format}, which reports to Proctor directly; remove it"),
         );
@@ -195,14 +195,14 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
         false => check_relative_path(path),
     };
     if let Err(what) = checked {
-        complain(field, format!("{path:?}: {what}"));
+        report(field, format!("{path:?}: {what}"));
     } else if path.ends_with('/') {
-        complain(
+        report(
             field,
             format!("{path:?} is a folder; use the report's file name, such as {path}*.xml"),
         );
     } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
-        complain(
+        report(
             field,
             format!("{path:?} has a `*` in a folder name; only the file name may have one"),
         );
@@ -211,26 +211,26 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
 
 /// Checks that every cheat changes something and has a unique name. Otherwise an empty cheat would
 /// count as defeated, and two cheats with the same name would count as one.
-fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
+fn check_cheats(task: &Task, report: &mut impl FnMut(&str, String)) {
     let mut names = BTreeSet::new();
     for (at, cheat) in task.cheats.iter().enumerate() {
         let name = cheat.name.trim();
         if name.is_empty() {
-            complain(&format!("cheats[{at}].name"), "is empty".into());
+            report(&format!("cheats[{at}].name"), "is empty".into());
         } else if !names.insert(name) {
-            complain(&format!("cheats[{at}].name"), format!("duplicate {name:?}"));
+            report(&format!("cheats[{at}].name"), format!("duplicate {name:?}"));
         }
         match Patch::parse(cheat.patch.as_bytes()).touched_paths() {
             Ok(paths) if paths.is_empty() => {
-                complain(&format!("cheats[{at}].patch"), "is empty, so it changes no file".into());
+                report(&format!("cheats[{at}].patch"), "is empty, so it changes no file".into());
             }
             Ok(_) => {}
-            Err(error) => complain(&format!("cheats[{at}].patch"), error.to_string()),
+            Err(error) => report(&format!("cheats[{at}].patch"), error.to_string()),
         }
     }
 }
 
-fn check_source(source: &Source, complain: &mut impl FnMut(&str, String)) {
+fn check_source(source: &Source, report: &mut impl FnMut(&str, String)) {
     let digest = match source {
         Source::Pypi { sha256, .. } => Some(sha256),
         Source::Archive { sha256, .. } => sha256.as_ref(),
@@ -239,12 +239,12 @@ fn check_source(source: &Source, complain: &mut impl FnMut(&str, String)) {
     if let Some(digest) = digest
         && !is_hex(digest, 64..=64)
     {
-        complain("source.sha256", format!("{digest:?} is not 64 lower-case hex digits"));
+        report("source.sha256", format!("{digest:?} is not 64 lower-case hex digits"));
     }
     if let Source::Git { commit, .. } = source
         && !is_hex(commit, 40..=64)
     {
-        complain("source.commit", format!("{commit:?} is not a full commit id"));
+        report("source.commit", format!("{commit:?} is not a full commit id"));
     }
 }
 
@@ -280,17 +280,17 @@ pub(crate) fn check_relative_path(path: &str) -> Result<(), String> {
 
 /// Checks that both bounds are in range, and that the minimum is not above the maximum.
 fn check_resource_bounds<T: Copy + PartialOrd + std::fmt::Display>(
-    need: Option<ResourceAmount<T>>,
-    within: RangeInclusive<T>,
+    amount: Option<ResourceAmount<T>>,
+    bounds: RangeInclusive<T>,
     field: &str,
-    complain: &mut impl FnMut(&str, String),
+    report: &mut impl FnMut(&str, String),
 ) {
-    let Some(need) = need else { return };
+    let Some(need) = amount else { return };
     let (floor, ceiling) = (need.floor(), need.ceiling());
-    if let Some(wrong) = [floor, ceiling].into_iter().find(|end| !within.contains(end)) {
-        let (least, most) = (within.start(), within.end());
-        complain(field, format!("is {wrong}, but must be from {least} to {most}"));
+    if let Some(wrong) = [floor, ceiling].into_iter().find(|end| !bounds.contains(end)) {
+        let (least, most) = (bounds.start(), bounds.end());
+        report(field, format!("is {wrong}, but must be from {least} to {most}"));
     } else if floor > ceiling {
-        complain(field, format!("has a floor of {floor} above its ceiling of {ceiling}"));
+        report(field, format!("has a floor of {floor} above its ceiling of {ceiling}"));
     }
 }

@@ -19,15 +19,15 @@ pub(crate) enum SplitChoice {
     /// There are several splits and none was requested, or the requested split is missing. Contains
     /// the splits.
     Splits(Vec<String>),
-    Nothing,
+    NoFiles,
 }
 
 /// Chooses the files of the split `wanted`. If `wanted` is `None`, chooses the files of the split
 /// `usual`, if that split exists.
 pub(crate) fn choose_split(
     paths: &[String],
-    wanted: Option<&str>,
-    usual: Option<&str>,
+    requested_split: Option<&str>,
+    default_split: Option<&str>,
 ) -> SplitChoice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -39,13 +39,13 @@ pub(crate) fn choose_split(
         files
     };
     let Some(files) = DATA_FILE_SUFFIXES.iter().map(of_kind).find(|files| !files.is_empty()) else {
-        return SplitChoice::Nothing;
+        return SplitChoice::NoFiles;
     };
     let mut splits: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in files {
-        splits.entry(split_of(file)).or_default().push(file.clone());
+        splits.entry(split_from_path(file)).or_default().push(file.clone());
     }
-    let asked = wanted.or(usual.filter(|usual| splits.contains_key(*usual)));
+    let asked = requested_split.or(default_split.filter(|usual| splits.contains_key(*usual)));
     match asked {
         Some(split) => match splits.remove(split) {
             Some(files) => SplitChoice::Files { split: Some(split.to_owned()), files },
@@ -66,7 +66,7 @@ pub(crate) fn choose_split(
 /// Returns the split in a path. `data/test-00000-of-00002.parquet` contains `test`; so do
 /// `test.jsonl`, `test/0000.parquet` and `x-lite/data/test.parquet`. A purely numeric file name has
 /// no split.
-fn split_of(path: &str) -> String {
+fn split_from_path(path: &str) -> String {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -92,12 +92,12 @@ fn shard_suffix_offset(stem: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn paths(all: &[&str]) -> Vec<String> {
-        all.iter().map(|&path| path.to_owned()).collect()
+    fn paths(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&path| path.to_owned()).collect()
     }
 
-    fn files(split: &str, all: &[&str]) -> SplitChoice {
-        SplitChoice::Files { split: Some(split.to_owned()), files: paths(all) }
+    fn files(split: &str, names: &[&str]) -> SplitChoice {
+        SplitChoice::Files { split: Some(split.to_owned()), files: paths(names) }
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         );
         assert_eq!(
             choose_split(&paths(&["README.md", "dataset_infos.json"]), None, None),
-            SplitChoice::Nothing
+            SplitChoice::NoFiles
         );
     }
 }

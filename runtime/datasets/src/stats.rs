@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::shapes::fea_bench::{AddedComponent, definitions, new_spans};
 
 /// Returns a source file's content before any patch; `None` if there is no such file.
-pub type ReadSource<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+pub type SourceReader<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// The statistics of one task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -59,8 +59,8 @@ pub struct GoldStats {
 impl TaskStats {
     /// Computes the statistics of a task. Without `source`, only the diff is used, and the line
     /// counts of files are unknown.
-    pub fn from_task(task: &Task, source: Option<ReadSource<'_>>) -> Self {
-        let files = |details: &proctor_types::Details| details.matching.text() == Some("files");
+    pub fn from_task(task: &Task, source: Option<SourceReader<'_>>) -> Self {
+        let files = |details: &proctor_types::Details| details.matching.non_empty_text() == Some("files");
         Self {
             task: task.id.to_string(),
             repo: task.repo.clone(),
@@ -75,9 +75,9 @@ impl TaskStats {
 }
 
 /// Files by path. `None` for a file that does not exist.
-type Files = BTreeMap<RawPath, Option<Vec<u8>>>;
+type FilesByPath = BTreeMap<RawPath, Option<Vec<u8>>>;
 
-fn gold_stats(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
+fn gold_stats(task: &Task, source: Option<SourceReader<'_>>) -> Option<GoldStats> {
     if task.from_scratch.is_some() {
         return None;
     }
@@ -87,14 +87,14 @@ fn gold_stats(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> 
     // The solution starts from the masked source.
     let masked = match &task.mask {
         Some(mask) => source.and_then(|_| files_after_patch(&Patch::parse(mask.as_bytes()), &read)),
-        None => source.map(|_| Files::new()),
+        None => source.map(|_| FilesByPath::new()),
     };
     let before = |path: &RawPath| match masked.as_ref().and_then(|masked| masked.get(path)) {
         Some(state) => state.clone(),
         None => read(path),
     };
     let after = masked.as_ref().and_then(|_| files_after_patch(&patch, &before));
-    let (added, removed) = patch.added_and_removed_lines();
+    let (added, removed) = patch.count_changed_lines();
     let mut out = GoldStats {
         lines: added + removed,
         files: patch.paths().len(),
@@ -103,11 +103,11 @@ fn gold_stats(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> 
         ..GoldStats::default()
     };
     for file in &patch.files {
-        let states = match (&file.old, &after) {
+        let states = match (&file.old_path, &after) {
             (None, _) => Some((None, new_text(file))),
             (Some(old), Some(after)) => {
                 let old = before(old).unwrap_or_default();
-                let new = file.new.as_ref().map(|new| match after.get(new) {
+                let new = file.new_path.as_ref().map(|new| match after.get(new) {
                     Some(state) => state.clone().unwrap_or_default(),
                     None => old.clone(),
                 });
@@ -150,9 +150,9 @@ impl GoldStats {
 }
 
 /// Returns the files that a patch changes, after the change. `None` if the patch does not apply.
-fn files_after_patch(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
+fn files_after_patch(patch: &Patch, read_source: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<FilesByPath> {
     let current =
-        |path: &RawPath| read(path).map(|bytes| CurrentFile::File { bytes, mode: MODE_FILE });
+        |path: &RawPath| read_source(path).map(|bytes| CurrentFile::File { bytes, mode: MODE_FILE });
     let changes = patch.resolve_lenient(&current).ok()?.changes;
     let files = changes.into_iter().map(|change| match change {
         Change::Write { path, bytes, .. } => (path, Some(bytes)),
@@ -188,10 +188,10 @@ struct DefinitionChanges {
 
 impl DefinitionChanges {
     /// Returns `None` if the parser does not support the Python code of one of the texts.
-    fn from_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
-        let spans = new_spans(old, new)?;
-        let before = definitions("", old.unwrap_or_default())?;
-        let after = definitions("", new)?;
+    fn from_texts(file: &FilePatch, old_text: Option<&str>, new_text: &str) -> Option<Self> {
+        let spans = new_spans(old_text, new_text)?;
+        let before = definitions("", old_text.unwrap_or_default())?;
+        let after = definitions("", new_text)?;
         let mut out = Self::default();
         for hunk in file.hunks() {
             let (mut old_line, mut new_line) = (hunk.old_start, hunk.new_start);
@@ -205,7 +205,7 @@ impl DefinitionChanges {
                 new_line += usize::from(line.side != Side::Old);
             }
         }
-        let lines: BTreeSet<usize> = spans.iter().flat_map(|it| it.first..=it.last).collect();
+        let lines: BTreeSet<usize> = spans.iter().flat_map(|it| it.first_line..=it.last_line).collect();
         out.added_lines = Some(lines.len());
         out.classes_added = spans.iter().filter(|span| span.is_class).count();
         out.functions_added = spans.len() - out.classes_added;
@@ -217,8 +217,8 @@ impl DefinitionChanges {
         for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
             let around = definitions
                 .iter()
-                .filter(|it| it.component.kind == kind && (it.first..=it.last).contains(&line));
-            if let Some(innermost) = around.max_by_key(|it| it.first) {
+                .filter(|it| it.component.kind == kind && (it.first_line..=it.last_line).contains(&line));
+            if let Some(innermost) = around.max_by_key(|it| it.first_line) {
                 names.insert(innermost.component.name.clone());
             }
         }
@@ -240,8 +240,8 @@ impl DefinitionChanges {
     fn add_hunk(
         &mut self,
         hunk: &Hunk,
-        new: &mut BTreeSet<(bool, String)>,
-        gone: &mut BTreeSet<(bool, String)>,
+        added: &mut BTreeSet<(bool, String)>,
+        removed: &mut BTreeSet<(bool, String)>,
     ) {
         let section = String::from_utf8_lossy(&hunk.section).trim().to_owned();
         // The enclosing definitions: indentation, whether it is a class, and name.
@@ -264,10 +264,10 @@ impl DefinitionChanges {
             if let Some((is_class, name)) = parse_header(trimmed) {
                 match line.side {
                     Side::New => {
-                        new.insert((is_class, name.clone()));
+                        added.insert((is_class, name.clone()));
                     }
                     Side::Old => {
-                        gone.insert((is_class, name.clone()));
+                        removed.insert((is_class, name.clone()));
                     }
                     Side::Both => {}
                 }
@@ -332,11 +332,11 @@ pub struct DatasetStats {
 impl DatasetStats {
     /// Summarizes the tasks of a dataset.
     pub fn from_tasks(dataset: &str, per_task: Vec<TaskStats>) -> Self {
-        let summary = Self::summary(dataset, &per_task);
+        let summary = Self::summarize(dataset, &per_task);
         Self { per_task, ..summary }
     }
 
-    fn summary(dataset: &str, per_task: &[TaskStats]) -> Self {
+    fn summarize(dataset: &str, per_task: &[TaskStats]) -> Self {
         let golds: Vec<&GoldStats> =
             per_task.iter().filter_map(|task| task.gold.as_ref()).collect();
         let of_tasks = |of: fn(&TaskStats) -> usize| mean(per_task.iter().map(of));
@@ -365,7 +365,7 @@ impl DatasetStats {
             classes_added: of_golds(|gold| gold.classes_added),
             oracle_lines: mean(golds.iter().filter_map(|gold| gold.oracle_lines)),
             added_component_lines: mean(golds.iter().filter_map(|gold| gold.added_lines)),
-            added_component_share: (edited > 0).then(|| round(added as f64 / edited as f64)),
+            added_component_share: (edited > 0).then(|| round_to_four_decimals(added as f64 / edited as f64)),
             fail_to_pass: of_tasks(|task| task.fail_to_pass),
             tests: of_tasks(|task| task.tests),
             tests_are_files: per_task.iter().filter(|task| task.tests_are_files).count(),
@@ -376,11 +376,11 @@ impl DatasetStats {
 
 fn mean(values: impl Iterator<Item = usize>) -> Option<f64> {
     let (sum, count) = values.fold((0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| round(sum as f64 / f64::from(count)))
+    (count > 0).then(|| round_to_four_decimals(sum as f64 / f64::from(count)))
 }
 
 /// Rounds to four decimals. More would be noise when comparing two datasets.
-fn round(value: f64) -> f64 {
+fn round_to_four_decimals(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
@@ -390,7 +390,7 @@ mod tests {
 
     use super::*;
 
-    const SOURCE: &str = "import os\n\n\nclass Box:\n    def size(self):\n        return 1\n\n    def name(self):\n        return 'x'\n";
+    const SOURCE_TEXT: &str = "import os\n\n\nclass Box:\n    def size(self):\n        return 1\n\n    def name(self):\n        return 'x'\n";
     const GOLD: &str = "diff --git a/box.py b/box.py\n--- a/box.py\n+++ b/box.py\n\
         @@ -4,6 +4,12 @@ import os\n class Box:\n     def size(self):\n-        return 1\n+        return 2\n \n     def name(self):\n         return 'x'\n\
         +\n+    def area(self):\n+        def square(x):\n+            return x * x\n+        return square(self.size())\n+\n\
@@ -405,9 +405,9 @@ mod tests {
         serde_json::from_value(row).unwrap()
     }
 
-    fn read(path: &str) -> Option<Vec<u8>> {
+    fn read_file(path: &str) -> Option<Vec<u8>> {
         match path {
-            "box.py" => Some(SOURCE.into()),
+            "box.py" => Some(SOURCE_TEXT.into()),
             "notes.md" => Some(b"one\ntwo\n".to_vec()),
             _ => None,
         }
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn task_stats_match_manual_counts() {
         let stats =
-            TaskStats::from_task(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
+            TaskStats::from_task(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read_file));
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
         assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
         let gold = stats.gold.unwrap();
@@ -449,14 +449,14 @@ mod tests {
     fn task_stats_measure_the_masked_source() {
         let mask = "--- a/box.py\n+++ b/box.py\n@@ -5,5 +5,2 @@ class Box:\n     def size(self):\n         return 1\n-\n-    def name(self):\n-        return 'x'\n";
         let task = task(json!({"gold": null, "mask": mask}));
-        let gold = TaskStats::from_task(&task, Some(&read)).gold.unwrap();
+        let gold = TaskStats::from_task(&task, Some(&read_file)).gold.unwrap();
         assert_eq!((gold.oracle_lines, gold.functions_added), (Some(6), 1));
         assert_eq!((gold.lines, gold.added_lines), (3, Some(2)));
     }
 
     #[test]
     fn dataset_stats_skip_unknown_figures_and_divide_sums() {
-        let known = TaskStats::from_task(&task(json!({"repo": "a/b"})), Some(&read));
+        let known = TaskStats::from_task(&task(json!({"repo": "a/b"})), Some(&read_file));
         let unknown =
             TaskStats::from_task(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);
         let stats = DatasetStats::from_tasks("d", vec![known, unknown]);

@@ -7,10 +7,10 @@ use serde::Serialize;
 ///
 /// # Errors
 /// The template is invalid, or a variable is missing.
-pub fn render_template(template: &str, filling: impl Serialize) -> Result<String, Error> {
+pub fn render_template(template: &str, variables: impl Serialize) -> Result<String, Error> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?;
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_syntax(syntax);
-    environment.render_str(template, Serde(filling))
+    environment.render_str(template, Serde(variables))
 }

@@ -19,7 +19,7 @@ pub enum ForbiddenReason {
 /// The cloud metadata addresses. Most clouds use `169.254.169.254`. The others are listed because
 /// they are in ranges that look public (`168.63.129.16`, Azure), are shared (`100.100.100.200`,
 /// Alibaba) or are reserved for protocols (`192.0.0.192`, Oracle).
-const METADATA: [Ipv4Addr; 4] = [
+const METADATA_ADDRESSES: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(100, 100, 100, 200),
@@ -53,7 +53,7 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
 fn forbidden_reason_v4(address: Ipv4Addr) -> Option<ForbiddenReason> {
     let [a, b, c, _] = address.octets();
     Some(match (a, b, c) {
-        _ if METADATA.contains(&address) => ForbiddenReason::Metadata,
+        _ if METADATA_ADDRESSES.contains(&address) => ForbiddenReason::Metadata,
         (127, ..) => ForbiddenReason::Loopback,
         (10, ..) | (192, 168, _) | (172, 16..=31, _) | (100, 64..=127, _) => {
             ForbiddenReason::Private

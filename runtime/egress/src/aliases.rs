@@ -14,9 +14,9 @@ use crate::{
 /// The rules that a task adds to the policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TaskRules {
-    blocked: Vec<Pattern>,
-    aliases: Vec<Pattern>,
-    benchmarks: Vec<Pattern>,
+    blocked_patterns: Vec<Pattern>,
+    alias_patterns: Vec<Pattern>,
+    benchmark_patterns: Vec<Pattern>,
     /// Names of the packages under test, normalized according to PEP 503.
     packages: BTreeSet<String>,
     /// Patterns for the file names of packages. `None` if there is no task.
@@ -26,14 +26,14 @@ pub(crate) struct TaskRules {
 impl TaskRules {
     pub(crate) fn for_task(task: &Task) -> Result<Self, PatternError> {
         let mirrors = Mirrors::shipped()
-            .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), why: "unreadable" })?;
+            .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), reason: "unreadable" })?;
         let benchmarks = parse_patterns(&mirrors.benchmarks)?;
-        let mut rules = Self { benchmarks, files: Some(&mirrors.files), ..Self::default() };
+        let mut rules = Self { benchmark_patterns: benchmarks, files: Some(&mirrors.files), ..Self::default() };
         let mut things = TaskSubjects::default();
         for written in &task.blocked_urls {
             let pattern = Pattern::parse_task(&add_wildcard_scheme(written))?;
             things.add_blocked_url(written, mirrors);
-            rules.blocked.push(pattern);
+            rules.blocked_patterns.push(pattern);
         }
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
             Some(Ok((owner, repo))) => things.add_repository(owner, repo),
@@ -54,13 +54,13 @@ impl TaskRules {
                 // The proxy never sees file paths or SSH addresses as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
-                    rules.aliases.push(Pattern::parse_task(bare)?);
-                    rules.aliases.push(Pattern::parse_task(&format!("{bare}.git"))?);
+                    rules.alias_patterns.push(Pattern::parse_task(bare)?);
+                    rules.alias_patterns.push(Pattern::parse_task(&format!("{bare}.git"))?);
                 }
             }
             Some(Source::Path { .. } | Source::Archive { .. }) | None => {}
         }
-        rules.aliases.extend(things.alias_patterns(mirrors)?);
+        rules.alias_patterns.extend(things.alias_patterns(mirrors)?);
         rules.packages = things.packages;
         Ok(rules)
     }
@@ -68,27 +68,27 @@ impl TaskRules {
     /// Whether one of the rules may block a URL on any host. If so, the proxy inspects the
     /// connections to every host.
     pub(crate) fn applies_to_every_host(&self) -> bool {
-        !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
+        !(self.packages.is_empty() && self.blocked_patterns.is_empty() && self.alias_patterns.is_empty())
     }
 
     pub(crate) fn matches_origin(&self, origin: &Origin) -> bool {
         self.applies_to_every_host()
-            || self.benchmarks.iter().any(|rule| rule.matches_origin(origin))
+            || self.benchmark_patterns.iter().any(|rule| rule.matches_origin(origin))
     }
 
     /// Returns why the URL is blocked, and which pattern blocks it.
     pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
-        self.judge_at(&target.origin, &target.paths).or_else(|| {
+        self.judge_url(&target.origin, &target.paths).or_else(|| {
             // The URL may contain another URL, as is the case with archives, caching mirrors and
             // redirectors.
             target.embedded_urls.iter().find_map(|(origin, path)| {
-                let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
+                let (_, rule) = self.judge_url(origin, std::slice::from_ref(path))?;
                 Some((DenyReason::TaskAlias, rule))
             })
         })
     }
 
-    fn judge_at(&self, origin: &Origin, paths: &[String]) -> Option<(DenyReason, String)> {
+    fn judge_url(&self, origin: &Origin, paths: &[String]) -> Option<(DenyReason, String)> {
         let first = |rules: &[Pattern], paths: &[String]| {
             rules
                 .iter()
@@ -97,13 +97,13 @@ impl TaskRules {
                 })
                 .map(|rule| rule.text().to_owned())
         };
-        if let Some(rule) = first(&self.blocked, paths) {
+        if let Some(rule) = first(&self.blocked_patterns, paths) {
             return Some((DenyReason::TaskBlocked, rule));
         }
         let normal: Vec<_> = paths.iter().map(|path| normalize_segments(path)).collect();
-        let alias = first(&self.aliases, paths)
-            .or_else(|| first(&self.aliases, &normal))
-            .or_else(|| first(&self.benchmarks, paths))
+        let alias = first(&self.alias_patterns, paths)
+            .or_else(|| first(&self.alias_patterns, &normal))
+            .or_else(|| first(&self.benchmark_patterns, paths))
             .or_else(|| paths.iter().find_map(|path| self.match_package_file(path)));
         alias.map(|rule| (DenyReason::TaskAlias, rule))
     }
@@ -213,15 +213,15 @@ fn normalize_segments(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn task(more: &str) -> Task {
+    fn task(extra_fields: &str) -> Task {
         let text = format!(
             r#"{{"schema_version": 1, "id": "t", "statement": "s", "environment": {{"base": "host"}},
-                "fail_to_pass": [], "test_command": ["true"] {more}}}"#
+                "fail_to_pass": [], "test_command": ["true"] {extra_fields}}}"#
         );
         serde_json::from_str(&text).unwrap()
     }
 
-    fn reason(rules: &TaskRules, url: &str) -> Option<DenyReason> {
+    fn deny_reason(rules: &TaskRules, url: &str) -> Option<DenyReason> {
         rules.judge(&Target::parse(url).unwrap()).map(|(reason, _)| reason)
     }
 
@@ -261,7 +261,7 @@ mod tests {
             "https://translate.example/?u=https%3A%2F%2Fgithub.com%2Fzopefoundation%2Fzope.interface",
             "https://gitea.example/zopefoundation/zope.interface/archive/main.zip",
         ] {
-            assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias), "{url}");
+            assert_eq!(deny_reason(&rules, url), Some(DenyReason::TaskAlias), "{url}");
         }
         for url in [
             "https://pypi.org/simple/zope-interfaces/",
@@ -271,7 +271,7 @@ mod tests {
             "https://github.com/zopefoundation/zope.event",
             "https://docs.python.org/3/",
         ] {
-            assert_eq!(reason(&rules, url), None, "{url}");
+            assert_eq!(deny_reason(&rules, url), None, "{url}");
         }
     }
 
@@ -290,9 +290,9 @@ mod tests {
             ("https://x.example/boltons-25.0.0-py3-none-any.whl", DenyReason::TaskAlias),
             ("https://boltons.readthedocs.io/", DenyReason::TaskAlias),
         ] {
-            assert_eq!(reason(&rules, url), Some(expected), "{url}");
+            assert_eq!(deny_reason(&rules, url), Some(expected), "{url}");
         }
-        assert_eq!(reason(&rules, "https://pypi.org/simple/attrs/"), None);
+        assert_eq!(deny_reason(&rules, "https://pypi.org/simple/attrs/"), None);
     }
 
     #[test]
@@ -303,18 +303,18 @@ mod tests {
         .unwrap();
         for path in ["widget", "widget.git/info/refs", "widget/archive/main.zip", "Widget.git"] {
             let url = format!("https://git.example:8443/acme/{path}");
-            assert_eq!(reason(&rules, &url), Some(DenyReason::TaskAlias), "{url}");
+            assert_eq!(deny_reason(&rules, &url), Some(DenyReason::TaskAlias), "{url}");
         }
-        assert_eq!(reason(&rules, "https://git.example:8443/acme/gadget.git/info/refs"), None);
+        assert_eq!(deny_reason(&rules, "https://git.example:8443/acme/gadget.git/info/refs"), None);
     }
 
     #[test]
     fn benchmarks_are_blocked_for_every_task_without_affecting_other_hosts() {
         let rules = TaskRules::for_task(&task("")).unwrap();
         let url = "https://huggingface.co/datasets/LiberCoders/FeatureBench/resolve/main/x.parquet";
-        assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias));
+        assert_eq!(deny_reason(&rules, url), Some(DenyReason::TaskAlias));
         assert!(!rules.applies_to_every_host());
-        assert_eq!(reason(&rules, "https://huggingface.co/datasets/a/b"), None);
+        assert_eq!(deny_reason(&rules, "https://huggingface.co/datasets/a/b"), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct CertificateAuthority {
     /// The private key of all leaf certificates. One key is enough, because this process
     /// impersonates all hosts.
     leaf_key: KeyPair,
-    leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
+    server_configs: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
 
 impl CertificateAuthority {
@@ -39,7 +39,7 @@ impl CertificateAuthority {
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?.der().clone();
         let issuer = Issuer::new(params, key);
-        Ok(Self { issuer, certificate, leaf_key: KeyPair::generate()?, leaves: Mutex::default() })
+        Ok(Self { issuer, certificate, leaf_key: KeyPair::generate()?, server_configs: Mutex::default() })
     }
 
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
@@ -48,11 +48,11 @@ impl CertificateAuthority {
 
     /// Returns the TLS configuration for a client that connects to `host`.
     pub(crate) fn server_config(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
-        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaves = self.server_configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = leaves.get(host) {
             return Ok(Arc::clone(config));
         }
-        let config = Arc::new(self.issue(host)?);
+        let config = Arc::new(self.issue_server_config(host)?);
         if leaves.len() >= MAX_CACHED_HOSTS {
             leaves.clear();
         }
@@ -60,7 +60,7 @@ impl CertificateAuthority {
         Ok(config)
     }
 
-    fn issue(&self, host: &str) -> Result<ServerConfig, String> {
+    fn issue_server_config(&self, host: &str) -> Result<ServerConfig, String> {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
         // A common name is limited to 64 characters, and no current client reads it. Don't put the

@@ -33,7 +33,7 @@ impl Resolver for SystemResolver {
 #[derive(Debug)]
 pub(crate) enum DialError {
     /// The address is not public, so the proxy did not connect to it.
-    Private(IpAddr),
+    NotPublic(IpAddr),
     Failed(String),
 }
 
@@ -44,28 +44,28 @@ pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
     exceptions: &[AddressException],
-    limit: Duration,
+    timeout: Duration,
 ) -> Result<(TcpStream, SocketAddr), DialError> {
-    let addresses = resolve_addresses(origin, resolver, exceptions, limit).await?;
+    let addresses = resolve_addresses(origin, resolver, exceptions, timeout).await?;
     for address in &addresses {
         let socket = SocketAddr::new(*address, origin.port);
         let excepted = exceptions.iter().any(|exception| exception.allows(&origin.host, socket));
         let forbidden =
             address::forbidden_reason(*address).is_some() || address::is_own_address(*address);
         if forbidden && !excepted {
-            return Err(DialError::Private(*address));
+            return Err(DialError::NotPublic(*address));
         }
     }
     let mut why = "the host name has no address".to_owned();
     for address in addresses {
         let socket = SocketAddr::new(address, origin.port);
-        match timeout(limit, TcpStream::connect(socket)).await {
+        match timeout(timeout, TcpStream::connect(socket)).await {
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, socket));
             }
             Ok(Err(error)) => why = format!("{socket}: {error}"),
-            Err(_) => why = format!("{socket}: connection timed out after {} s", limit.as_secs()),
+            Err(_) => why = format!("{socket}: connection timed out after {} s", timeout.as_secs()),
         }
     }
     Err(DialError::Failed(why))
@@ -75,7 +75,7 @@ async fn resolve_addresses(
     origin: &Origin,
     resolver: &dyn Resolver,
     exceptions: &[AddressException],
-    limit: Duration,
+    timeout: Duration,
 ) -> Result<Vec<IpAddr>, DialError> {
     if let Some(address) = origin.address() {
         return Ok(vec![address]);
@@ -85,7 +85,7 @@ async fn resolve_addresses(
     if let Some(address) = pinned {
         return Ok(vec![address]);
     }
-    match timeout(limit, resolver.resolve(&origin.host)).await {
+    match timeout(timeout, resolver.resolve(&origin.host)).await {
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(DialError::Failed(format!("unknown host name: {error}"))),
         Err(_) => Err(DialError::Failed("the name server did not respond in time".into())),
@@ -113,16 +113,16 @@ mod tests {
         }
     }
 
-    async fn try_dial(answers: &[&[&'static str]], port: u16, except: &[&str]) -> (String, usize) {
-        let answers = answers.iter().map(|list| list.to_vec()).collect();
+    async fn try_dial(resolutions: &[&[&'static str]], port: u16, exceptions: &[&str]) -> (String, usize) {
+        let answers = resolutions.iter().map(|list| list.to_vec()).collect();
         let resolver = ChangingResolver(answers, AtomicUsize::new(0));
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
         let except: Vec<_> =
-            except.iter().map(|text| AddressException::parse(text).unwrap()).collect();
+            exceptions.iter().map(|text| AddressException::parse(text).unwrap()).collect();
         let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
         let said = match dialled {
             Ok((_, address)) => address.to_string(),
-            Err(DialError::Private(address)) => format!("private {address}"),
+            Err(DialError::NotPublic(address)) => format!("private {address}"),
             Err(DialError::Failed(why)) => format!("failed {why}"),
         };
         (said, resolver.1.load(Ordering::SeqCst))

@@ -16,7 +16,7 @@ use crate::{
 /// The run's certificate authority, the host's root certificates and the resolver.
 pub struct Egress {
     pub(crate) authority: Arc<CertificateAuthority>,
-    roots: Vec<CertificateDer<'static>>,
+    root_certificates: Vec<CertificateDer<'static>>,
     resolver: Arc<dyn Resolver>,
 }
 
@@ -30,7 +30,7 @@ impl Egress {
         }
         Ok(Self {
             authority: Arc::new(authority),
-            roots: native.certs,
+            root_certificates: native.certs,
             resolver: Arc::new(SystemResolver),
         })
     }
@@ -51,7 +51,7 @@ impl Egress {
         ledger: Arc<dyn Ledger>,
     ) -> Result<EgressProxy, String> {
         let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(self.roots.iter().cloned());
+        store.add_parsable_certificates(self.root_certificates.iter().cloned());
         for certificate in read_certificates(ca_file)? {
             store.add(certificate).map_err(|error| format!("network.ca_file: {error}"))?;
         }
@@ -68,7 +68,7 @@ impl Egress {
     /// Returns the certificates that the sandbox should trust: the host's root certificates, the
     /// run's authority and `ca_file`.
     pub fn client_files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
-        let mut all = self.roots.clone();
+        let mut all = self.root_certificates.clone();
         all.extend(read_certificates(ca_file)?);
         all.push(self.authority.certificate().clone());
         client::client_files(ca::encode_pem(&all), keystore::encode_keystore(&all))

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use crate::{
     AddressException, Resolver, Target,
     dial::{DialError, dial},
-    ledger::Entry,
+    ledger::LedgerEntry,
     responses::{self, AnyBody, CountedBody},
     settings::Limits,
     target::{Origin, Scheme},
@@ -55,7 +55,7 @@ pub(crate) struct Connector<'a> {
     pub(crate) resolver: &'a dyn Resolver,
     /// Private addresses to which the proxy may connect.
     pub(crate) exceptions: &'a [AddressException],
-    pub(crate) tls: &'a Arc<ClientConfig>,
+    pub(crate) tls_config: &'a Arc<ClientConfig>,
     pub(crate) limits: &'a Limits,
 }
 
@@ -65,7 +65,7 @@ impl UpstreamSlot {
         connector: Connector<'_>,
         request: Request<Incoming>,
         target: &Target,
-        mut entry: Entry,
+        mut entry: LedgerEntry,
     ) -> Response<AnyBody> {
         let asked = format!("{} {target}", request.method());
         let mut kept = self.0.lock().await;
@@ -85,12 +85,12 @@ impl UpstreamSlot {
                 None => match connector.connect(&target.origin).await {
                     Ok(made) => (made, true),
                     Err(DialError::Failed(why)) => return fail_request(entry, &asked, &why),
-                    Err(DialError::Private(address)) => {
+                    Err(DialError::NotPublic(address)) => {
                         entry.request.address = Some(address.to_string());
                         entry.request.decision = UrlDecision::Denied;
                         entry.request.reason = Some(DenyReason::PrivateAddress);
                         entry.request.status = Some(403);
-                        return responses::denied_response(DenyReason::PrivateAddress, &asked);
+                        return responses::denial_response(DenyReason::PrivateAddress, &asked);
                     }
                 },
             };
@@ -147,7 +147,7 @@ impl Connector<'_> {
     ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialError> {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        let connector = TlsConnector::from(Arc::clone(self.tls));
+        let connector = TlsConnector::from(Arc::clone(self.tls_config));
         let failed = |error| DialError::Failed(format!("TLS handshake with the server: {error}"));
         connector.connect(name, stream).await.map_err(failed)
     }
@@ -178,7 +178,7 @@ impl Connector<'_> {
 fn to_upstream_request(
     request: Request<Incoming>,
     target: &Target,
-    entry: &Entry,
+    entry: &LedgerEntry,
 ) -> Result<Request<AnyBody>, String> {
     let (mut parts, body) = request.into_parts();
     parts.uri = target.path_and_query.parse::<Uri>().map_err(|error| error.to_string())?;
@@ -192,7 +192,7 @@ fn to_upstream_request(
     Ok(Request::from_parts(parts, CountedBody::for_request(body, Arc::clone(entry.byte_counts()))))
 }
 
-fn to_client_response(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
+fn to_client_response(response: Response<Incoming>, mut entry: LedgerEntry) -> Response<AnyBody> {
     let (mut parts, body) = response.into_parts();
     remove_hop_headers(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
@@ -226,8 +226,8 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     }
 }
 
-fn fail_request(mut entry: Entry, request_line: &str, why: &str) -> Response<AnyBody> {
+fn fail_request(mut entry: LedgerEntry, request_line: &str, reason: &str) -> Response<AnyBody> {
     entry.request.status = Some(502);
-    entry.request.error = Some(why.to_owned());
-    responses::failed_response(request_line, why)
+    entry.request.error = Some(reason.to_owned());
+    responses::failure_response(request_line, reason)
 }

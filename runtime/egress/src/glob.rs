@@ -57,10 +57,10 @@ fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
 }
 
 /// Marks the position after each star as reachable, because a star may match nothing.
-fn skip_stars(tokens: &[Token], reached: &mut [bool]) {
+fn skip_stars(tokens: &[Token], reachable: &mut [bool]) {
     for (at, token) in tokens.iter().enumerate() {
-        if reached[at] && !matches!(token, Token::Char(_)) {
-            reached[at + 1] = true;
+        if reachable[at] && !matches!(token, Token::Char(_)) {
+            reachable[at + 1] = true;
         }
     }
 }

@@ -49,35 +49,35 @@ pub struct BodyLimits {
 #[derive(Debug)]
 pub(crate) struct BufferedBody {
     bytes: Vec<u8>,
-    reading: BodyLimits,
+    limits: BodyLimits,
     /// Number of bytes buffered for all of the proxy's responses.
     total_buffered: Arc<AtomicUsize>,
     /// Number of bytes that should have been buffered for the ledger but were only relayed.
     unbuffered_bytes: u64,
-    is_asked: bool,
+    is_requested: bool,
 }
 
 impl BufferedBody {
-    fn new(reading: BodyLimits, total_buffered: Arc<AtomicUsize>) -> Self {
+    fn new(limits: BodyLimits, total_buffered: Arc<AtomicUsize>) -> Self {
         Self {
             bytes: Vec::new(),
-            reading,
+            limits: limits,
             total_buffered,
             unbuffered_bytes: 0,
-            is_asked: reading.per_response > 0,
+            is_requested: limits.per_response > 0,
         }
     }
 
     fn push(&mut self, data: &[u8]) {
-        if !self.is_asked {
+        if !self.is_requested {
             return;
         }
-        let room = self.reading.per_response.saturating_sub(self.bytes.len()).min(data.len());
+        let room = self.limits.per_response.saturating_sub(self.bytes.len()).min(data.len());
         let before = self.total_buffered.fetch_add(room, Ordering::Relaxed);
-        if before + room > self.reading.total {
+        if before + room > self.limits.total {
             self.total_buffered.fetch_sub(room, Ordering::Relaxed);
             // Stop buffering this response, because a text with a gap is useless.
-            self.reading.per_response = 0;
+            self.limits.per_response = 0;
             self.unbuffered_bytes += data.len() as u64;
             return;
         }
@@ -104,56 +104,56 @@ pub(crate) type LedgerLine = (u64, UrlRequest, BufferedBody);
 /// Number of bytes that one request has transferred so far in each direction.
 #[derive(Debug, Default)]
 pub(crate) struct ByteCounts {
-    pub(crate) up: AtomicU64,
-    pub(crate) down: AtomicU64,
+    pub(crate) upload: AtomicU64,
+    pub(crate) download: AtomicU64,
 }
 
 /// A request in progress. It is recorded when it is dropped, regardless of how it ended. As a
 /// result, the ledger also contains requests whose connections were aborted.
-pub(crate) struct Entry {
+pub(crate) struct LedgerEntry {
     step: u64,
-    begun: Instant,
-    counted: Arc<ByteCounts>,
+    start: Instant,
+    byte_counts: Arc<ByteCounts>,
     queue: UnboundedSender<LedgerLine>,
-    held: BufferedBody,
+    body: BufferedBody,
     pub(crate) request: UrlRequest,
 }
 
-impl Entry {
+impl LedgerEntry {
     pub(crate) fn new(
         step: u64,
         request: UrlRequest,
         queue: UnboundedSender<LedgerLine>,
-        (reading, together): (BodyLimits, &Arc<AtomicUsize>),
+        (limits, total_buffered): (BodyLimits, &Arc<AtomicUsize>),
     ) -> Self {
-        let held = BufferedBody::new(reading, Arc::clone(together));
-        Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
+        let body = BufferedBody::new(limits, Arc::clone(total_buffered));
+        Self { step, start: Instant::now(), byte_counts: Arc::default(), queue, body, request }
     }
 
     /// Buffers a part of the response that is on its way to the client.
     pub(crate) fn push_body(&mut self, data: &[u8]) {
-        self.held.push(data);
+        self.body.push(data);
     }
 
     /// Stops buffering the response, because the proxy cannot decode its encoding.
     pub(crate) fn stop_buffering(&mut self) {
-        self.held.reading.per_response = 0;
+        self.body.limits.per_response = 0;
     }
 
     pub(crate) fn byte_counts(&self) -> &Arc<ByteCounts> {
-        &self.counted
+        &self.byte_counts
     }
 }
 
-impl Drop for Entry {
+impl Drop for LedgerEntry {
     fn drop(&mut self) {
         let mut request = std::mem::take(&mut self.request);
-        request.bytes_up = self.counted.up.load(Ordering::Relaxed);
-        request.bytes_down = self.counted.down.load(Ordering::Relaxed);
-        request.seconds = self.begun.elapsed().as_secs_f64();
+        request.bytes_up = self.byte_counts.upload.load(Ordering::Relaxed);
+        request.bytes_down = self.byte_counts.download.load(Ordering::Relaxed);
+        request.seconds = self.start.elapsed().as_secs_f64();
         let nothing =
-            BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.total_buffered));
-        let held = std::mem::replace(&mut self.held, nothing);
+            BufferedBody::new(BodyLimits::default(), Arc::clone(&self.body.total_buffered));
+        let held = std::mem::replace(&mut self.body, nothing);
         request.not_compared = held.unbuffered_bytes;
         // The writer outlives every entry unless the writer failed. In that case, its fault has
         // already ended the try.

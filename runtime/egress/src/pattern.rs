@@ -17,7 +17,7 @@ use crate::{
 #[error("`{text}` is not a URL pattern: {why}")]
 pub struct PatternError {
     pub text: String,
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 /// How a pattern is compared with a URL. Deny patterns match deliberately broadly, so that a
@@ -35,22 +35,22 @@ enum MatchMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
-    Unnamed,
+enum PortPattern {
+    Unspecified,
     Any,
-    Is(u16),
+    Exact(u16),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    reach: MatchMode,
+    mode: MatchMode,
     /// Empty means any method.
     methods: Vec<String>,
     /// `None` means both schemes.
     scheme: Option<Scheme>,
     host: String,
-    port: Port,
+    port: PortPattern,
     /// `None` means any path.
     path: Option<String>,
 }
@@ -71,8 +71,8 @@ impl Pattern {
         Self::parse(text, MatchMode::Task)
     }
 
-    fn parse(text: &str, reach: MatchMode) -> Result<Self, PatternError> {
-        let wrong = |why| PatternError { text: mask_password(text), why };
+    fn parse(text: &str, mode: MatchMode) -> Result<Self, PatternError> {
+        let wrong = |why| PatternError { text: mask_password(text), reason: why };
         let (methods, url) = match text.trim().split_once(char::is_whitespace) {
             Some((methods, url)) => (methods.split(',').collect(), url.trim()),
             None => (Vec::new(), text.trim()),
@@ -114,17 +114,17 @@ impl Pattern {
         }
         let path = path.filter(|path| *path != "/**").map(|path| {
             let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
-            if reach == MatchMode::Allow { path } else { path.to_lowercase() }
+            if mode == MatchMode::Allow { path } else { path.to_lowercase() }
         });
         let mut host = normalize_host(host).ok_or_else(|| wrong("the host name is not valid"))?;
-        if reach == MatchMode::Task
+        if mode == MatchMode::Task
             && let Some(bare) = host.strip_prefix("www.")
         {
             host = bare.to_owned();
         }
         Ok(Self {
             text: text.to_owned(),
-            reach,
+            mode: reach: mode,
             methods: methods.into_iter().map(ToOwned::to_owned).collect(),
             scheme,
             host,
@@ -142,17 +142,17 @@ impl Pattern {
     pub fn matches_origin(&self, origin: &Origin) -> bool {
         let scheme = self.scheme.is_none_or(|scheme| scheme == origin.scheme);
         let port = match self.port {
-            Port::Unnamed => {
-                self.reach != MatchMode::Allow || origin.port == origin.scheme.default_port()
+            PortPattern::Unspecified => {
+                self.mode != MatchMode::Allow || origin.port == origin.scheme.default_port()
             }
-            Port::Any => true,
-            Port::Is(port) => port == origin.port,
+            PortPattern::Any => true,
+            PortPattern::Exact(port) => port == origin.port,
         };
-        let host = match self.reach {
+        let host = match self.mode {
             MatchMode::Task => origin.host.strip_prefix("www.").unwrap_or(&origin.host),
             MatchMode::Allow | MatchMode::Deny => &origin.host,
         };
-        (scheme || self.reach == MatchMode::Task) && port && glob::matches(&self.host, host, '.')
+        (scheme || self.mode == MatchMode::Task) && port && glob::matches(&self.host, host, '.')
     }
 
     /// Whether the pattern, for each origin that it matches, also matches every URL and method.
@@ -167,12 +167,12 @@ impl Pattern {
     /// Whether the pattern matches a path, which must be in normalized form.
     pub fn matches_path(&self, path: &str) -> bool {
         let Some(glob) = &self.path else { return true };
-        if self.reach == MatchMode::Allow {
+        if self.mode == MatchMode::Allow {
             return glob::matches(glob, path, '/');
         }
         let path = path.to_lowercase();
         glob::matches(glob, &path, '/')
-            || self.reach == MatchMode::Task
+            || self.mode == MatchMode::Task
                 && glob::matches(&format!("{}/**", glob.trim_end_matches('/')), &path, '/')
     }
 }
@@ -195,14 +195,14 @@ fn mask_password(text: &str) -> String {
     }
 }
 
-fn split_port(authority: &str) -> Option<(&str, Port)> {
+fn split_port(authority: &str) -> Option<(&str, PortPattern)> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, port),
-        _ => return Some((authority, Port::Unnamed)),
+        _ => return Some((authority, PortPattern::Unspecified)),
     };
     let port = match port {
-        "*" => Port::Any,
-        port => Port::Is(port.parse().ok().filter(|port| *port != 0)?),
+        "*" => PortPattern::Any,
+        port => PortPattern::Exact(port.parse().ok().filter(|port| *port != 0)?),
     };
     Some((host, port))
 }

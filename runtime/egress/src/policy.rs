@@ -15,7 +15,7 @@ pub struct Ruling {
 }
 
 impl Ruling {
-    pub(crate) fn denied(reason: DenyReason) -> Self {
+    pub(crate) fn deny(reason: DenyReason) -> Self {
         Self { decision: UrlDecision::Denied, reason: Some(reason), rule: None }
     }
 }
@@ -23,18 +23,18 @@ impl Ruling {
 #[derive(Debug, Clone)]
 pub struct Policy {
     mode: NetworkMode,
-    allow: Vec<Pattern>,
-    deny: Vec<Pattern>,
-    task: TaskRules,
-    audit: bool,
-    pub(crate) private: Vec<AddressException>,
+    allow_patterns: Vec<Pattern>,
+    deny_patterns: Vec<Pattern>,
+    task_rules: TaskRules,
+    is_audit: bool,
+    pub(crate) address_exceptions: Vec<AddressException>,
 }
 
 impl Policy {
     /// Creates a trial's policy. An `Err` names the configuration key and the problem.
     pub fn new(network: &NetworkPolicy, task: &Task) -> Result<Self, String> {
         let mut policy = Self::for_arm(network)?;
-        policy.task =
+        policy.task_rules =
             TaskRules::for_task(task).map_err(|error| format!("`blocked_urls`: {error}"))?;
         Ok(policy)
     }
@@ -50,20 +50,20 @@ impl Policy {
             network.private.iter().map(|text| AddressException::parse(text)).collect();
         Ok(Self {
             mode: network.mode,
-            allow: read("allow", &network.allow, Pattern::parse_allow)?,
-            deny: read("deny", &network.deny, Pattern::parse_deny)?,
-            task: TaskRules::default(),
-            audit: network.audit,
-            private: private.map_err(|error| format!("`network.private`: {error}"))?,
+            allow_patterns: read("allow", &network.allow, Pattern::parse_allow)?,
+            deny_patterns: read("deny", &network.deny, Pattern::parse_deny)?,
+            task_rules: TaskRules::default(),
+            is_audit: network.audit,
+            address_exceptions: private.map_err(|error| format!("`network.private`: {error}"))?,
         })
     }
 
     /// Checks one request against the rules. Addresses are checked later, when the proxy connects.
     pub fn judge(&self, method: &str, target: &Target) -> Ruling {
-        if let Some((reason, rule)) = self.task.judge(target) {
-            return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
+        if let Some((reason, rule)) = self.task_rules.judge(target) {
+            return Ruling { rule: Some(rule), ..Ruling::deny(reason) };
         }
-        let denied = self.deny.iter().find(|rule| {
+        let denied = self.deny_patterns.iter().find(|rule| {
             rule.matches_origin(&target.origin)
                 && rule.matches_method(method)
                 && target.paths.iter().any(|path| rule.matches_path(path))
@@ -71,7 +71,7 @@ impl Policy {
         if let Some(rule) = denied {
             return self.deny_unless_audited(DenyReason::Denied, Some(rule.text().to_owned()));
         }
-        let allowed = self.allow.iter().find(|rule| {
+        let allowed = self.allow_patterns.iter().find(|rule| {
             rule.matches_origin(&target.origin)
                 && rule.matches_method(method)
                 && target.allow_paths.iter().all(|path| rule.matches_path(path))
@@ -81,7 +81,7 @@ impl Policy {
             NetworkMode::Allow if rule.is_none() => {
                 self.deny_unless_audited(DenyReason::NotAllowed, None)
             }
-            NetworkMode::Closed => Ruling::denied(DenyReason::NotAllowed),
+            NetworkMode::Closed => Ruling::deny(DenyReason::NotAllowed),
             NetworkMode::Allow | NetworkMode::OpenExcept => {
                 Ruling { decision: UrlDecision::Allowed, reason: None, rule }
             }
@@ -91,9 +91,9 @@ impl Policy {
     /// Returns `Some` if every request to a host is allowed. Its connections are then passed on
     /// without inspection. The inner value is the rule that allows them, if there is one.
     pub(crate) fn uninspected_rule(&self, origin: &Origin) -> Option<Option<String>> {
-        if self.audit
-            || self.task.matches_origin(origin)
-            || self.deny.iter().any(|rule| rule.matches_origin(origin))
+        if self.is_audit
+            || self.task_rules.matches_origin(origin)
+            || self.deny_patterns.iter().any(|rule| rule.matches_origin(origin))
         {
             return None;
         }
@@ -101,7 +101,7 @@ impl Policy {
             NetworkMode::Closed => None,
             NetworkMode::OpenExcept => Some(None),
             NetworkMode::Allow => self
-                .allow
+                .allow_patterns
                 .iter()
                 .find(|rule| rule.matches_all_urls() && rule.matches_origin(origin))
                 .map(|rule| Some(rule.text().to_owned())),
@@ -109,7 +109,7 @@ impl Policy {
     }
 
     fn deny_unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Ruling {
-        let decision = if self.audit { UrlDecision::Audited } else { UrlDecision::Denied };
+        let decision = if self.is_audit { UrlDecision::Audited } else { UrlDecision::Denied };
         Ruling { decision, reason: Some(reason), rule }
     }
 }
@@ -125,10 +125,10 @@ mod tests {
         NetworkPolicy { mode, allow: own(allow), deny: own(deny), ..NetworkPolicy::default() }
     }
 
-    fn task(blocked: &str) -> Task {
+    fn task(blocked_url: &str) -> Task {
         let text = format!(
             r#"{{"schema_version": 1, "id": "t", "statement": "s", "environment": {{"base": "host"}},
-                "fail_to_pass": [], "test_command": ["true"], "blocked_urls": [{blocked}]}}"#
+                "fail_to_pass": [], "test_command": ["true"], "blocked_urls": [{blocked_url}]}}"#
         );
         serde_json::from_str(&text).unwrap()
     }
@@ -140,7 +140,7 @@ mod tests {
 
     const ALLOWED: (UrlDecision, Option<DenyReason>) = (UrlDecision::Allowed, None);
 
-    fn denied(reason: DenyReason) -> (UrlDecision, Option<DenyReason>) {
+    fn denial(reason: DenyReason) -> (UrlDecision, Option<DenyReason>) {
         (UrlDecision::Denied, Some(reason))
     }
 
@@ -148,15 +148,15 @@ mod tests {
     fn deny_wins_in_every_mode() {
         let all = ["*://**:*"];
         for (mode, open) in [
-            (NetworkMode::Closed, denied(DenyReason::NotAllowed)),
+            (NetworkMode::Closed, denial(DenyReason::NotAllowed)),
             (NetworkMode::Allow, ALLOWED),
             (NetworkMode::OpenExcept, ALLOWED),
         ] {
             let arm = network(mode, &all, &["POST https://a.example/x/**"]);
             let policy = Policy::new(&arm, &task(r#""https://b.example/**""#)).unwrap();
             assert_eq!(judge(&policy, "GET", "https://a.example/x/y"), open);
-            assert_eq!(judge(&policy, "POST", "https://a.example/x/y"), denied(DenyReason::Denied));
-            assert_eq!(judge(&policy, "GET", "http://b.example/"), denied(DenyReason::TaskBlocked));
+            assert_eq!(judge(&policy, "POST", "https://a.example/x/y"), denial(DenyReason::Denied));
+            assert_eq!(judge(&policy, "GET", "http://b.example/"), denial(DenyReason::TaskBlocked));
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             "https://a.example/ok/..%3bx/secret",
             "https://a.example/ok/..%20/secret",
         ] {
-            assert_eq!(judge(&policy, "GET", url), denied(DenyReason::NotAllowed), "{url}");
+            assert_eq!(judge(&policy, "GET", url), denial(DenyReason::NotAllowed), "{url}");
         }
         for url in [
             "https://a.example/ok/no/x",
@@ -196,7 +196,7 @@ mod tests {
             "https://a.example/ok/x/..;/no/x",
             "https://a.example/ok/no;a=1%2fx",
         ] {
-            assert_eq!(judge(&policy, "GET", url), denied(DenyReason::TaskBlocked), "{url}");
+            assert_eq!(judge(&policy, "GET", url), denial(DenyReason::TaskBlocked), "{url}");
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let at = |url| judge(&policy, "GET", url);
         assert_eq!(at("https://c.example/"), audited(DenyReason::Denied));
         assert_eq!(at("https://d.example/"), audited(DenyReason::NotAllowed));
-        assert_eq!(at("https://b.example/"), denied(DenyReason::TaskBlocked));
+        assert_eq!(at("https://b.example/"), denial(DenyReason::TaskBlocked));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             let arm = network(NetworkMode::OpenExcept, &[], &["https://a.example/x/secr/**"]);
             let policy = Policy::for_arm(&arm).unwrap();
             let url = format!("https://a.example/x{name}/y");
-            prop_assert_eq!(judge(&policy, "GET", &url), denied(DenyReason::Denied), "{}", url);
+            prop_assert_eq!(judge(&policy, "GET", &url), denial(DenyReason::Denied), "{}", url);
         }
     }
 }

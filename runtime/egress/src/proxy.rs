@@ -20,37 +20,37 @@ use crate::{
     Ledger, Policy, Resolver, Target,
     ca::CertificateAuthority,
     forward::{Connector, UpstreamSlot},
-    ledger::{Entry, LedgerLine},
+    ledger::{LedgerEntry, LedgerLine},
     responses::{self, AnyBody},
     settings::{Limits, Settings},
-    streams::IdleTimeout,
+    streams::IdleTimeoutStream,
     target::{Origin, Scheme},
 };
 
-type Queue = mpsc::UnboundedSender<LedgerLine>;
+type LedgerQueue = mpsc::UnboundedSender<LedgerLine>;
 
 /// A trial's proxy. It serves any number of byte streams concurrently.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
     pub(crate) authority: Arc<CertificateAuthority>,
-    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) tls_config: Arc<ClientConfig>,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) limits: Limits,
     ledger: Arc<dyn Ledger>,
-    connections: Semaphore,
+    connection_slots: Semaphore,
     requests: AtomicU64,
     /// Number of response bytes that are currently buffered for the ledger.
     buffered_bytes: Arc<AtomicUsize>,
-    queue: Mutex<Option<Queue>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
-    fault: watch::Sender<Option<Fault>>,
+    queue: Mutex<Option<LedgerQueue>>,
+    writer_task: Mutex<Option<JoinHandle<()>>>,
+    fault_sender: watch::Sender<Option<Fault>>,
 }
 
 impl EgressProxy {
     pub(crate) fn new(
         policy: Policy,
         authority: Arc<CertificateAuthority>,
-        tls: Arc<ClientConfig>,
+        tls_config: Arc<ClientConfig>,
         resolver: Arc<dyn Resolver>,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, String> {
@@ -74,16 +74,16 @@ impl EgressProxy {
         Ok(Self {
             policy,
             authority,
-            tls,
+            tls_config: tls: tls_config,
             resolver,
             limits,
             ledger,
-            connections: Semaphore::new(limits.connections),
+            connection_slots: Semaphore::new(limits.connections),
             requests: AtomicU64::new(0),
             buffered_bytes: Arc::default(),
             queue: Mutex::new(Some(queue)),
-            writer: Mutex::new(Some(writer)),
-            fault,
+            writer_task: Mutex::new(Some(writer)),
+            fault_sender: fault,
         })
     }
 
@@ -93,10 +93,10 @@ impl EgressProxy {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let Ok(_permit) = self.connections.acquire().await else { return };
+        let Ok(_permit) = self.connection_slots.acquire().await else { return };
         let tunnel: Mutex<Option<(Origin, OnUpgrade)>> = Mutex::new(None);
         let upstreams = UpstreamSlot::default();
-        let io = TokioIo::new(IdleTimeout::new(stream, self.limits.idle_timeout()));
+        let io = TokioIo::new(IdleTimeoutStream::new(stream, self.limits.idle_timeout()));
         let service = service_fn(|request: Request<Incoming>| async {
             Ok::<_, std::convert::Infallible>(
                 self.handle_proxy_request(request, &tunnel, &upstreams).await,
@@ -116,7 +116,7 @@ impl EgressProxy {
 
     /// Resolves when writing to the ledger fails, which invalidates the try.
     pub async fn wait_for_fault(&self) -> Fault {
-        let mut fault = self.fault.subscribe();
+        let mut fault = self.fault_sender.subscribe();
         loop {
             if let Some(fault) = fault.borrow_and_update().clone() {
                 return fault;
@@ -131,11 +131,11 @@ impl EgressProxy {
     /// dropped.
     pub async fn close(&self) -> Result<(), Fault> {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer_task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
             let _ = writer.await;
         }
-        self.fault.borrow().clone().map_or(Ok(()), Err)
+        self.fault_sender.borrow().clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn http_builder(&self) -> http1::Builder {
@@ -160,7 +160,7 @@ impl EgressProxy {
                 .filter(|authority| authority.port().is_some())
                 .and_then(|authority| Origin::parse(Scheme::Https, authority.as_str()).ok());
             let Some(origin) = origin else {
-                return self.refuse(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
+                return self.reject(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
             };
             // Send refusals inside the tunnel, because clients only show responses that come from
             // there.
@@ -176,7 +176,7 @@ impl EgressProxy {
             Some(origin) => self.handle_request(request, &origin, upstreams).await,
             None => {
                 let method = request.method().to_string();
-                self.refuse(DenyReason::BadRequest, &method, &uri.to_string()).await
+                self.reject(DenyReason::BadRequest, &method, &uri.to_string()).await
             }
         }
     }
@@ -195,22 +195,22 @@ impl EgressProxy {
         if made >= self.limits.requests {
             // Record only one such refusal, because a flood of entries would fill the disk.
             if made == self.limits.requests {
-                return self.refuse(DenyReason::TooMany, &method, &url).await;
+                return self.reject(DenyReason::TooMany, &method, &url).await;
             }
-            return responses::denied_response(DenyReason::TooMany, &url);
+            return responses::denial_response(DenyReason::TooMany, &url);
         }
         if request.method() == Method::CONNECT || request.method() == Method::TRACE {
-            return self.refuse(DenyReason::BadRequest, &method, &url).await;
+            return self.reject(DenyReason::BadRequest, &method, &url).await;
         }
         if !host_matches_origin(&request, origin) {
-            return self.refuse(DenyReason::HostMismatch, &method, &url).await;
+            return self.reject(DenyReason::HostMismatch, &method, &url).await;
         }
         let target = match Target::new(origin.clone(), written) {
             Ok(target) => target,
             Err(crate::TargetError::Ambiguous) => {
-                return self.refuse(DenyReason::AmbiguousUrl, &method, &url).await;
+                return self.reject(DenyReason::AmbiguousUrl, &method, &url).await;
             }
-            Err(_) => return self.refuse(DenyReason::BadRequest, &method, &url).await,
+            Err(_) => return self.reject(DenyReason::BadRequest, &method, &url).await,
         };
         let verdict = self.policy.judge(&method, &target);
         let mut entry = UrlRequest {
@@ -226,7 +226,7 @@ impl EgressProxy {
         }
         entry.decision = verdict.decision;
         let Some(entry) = self.open_entry(entry).await else {
-            return responses::failed_response(&url, "the trial has ended");
+            return responses::failure_response(&url, "the trial has ended");
         };
         upstreams.forward(self.connector(), request, &target, entry).await
     }
@@ -234,14 +234,14 @@ impl EgressProxy {
     fn connector(&self) -> Connector<'_> {
         Connector {
             resolver: self.resolver.as_ref(),
-            exceptions: &self.policy.private,
-            tls: &self.tls,
+            exceptions: &self.policy.address_exceptions,
+            tls_config: &self.tls_config,
             limits: &self.limits,
         }
     }
 
     /// Records and refuses a request on which the policy need not decide.
-    pub(crate) async fn refuse(
+    pub(crate) async fn reject(
         &self,
         reason: DenyReason,
         method: &str,
@@ -259,23 +259,23 @@ impl EgressProxy {
         entry.status = Some(403);
         let asked = format!("{} {}", entry.method, entry.url);
         self.record_request(entry).await;
-        responses::denied_response(reason, &asked)
+        responses::denial_response(reason, &asked)
     }
 
     /// Records a request that the proxy does not forward.
     pub(crate) async fn record_request(&self, entry: UrlRequest) {
         let step = self.ledger.current_step().await;
         if let Err(fault) = self.ledger.record(step, entry).await {
-            self.fault.send_replace(Some(fault));
+            self.fault_sender.send_replace(Some(fault));
         }
     }
 
     /// Opens a ledger entry for a request that is about to be forwarded. Returns `None` if the
     /// proxy has been closed.
-    pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<Entry> {
+    pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<LedgerEntry> {
         let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Entry::new(step, request, queue, (self.ledger.body_limits(), &self.buffered_bytes)))
+        Some(LedgerEntry::new(step, request, queue, (self.ledger.body_limits(), &self.buffered_bytes)))
     }
 }
 

@@ -15,7 +15,7 @@ use hyper::{
 };
 use proctor_types::DenyReason;
 
-use crate::ledger::{ByteCounts, Entry};
+use crate::ledger::{ByteCounts, LedgerEntry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -24,7 +24,7 @@ const REASON_HEADER: &str = "x-proctor-egress";
 
 /// Returns a refusal. The reason is in the status line, in a header and in the body, because each
 /// client shows a different one of these.
-pub(crate) fn denied_response(reason: DenyReason, request_line: &str) -> Response<AnyBody> {
+pub(crate) fn denial_response(reason: DenyReason, request_line: &str) -> Response<AnyBody> {
     let text =
         format!("Blocked by the egress proxy ({reason}). {}\n{request_line}\n", reason.sentence());
     let mut answer = text_response(StatusCode::FORBIDDEN, text);
@@ -37,10 +37,10 @@ pub(crate) fn denied_response(reason: DenyReason, request_line: &str) -> Respons
 }
 
 /// Returns the response to an allowed request that failed.
-pub(crate) fn failed_response(request_line: &str, why: &str) -> Response<AnyBody> {
+pub(crate) fn failure_response(request_line: &str, reason: &str) -> Response<AnyBody> {
     text_response(
         StatusCode::BAD_GATEWAY,
-        format!("The egress proxy allows this request, but it failed: {why}\n{request_line}\n"),
+        format!("The egress proxy allows this request, but it failed: {reason}\n{request_line}\n"),
     )
 }
 
@@ -63,19 +63,19 @@ fn text_body(text: String) -> AnyBody {
 /// A body that counts its bytes. It keeps the request's ledger entry open until the body ends.
 pub(crate) struct CountedBody {
     inner: Incoming,
-    counted: Arc<ByteCounts>,
+    byte_counts: Arc<ByteCounts>,
     /// The request's ledger entry. `None` for request bodies.
-    entry: Option<Entry>,
+    entry: Option<LedgerEntry>,
 }
 
 impl CountedBody {
-    pub(crate) fn for_request(inner: Incoming, counted: Arc<ByteCounts>) -> AnyBody {
-        Self { inner, counted, entry: None }.boxed_unsync()
+    pub(crate) fn for_request(inner: Incoming, byte_counts: Arc<ByteCounts>) -> AnyBody {
+        Self { inner, byte_counts: counted: byte_counts, entry: None }.boxed_unsync()
     }
 
-    pub(crate) fn for_response(inner: Incoming, entry: Entry) -> AnyBody {
+    pub(crate) fn for_response(inner: Incoming, entry: LedgerEntry) -> AnyBody {
         let counted = Arc::clone(entry.byte_counts());
-        Self { inner, counted, entry: Some(entry) }.boxed_unsync()
+        Self { inner, byte_counts: counted, entry: Some(entry) }.boxed_unsync()
     }
 }
 
@@ -88,7 +88,7 @@ impl Body for CountedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        let way = if self.entry.is_some() { &self.counted.down } else { &self.counted.up };
+        let way = if self.entry.is_some() { &self.byte_counts.download } else { &self.byte_counts.upload };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {

@@ -16,39 +16,39 @@ use tokio::{
 use crate::ledger::ByteCounts;
 
 /// A stream that fails if no data is transferred for `limit`. It can also count bytes.
-pub(crate) struct IdleTimeout<S> {
+pub(crate) struct IdleTimeoutStream<S> {
     inner: S,
-    silence: Pin<Box<Sleep>>,
-    limit: Duration,
-    counted: Option<Arc<ByteCounts>>,
+    timer: Pin<Box<Sleep>>,
+    timeout: Duration,
+    byte_counts: Option<Arc<ByteCounts>>,
 }
 
-impl<S> IdleTimeout<S> {
-    pub(crate) fn new(inner: S, limit: Duration) -> Self {
-        Self { inner, silence: Box::pin(sleep(limit)), limit, counted: None }
+impl<S> IdleTimeoutStream<S> {
+    pub(crate) fn new(inner: S, timeout: Duration) -> Self {
+        Self { inner, timer: Box::pin(sleep(timeout)), timeout: timeout, byte_counts: None }
     }
 
     /// Like [`Self::new`], but also counts bytes. Bytes that are read count as `up`, and bytes that
     /// are written count as `down`.
-    pub(crate) fn with_byte_counts(inner: S, limit: Duration, counted: Arc<ByteCounts>) -> Self {
-        Self { counted: Some(counted), ..Self::new(inner, limit) }
+    pub(crate) fn with_byte_counts(inner: S, timeout: Duration, byte_counts: Arc<ByteCounts>) -> Self {
+        Self { byte_counts: Some(byte_counts), ..Self::new(inner, timeout) }
     }
 
-    fn record_bytes(&mut self, up: usize, down: usize) {
-        self.silence.as_mut().reset(Instant::now() + self.limit);
-        if let Some(counted) = &self.counted {
-            counted.up.fetch_add(up as u64, Ordering::Relaxed);
-            counted.down.fetch_add(down as u64, Ordering::Relaxed);
+    fn record_bytes(&mut self, upload: usize, download: usize) {
+        self.timer.as_mut().reset(Instant::now() + self.timeout);
+        if let Some(counted) = &self.byte_counts {
+            counted.upload.fetch_add(upload as u64, Ordering::Relaxed);
+            counted.download.fetch_add(download as u64, Ordering::Relaxed);
         }
     }
 
     fn poll_timeout<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        ready!(self.silence.as_mut().poll(cx));
+        ready!(self.timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -66,7 +66,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -92,35 +92,35 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
 }
 
 /// A stream whose first bytes were already read to identify its protocol.
-pub(crate) struct Prefixed<S> {
+pub(crate) struct PrefixedStream<S> {
     prefix: Vec<u8>,
-    taken: usize,
+    prefix_position: usize,
     inner: S,
 }
 
-impl<S> Prefixed<S> {
+impl<S> PrefixedStream<S> {
     pub(crate) fn new(prefix: Vec<u8>, inner: S) -> Self {
-        Self { prefix, taken: 0, inner }
+        Self { prefix, prefix_position: 0, inner }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.taken < self.prefix.len() {
-            let length = buffer.remaining().min(self.prefix.len() - self.taken);
-            buffer.put_slice(&self.prefix[self.taken..self.taken + length]);
-            self.taken += length;
+        if self.prefix_position < self.prefix.len() {
+            let length = buffer.remaining().min(self.prefix.len() - self.prefix_position);
+            buffer.put_slice(&self.prefix[self.prefix_position..self.prefix_position + length]);
+            self.prefix_position += length;
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.inner).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

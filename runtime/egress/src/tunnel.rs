@@ -18,7 +18,7 @@ use crate::{
     ca::expected_name,
     dial::dial,
     forward::UpstreamSlot,
-    streams::{IdleTimeout, Prefixed},
+    streams::{IdleTimeoutStream, PrefixedStream},
     target::Origin,
 };
 
@@ -38,7 +38,7 @@ impl EgressProxy {
         if name.as_deref().map(str::to_ascii_lowercase).as_deref() != expected {
             return self.close_tunnel(origin, DenyReason::HostMismatch, None).await;
         }
-        let stream = Prefixed::new(read, stream);
+        let stream = PrefixedStream::new(read, stream);
         match self.policy.uninspected_rule(origin) {
             Some(rule) => self.pass_through(origin, rule, stream).await,
             None => self.inspect_requests(origin, stream).await,
@@ -76,7 +76,7 @@ impl EgressProxy {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = self.limits.connect_timeout();
-        let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
+        let dialled = dial(origin, self.resolver.as_ref(), &self.policy.address_exceptions, limit).await;
         // Report the failure inside the tunnel, because clients show responses only from there.
         let Ok((mut upstream, address)) = dialled else {
             return self.inspect_requests(origin, stream).await;
@@ -91,7 +91,7 @@ impl EgressProxy {
         };
         let Some(mut entry) = self.open_entry(request).await else { return };
         let counted = Arc::clone(entry.byte_counts());
-        let mut inside = IdleTimeout::with_byte_counts(stream, self.limits.idle_timeout(), counted);
+        let mut inside = IdleTimeoutStream::with_byte_counts(stream, self.limits.idle_timeout(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
             entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }

@@ -15,25 +15,25 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,
-    pub(crate) out: String,
-    pub(crate) err: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    NotThere,
-    NoAnswer,
+    NotFound,
+    TimedOut,
     Io(io::Error),
 }
 
 impl CommandError {
     pub(crate) fn to_engine_error(&self, program: &str) -> EngineError {
         match self {
-            Self::NotThere => EngineError::new(format!("{program} is not on this machine's PATH"))
+            Self::NotFound => EngineError::new(format!("{program} is not on this machine's PATH"))
                 .hint(
                     "submit from a login node of the cluster, or install Slurm's client programs",
                 ),
-            Self::NoAnswer => {
+            Self::TimedOut => {
                 EngineError::new(format!("{program}: the controller is not responding"))
                     .hint("try again; queued and running jobs are not affected")
             }
@@ -43,20 +43,20 @@ impl CommandError {
 }
 
 /// Runs a command. Kills the command if it has not exited after the time `timeout`.
-pub(crate) fn run(command: &mut Command, timeout: Duration) -> Result<CommandOutput, CommandError> {
+pub(crate) fn run_command(command: &mut Command, timeout: Duration) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => CommandError::NotThere,
+        io::ErrorKind::NotFound => CommandError::NotFound,
         _ => CommandError::Io(error),
     })?;
     let (out, err) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
-    let Some(status) = wait_with_timeout(&mut child, timeout).map_err(CommandError::Io)? else {
-        return Err(CommandError::NoAnswer);
+    let Some(status) = wait_until_exit(&mut child, timeout).map_err(CommandError::Io)? else {
+        return Err(CommandError::TimedOut);
     };
     let text = |reader: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
     };
-    Ok(CommandOutput { status, out: text(out), err: text(err) })
+    Ok(CommandOutput { status, stdout: text(out), stderr: text(err) })
 }
 
 fn spawn_reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
@@ -69,8 +69,8 @@ fn spawn_reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<
     })
 }
 
-fn wait_with_timeout(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
-    let until = Instant::now() + most;
+fn wait_until_exit(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + timeout;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
@@ -89,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_returns_output_and_kills_a_hanging_command() {
+    fn run_returns_output_and_kills_hanging_commands() {
         let said =
-            run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), POLL_INTERVAL * 500);
+            run_command(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), POLL_INTERVAL * 500);
         let said = said.unwrap();
-        assert_eq!((said.status.code(), said.out.trim(), said.err.trim()), (Some(3), "a", "b"));
-        let hangs = run(Command::new("sleep").arg("60"), POLL_INTERVAL * 5);
-        assert!(matches!(hangs, Err(CommandError::NoAnswer)));
-        let gone = run(&mut Command::new("proctor-no-such-program"), POLL_INTERVAL);
-        assert!(matches!(gone, Err(CommandError::NotThere)));
+        assert_eq!((said.status.code(), said.stdout.trim(), said.stderr.trim()), (Some(3), "a", "b"));
+        let hangs = run_command(Command::new("sleep").arg("60"), POLL_INTERVAL * 5);
+        assert!(matches!(hangs, Err(CommandError::TimedOut)));
+        let gone = run_command(&mut Command::new("proctor-no-such-program"), POLL_INTERVAL);
+        assert!(matches!(gone, Err(CommandError::NotFound)));
     }
 }

@@ -7,15 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{History, Job, JobReport, Submissions, cluster_settings, find_engine};
+use crate::{JobHistory, Job, JobReport, Submissions, cluster_settings, find_engine};
 
 /// Queries the schedulers to which a run was submitted. Sends at most one query every few seconds
 /// per submission.
 #[derive(Debug)]
 pub struct JobQuery {
-    run: PathBuf,
+    run_dir: PathBuf,
     /// Cached responses, by the submission's job id.
-    answers: Mutex<HashMap<String, CachedReply>>,
+    cached_replies: Mutex<HashMap<String, CachedReply>>,
 }
 
 /// One start of a worker's job. A requeued job has several starts.
@@ -30,46 +30,46 @@ pub struct JobStart<'a> {
 
 #[derive(Debug, Clone)]
 struct CachedReply {
-    at: Instant,
+    received: Instant,
     jobs: Vec<Job>,
-    history: History,
+    history: JobHistory,
 }
 
 impl JobQuery {
-    pub fn for_run(run: &Path) -> Self {
-        Self { run: run.to_owned(), answers: Mutex::default() }
+    pub fn for_run(run_dir: &Path) -> Self {
+        Self { run_dir: run_dir.to_owned(), cached_replies: Mutex::default() }
     }
 
     /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
     /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's current state.
     /// Returns `None` if the scheduler does not know the job or does not respond.
-    pub fn ending(&self, start: &JobStart<'_>) -> Option<String> {
-        let submissions = Submissions::read(&self.run).ok()?;
+    pub fn end_state(&self, start: &JobStart<'_>) -> Option<String> {
+        let submissions = Submissions::read(&self.run_dir).ok()?;
         let owns =
             |prefix: &str| start.job.strip_prefix(prefix).is_some_and(|it| it.starts_with('_'));
-        let submission = submissions.all.iter().find(|one| owns(&one.job))?;
+        let submission = submissions.submissions.iter().find(|one| owns(&one.job))?;
         let every = Duration::from_secs(cluster_settings().ok()?.poll_seconds);
         // Hold the lock during the query, so that other callers wait for the same response.
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_fresh = |answer: &&CachedReply| answer.at.elapsed() < every;
+        let mut answers = self.cached_replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |answer: &&CachedReply| answer.received.elapsed() < every;
         if let Some(answer) = answers.get(&submission.job).filter(is_fresh) {
-            return answer.ending(start);
+            return answer.end_state(start);
         }
         let engine = find_engine(&submission.engine).ok()?;
         // Stop after the first failed query, because a controller that is down would not answer the
         // others either.
-        let JobReport::Known(jobs) = engine.state(submission) else { return None };
-        let answer = CachedReply { at: Instant::now(), jobs, history: engine.history(submission) };
-        let ending = answer.ending(start);
+        let JobReport::Known(jobs) = engine.query_jobs(submission) else { return None };
+        let answer = CachedReply { received: Instant::now(), jobs, history: engine.query_history(submission) };
+        let ending = answer.end_state(start);
         answers.insert(submission.job.clone(), answer);
         ending
     }
 }
 
 impl CachedReply {
-    fn ending(&self, start: &JobStart<'_>) -> Option<String> {
+    fn end_state(&self, start: &JobStart<'_>) -> Option<String> {
         let Self { jobs, history, .. } = self;
-        let mut starts = history.ended.iter().filter(|one| one.id == start.job);
+        let mut starts = history.ended_starts.iter().filter(|one| one.id == start.job);
         if let Some(ended) = starts.nth(usize::try_from(start.restarts).ok()?) {
             return Some(describe_job(ended));
         }
@@ -86,7 +86,7 @@ impl CachedReply {
             }
             describe_job(now)
         };
-        let node = history.nodes.get(start.node).filter(|node| is_lost(node));
+        let node = history.nodes.get(start.node).filter(|node| is_lost_state(node));
         Some(match node {
             Some(node) => format!("{state}, node {} is {node}", start.node),
             None => state,
@@ -95,8 +95,8 @@ impl CachedReply {
 }
 
 /// Returns whether a node is lost. An asterisk means that the node does not respond.
-fn is_lost(node: &str) -> bool {
-    node.ends_with('*') || node.starts_with("down") || node.starts_with("fail")
+fn is_lost_state(node_state: &str) -> bool {
+    node_state.ends_with('*') || node_state.starts_with("down") || node_state.starts_with("fail")
 }
 
 fn describe_job(job: &Job) -> String {
@@ -111,7 +111,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::slurm::{parse_ended_starts, parse_jobs, parse_nodes, parse_restarts};
+    use crate::slurm::{parse_ended_starts, parse_jobs, parse_node_states, parse_restarts};
 
     /// The recorded output of one Slurm version's programs, for seven jobs on two nodes.
     struct Recorded {
@@ -144,19 +144,19 @@ mod tests {
     impl Recorded {
         /// Returns the ending from the recorded output. `accounts` says whether the site uses
         /// accounting. Without accounting, `sacct` prints nothing.
-        fn ending(&self, start: &JobStart<'_>, accounts: bool) -> Option<String> {
-            let ended = if accounts { parse_ended_starts(self.sacct) } else { Vec::new() };
-            let history = History {
-                ended,
+        fn end_state(&self, start: &JobStart<'_>, has_accounting: bool) -> Option<String> {
+            let ended = if has_accounting { parse_ended_starts(self.sacct) } else { Vec::new() };
+            let history = JobHistory {
+                ended_starts: ended,
                 restarts: parse_restarts(self.scontrol),
-                nodes: parse_nodes(self.sinfo),
+                nodes: parse_node_states(self.sinfo),
             };
-            CachedReply { at: Instant::now(), jobs: parse_jobs(self.squeue), history }.ending(start)
+            CachedReply { received: Instant::now(), jobs: parse_jobs(self.squeue), history }.end_state(start)
         }
     }
 
     #[test]
-    fn endings_of_recorded_jobs_have_slurms_states() {
+    fn end_states_of_recorded_jobs_match_slurm() {
         for recorded in NOTICED_NODE_LOSS {
             for (job, node, with_accounts, without) in [
                 ("1_0", "n1", "TIMEOUT", "TIMEOUT, TimeLimit"),
@@ -170,44 +170,44 @@ mod tests {
                 ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
             ] {
                 let start = JobStart { job, restarts: 0, node };
-                assert_eq!(recorded.ending(&start, true).as_deref(), Some(with_accounts), "{job}");
-                assert_eq!(recorded.ending(&start, false).as_deref(), Some(without), "{job}");
+                assert_eq!(recorded.end_state(&start, true).as_deref(), Some(with_accounts), "{job}");
+                assert_eq!(recorded.end_state(&start, false).as_deref(), Some(without), "{job}");
             }
             let again = JobStart { job: "5_0", restarts: 1, node: "n1" };
-            assert_eq!(recorded.ending(&again, true).as_deref(), Some("RUNNING"));
+            assert_eq!(recorded.end_state(&again, true).as_deref(), Some("RUNNING"));
         }
     }
 
     #[test]
-    fn ending_of_a_job_names_a_node_that_does_not_respond() {
+    fn end_state_names_a_node_that_does_not_respond() {
         for recorded in UNNOTICED_NODE_LOSS {
             let start = JobStart { job: "4_0", restarts: 0, node: "n2" };
             let ending = Some("RUNNING, node n2 is mixed*");
-            assert_eq!(recorded.ending(&start, true).as_deref(), ending);
-            assert_eq!(recorded.ending(&start, false).as_deref(), ending);
+            assert_eq!(recorded.end_state(&start, true).as_deref(), ending);
+            assert_eq!(recorded.end_state(&start, false).as_deref(), ending);
         }
     }
 
-    fn job(id: &str, state: &str, reason: &str) -> Job {
+    fn new_job(id: &str, state: &str, reason: &str) -> Job {
         let (id, state, reason) = (id.into(), state.into(), reason.into());
         Job { id, state, reason, node: String::new() }
     }
 
-    fn start(job: &str, restarts: u32) -> JobStart<'_> {
+    fn job_start(job: &str, restarts: u32) -> JobStart<'_> {
         JobStart { job, restarts, node: "n1" }
     }
 
     #[test]
-    fn ending_is_none_for_jobs_of_other_submissions() {
+    fn end_state_is_none_for_jobs_of_other_submissions() {
         let run = tempfile::tempdir().unwrap();
         let submitted = r#"[{"engine": "kubernetes", "job": "12", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
         fs::write(run.path().join("engine.json"), submitted).unwrap();
         let inquiry = JobQuery::for_run(run.path());
         let jobs =
-            vec![job("12_0", "OUT_OF_MEMORY", "OutOfMemory"), job("12_1", "NODE_FAIL", "None")];
-        let answer = CachedReply { at: Instant::now(), jobs, history: History::default() };
-        inquiry.answers.lock().unwrap().insert("12".into(), answer);
-        let ending = |job: &str| inquiry.ending(&start(job, 0));
+            vec![new_job("12_0", "OUT_OF_MEMORY", "OutOfMemory"), new_job("12_1", "NODE_FAIL", "None")];
+        let answer = CachedReply { received: Instant::now(), jobs, history: JobHistory::default() };
+        inquiry.cached_replies.lock().unwrap().insert("12".into(), answer);
+        let ending = |job: &str| inquiry.end_state(&job_start(job, 0));
         assert_eq!(ending("12_0").as_deref(), Some("OUT_OF_MEMORY, OutOfMemory"));
         assert_eq!(ending("12_1").as_deref(), Some("NODE_FAIL"));
         assert_eq!(ending("12_2"), None);
@@ -215,24 +215,24 @@ mod tests {
     }
 
     #[test]
-    fn ending_is_that_of_the_requested_start() {
-        let jobs = vec![job("7_0", "PENDING", "BeginTime")];
-        let ended = vec![job("7_0", "PREEMPTED", ""), job("7_0", "NODE_FAIL", "")];
+    fn end_state_is_that_of_the_requested_start() {
+        let jobs = vec![new_job("7_0", "PENDING", "BeginTime")];
+        let ended = vec![new_job("7_0", "PREEMPTED", ""), new_job("7_0", "NODE_FAIL", "")];
         let restarts = [("7_0".to_owned(), 2)].into();
-        let history = History { ended, restarts, ..History::default() };
-        let answer = CachedReply { at: Instant::now(), jobs, history };
-        let endings = [0, 1, 2].map(|restarts| answer.ending(&start("7_0", restarts)).unwrap());
+        let history = JobHistory { ended_starts: ended, restarts, ..JobHistory::default() };
+        let answer = CachedReply { received: Instant::now(), jobs, history };
+        let endings = [0, 1, 2].map(|restarts| answer.end_state(&job_start("7_0", restarts)).unwrap());
         assert_eq!(endings, ["PREEMPTED", "NODE_FAIL", "PENDING, BeginTime"]);
     }
 
     #[test]
-    fn ending_without_accounting_shows_requeues_and_lost_nodes() {
-        let jobs = vec![job("7_0", "RUNNING", "None"), job("7_1", "RUNNING", "None")];
+    fn end_state_without_accounting_shows_requeues_and_lost_nodes() {
+        let jobs = vec![new_job("7_0", "RUNNING", "None"), new_job("7_1", "RUNNING", "None")];
         let restarts = [("7_0".to_owned(), 1), ("7_1".to_owned(), 0)].into();
         let nodes = [("n1".to_owned(), "down*".to_owned())].into();
-        let history = History { ended: Vec::new(), restarts, nodes };
-        let mut answer = CachedReply { at: Instant::now(), jobs, history };
-        let ending = |answer: &CachedReply, job| answer.ending(&start(job, 0)).unwrap();
+        let history = JobHistory { ended_starts: Vec::new(), restarts, nodes };
+        let mut answer = CachedReply { received: Instant::now(), jobs, history };
+        let ending = |answer: &CachedReply, job| answer.end_state(&job_start(job, 0)).unwrap();
         assert_eq!(ending(&answer, "7_0"), "REQUEUED, node n1 is down*");
         assert_eq!(ending(&answer, "7_1"), "RUNNING, node n1 is down*");
         answer.history.nodes = [("n1".to_owned(), "idle".to_owned())].into();

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{Engine, EngineError, JobReport, Request, Submission, check_keys, cluster_settings};
+use crate::{Engine, EngineError, JobReport, SubmitRequest, Submission, reject_unknown_keys, cluster_settings};
 
-const SETTINGS: [&str; 9] = [
+const SETTING_KEYS: [&str; 9] = [
     "image",
     "claim",
     "mount",
@@ -35,21 +35,21 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if a setting is missing, unknown or invalid.
-    pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
+    pub fn build_manifest(&self, request: &SubmitRequest) -> Result<Value, EngineError> {
         let settings = &request.settings;
-        check_keys("kubernetes", settings, &SETTINGS)?;
+        reject_unknown_keys("kubernetes", settings, &SETTING_KEYS)?;
         check_values(settings)?;
-        let image = required(
+        let image = required_setting(
             settings,
             "image",
             "an image that contains proctor, such as registry/proctor:0.1.0",
         )?;
         let claim =
-            required(settings, "claim", "a PersistentVolumeClaim with access mode ReadWriteMany")?;
-        let run = request.run.display().to_string();
-        let parent = request.run.parent().map(|parent| parent.display().to_string());
+            required_setting(settings, "claim", "a PersistentVolumeClaim with access mode ReadWriteMany")?;
+        let run = request.run_dir.display().to_string();
+        let parent = request.run_dir.parent().map(|parent| parent.display().to_string());
         let mount = settings.get("mount").cloned().or(parent).unwrap_or_else(|| "/".into());
-        if !request.run.starts_with(&mount) {
+        if !request.run_dir.starts_with(&mount) {
             let what = format!(
                 "--engine-set mount={mount}: the run directory {run} is not below this folder"
             );
@@ -114,7 +114,7 @@ impl Kubernetes {
             pod["serviceAccountName"] = json!(account);
         }
         let mut metadata = json!({
-            "generateName": format!("proctor-{}-", dns_label(request)),
+            "generateName": format!("proctor-{}-", run_dns_label(request)),
             "labels": { "app.kubernetes.io/name": "proctor" },
         });
         if let Some(namespace) = settings.get("namespace") {
@@ -149,14 +149,14 @@ impl Kubernetes {
     }
 }
 
-fn required<'a>(
+fn required_setting<'a>(
     settings: &'a BTreeMap<String, String>,
     key: &str,
-    what: &str,
+    description: &str,
 ) -> Result<&'a String, EngineError> {
     settings.get(key).ok_or_else(|| {
         EngineError::new(format!("kubernetes needs --engine-set {key}=..."))
-            .hint(format!("set it to {what}"))
+            .hint(format!("set it to {description}"))
     })
 }
 
@@ -183,14 +183,14 @@ fn check_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> 
 /// Whether the text is a Kubernetes quantity without sign or exponent. See
 /// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>.
 fn is_quantity(text: &str) -> bool {
-    const SUFFIXES: [&str; 10] = ["m", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", ""];
+    const QUANTITY_SUFFIXES: [&str; 10] = ["m", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", ""];
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = text.strip_prefix(digits).unwrap_or_default();
     let mut parts = digits.splitn(2, '.');
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
     parts.next().is_some_and(is_number)
         && parts.next().is_none_or(is_number)
-        && SUFFIXES.contains(&suffix)
+        && QUANTITY_SUFFIXES.contains(&suffix)
 }
 
 /// Whether the text is a DNS subdomain name (RFC 1123).
@@ -206,8 +206,8 @@ fn is_dns_name(text: &str) -> bool {
 }
 
 /// Returns the name of the run directory, converted so that it can be part of a DNS label.
-fn dns_label(request: &Request) -> String {
-    let name = request.run.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+fn run_dns_label(request: &SubmitRequest) -> String {
+    let name = request.run_dir.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let label: String = name.chars().take(30).map(plain).collect();
     label.trim_matches('-').to_owned()
@@ -223,15 +223,15 @@ impl Engine for Kubernetes {
         "kubernetes"
     }
 
-    fn check(&self, _settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    fn check_availability(&self, _settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
         Err(manifest_only_error())
     }
 
-    fn submit(&self, _request: &Request) -> Result<Submission, EngineError> {
+    fn submit(&self, _request: &SubmitRequest) -> Result<Submission, EngineError> {
         Err(manifest_only_error())
     }
 
-    fn state(&self, _submission: &Submission) -> JobReport {
+    fn query_jobs(&self, _submission: &Submission) -> JobReport {
         JobReport::Unknown("see `kubectl get jobs`".into())
     }
 
@@ -248,10 +248,10 @@ impl Engine for Kubernetes {
 mod tests {
     use super::*;
 
-    fn request(settings: &[(&str, &str)]) -> Request {
+    fn submit_request(settings: &[(&str, &str)]) -> SubmitRequest {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        Request {
-            run: "/shared/runs/My_Run".into(),
+        SubmitRequest {
+            run_dir: "/shared/runs/My_Run".into(),
             program: "/usr/bin/proctor".into(),
             version: "0.1.0".into(),
             workers: 8,
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn manifest_runs_parallel_workers_on_a_shared_volume() {
         let job = Kubernetes
-            .manifest(&request(&[
+            .build_manifest(&submit_request(&[
                 ("image", "r/proctor:1"),
                 ("claim", "runs"),
                 ("mount", "/shared"),
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn manifest_fails_immediately_on_permanent_errors() {
-        let job = Kubernetes.manifest(&request(&[("image", "i"), ("claim", "c")])).unwrap();
+        let job = Kubernetes.build_manifest(&submit_request(&[("image", "i"), ("claim", "c")])).unwrap();
         let rules = &job["spec"]["podFailurePolicy"]["rules"];
         assert_eq!(rules[0]["action"], "FailJob");
         assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
@@ -295,26 +295,26 @@ mod tests {
 
     /// The types of a Job's fields by Kubernetes version. `tests/kubernetes/types.py` extracts them
     /// from the k8s-openapi crate.
-    const TYPES: [(&str, &str); 2] = [
+    const JOB_FIELD_TYPES: [(&str, &str); 2] = [
         ("1.33", include_str!("../tests/kubernetes/1.33.json")),
         ("1.37", include_str!("../tests/kubernetes/1.37.json")),
     ];
 
     /// Returns a message for each field of a value that is unknown, missing or of the wrong type.
-    fn type_errors(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
-        let other = || vec![format!("{at}: {value} is not a {kind}")];
+    fn type_errors(types: &Value, kind: &Value, value: &Value, path: &str) -> Vec<String> {
+        let other = || vec![format!("{path}: {value} is not a {kind}")];
         match (kind, value) {
             (Value::Array(kinds), Value::Array(values)) => {
                 let each = values.iter().enumerate();
                 each.flat_map(|(index, one)| {
-                    type_errors(types, &kinds[0], one, &format!("{at}[{index}]"))
+                    type_errors(types, &kinds[0], one, &format!("{path}[{index}]"))
                 })
                 .collect()
             }
             (Value::Object(kinds), Value::Object(values)) => {
                 let each = values.iter();
                 each.flat_map(|(key, one)| {
-                    type_errors(types, &kinds["*"], one, &format!("{at}.{key}"))
+                    type_errors(types, &kinds["*"], one, &format!("{path}.{key}"))
                 })
                 .collect()
             }
@@ -330,13 +330,13 @@ mod tests {
                     let missing = required.filter_map(Value::as_str);
                     let missing = missing.filter(|key| !fields.contains_key(*key));
                     let mut all: Vec<_> =
-                        missing.map(|key| format!("{at}: {key} is missing")).collect();
+                        missing.map(|key| format!("{path}: {key} is missing")).collect();
                     for (key, field) in fields {
                         match known.get(key) {
                             Some(kind) => {
-                                all.extend(type_errors(types, kind, field, &format!("{at}.{key}")));
+                                all.extend(type_errors(types, kind, field, &format!("{path}.{key}")));
                             }
-                            None => all.push(format!("{at}: {name} has no field {key}")),
+                            None => all.push(format!("{path}: {name} has no field {key}")),
                         }
                     }
                     all
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_has_the_types_of_the_api() {
+    fn manifest_matches_the_api_types() {
         let least = [("image", "r/proctor:1"), ("claim", "runs")];
         let all = [
             ("mount", "/shared"),
@@ -359,12 +359,12 @@ mod tests {
             ("service_account", "runner"),
             ("privileged", "true"),
         ];
-        assert_eq!(least.len() + all.len(), SETTINGS.len());
-        for (version, types) in TYPES {
+        assert_eq!(least.len() + all.len(), SETTING_KEYS.len());
+        for (version, types) in JOB_FIELD_TYPES {
             let types: Value = serde_json::from_str(types).unwrap();
             let wrong = |job: &Value| type_errors(&types, &json!("api.batch.v1.Job"), job, "");
             for settings in [least.to_vec(), [&least[..], &all[..]].concat()] {
-                let job = Kubernetes.manifest(&request(&settings)).unwrap();
+                let job = Kubernetes.build_manifest(&submit_request(&settings)).unwrap();
                 assert_eq!(wrong(&job), [""; 0], "Kubernetes {version}");
                 let mut job = job;
                 job["spec"]["paralelism"] = json!(8);
@@ -385,7 +385,7 @@ mod tests {
             [("cpus", "500m"), ("mem", "1.5Gi"), ("namespace", "lab-1"), ("privileged", "false")]
         {
             let settings = [&base[..], &[good][..]].concat();
-            assert!(Kubernetes.manifest(&request(&settings)).is_ok(), "{good:?}");
+            assert!(Kubernetes.build_manifest(&submit_request(&settings)).is_ok(), "{good:?}");
         }
         for (key, value) in [
             ("cpus", "abc"),
@@ -399,18 +399,18 @@ mod tests {
             ("privileged", "yes"),
             ("image", ""),
         ] {
-            let error = Kubernetes.manifest(&request(&[&base[..], &[(key, value)][..]].concat()));
+            let error = Kubernetes.build_manifest(&submit_request(&[&base[..], &[(key, value)][..]].concat()));
             let error = error.unwrap_err();
-            assert!(error.what.contains(key) && error.hint.is_some(), "{error}");
+            assert!(error.message.contains(key) && error.hint.is_some(), "{error}");
         }
     }
 
     #[test]
     fn manifest_names_missing_settings() {
-        let error = Kubernetes.manifest(&request(&[("image", "i")])).unwrap_err();
-        assert!(error.what.contains("claim"), "{error}");
-        let elsewhere = request(&[("image", "i"), ("claim", "c"), ("mount", "/data")]);
-        assert!(Kubernetes.manifest(&elsewhere).unwrap_err().what.contains("/data"));
+        let error = Kubernetes.build_manifest(&submit_request(&[("image", "i")])).unwrap_err();
+        assert!(error.message.contains("claim"), "{error}");
+        let elsewhere = submit_request(&[("image", "i"), ("claim", "c"), ("mount", "/data")]);
+        assert!(Kubernetes.build_manifest(&elsewhere).unwrap_err().message.contains("/data"));
         assert!(Kubernetes.submit(&elsewhere).unwrap_err().hint.unwrap().contains("--dry-run"));
     }
 }

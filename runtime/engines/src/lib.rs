@@ -18,16 +18,16 @@ pub use logs::failure_messages;
 pub use settings::{ClusterSettings, cluster_settings};
 pub use slurm::Slurm;
 pub use submissions::{Submission, Submissions};
-pub use time::parse_duration;
+pub use time::parse_slurm_duration;
 
 /// Exit status of a worker that was asked to stop before all trials had run.
-pub const UNFINISHED: u8 = 75;
+pub const UNFINISHED_EXIT_STATUS: u8 = 75;
 
 /// A request to submit workers.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct SubmitRequest {
     /// Absolute path of the run directory.
-    pub run: PathBuf,
+    pub run_dir: PathBuf,
     /// Absolute path of the `proctor` program that nodes start.
     pub program: PathBuf,
     /// The program's version, which every node must have.
@@ -47,22 +47,22 @@ pub trait Engine: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or does not support a setting.
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
+    fn check_availability(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
 
     /// Queues the workers.
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or rejects the request. In that case
     /// nothing is queued.
-    fn submit(&self, request: &Request) -> Result<Submission, EngineError>;
+    fn submit(&self, request: &SubmitRequest) -> Result<Submission, EngineError>;
 
     /// Returns the state of a submission's jobs.
-    fn state(&self, submission: &Submission) -> JobReport;
+    fn query_jobs(&self, submission: &Submission) -> JobReport;
 
     /// Returns more information about a submission's jobs and nodes, such as how earlier starts of
     /// a job ended.
-    fn history(&self, _submission: &Submission) -> History {
-        History::default()
+    fn query_history(&self, _submission: &Submission) -> JobHistory {
+        JobHistory::default()
     }
 
     /// Asks a submission's workers to close their sandboxes and exit. Prevents pending workers from
@@ -120,9 +120,9 @@ pub struct Job {
 /// Further information about a submission, in addition to the current state of its jobs. Fields are
 /// empty if the scheduler doesn't provide them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct History {
+pub struct JobHistory {
     /// The starts of jobs that have ended, oldest first. A requeued job has several starts.
-    pub ended: Vec<Job>,
+    pub ended_starts: Vec<Job>,
     /// How often each job was restarted.
     pub restarts: BTreeMap<String, u32>,
     /// The state of each node.
@@ -168,7 +168,7 @@ impl Job {
 
 impl JobReport {
     /// Describes the number of jobs per state, such as `3 RUNNING, 5 PENDING (Resources)`.
-    pub fn summary(&self) -> String {
+    pub fn state_summary(&self) -> String {
         let jobs = match self {
             Self::Known(jobs) if jobs.is_empty() => {
                 return "unknown to the scheduler".into();
@@ -194,13 +194,13 @@ impl JobReport {
 /// An error from an engine, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineError {
-    pub what: String,
+    pub message: String,
     pub hint: Option<String>,
 }
 
 impl EngineError {
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None }
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
     }
 
     #[must_use]
@@ -212,7 +212,7 @@ impl EngineError {
 
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        f.write_str(&self.message)?;
         match &self.hint {
             Some(hint) => write!(f, " ({hint})"),
             None => Ok(()),
@@ -223,16 +223,16 @@ impl fmt::Display for EngineError {
 impl std::error::Error for EngineError {}
 
 /// Rejects settings that an engine does not support.
-pub(crate) fn check_keys(
+pub(crate) fn reject_unknown_keys(
     engine: &str,
     settings: &BTreeMap<String, String>,
-    known: &[&str],
+    known_keys: &[&str],
 ) -> Result<(), EngineError> {
-    match settings.keys().find(|key| !known.contains(&key.as_str())) {
+    match settings.keys().find(|key| !known_keys.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
             Err(EngineError::new(format!("--engine-set {key}: unknown setting of {engine}"))
-                .hint(format!("settings of {engine}: {}", known.join(", "))))
+                .hint(format!("settings of {engine}: {}", known_keys.join(", "))))
         }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
             job("RUNNING", "None"),
             job("PENDING", "None"),
         ]);
-        assert_eq!(jobs.summary(), "1 PENDING, 1 PENDING (Resources), 2 RUNNING");
-        assert!(JobReport::Unknown("no answer".into()).summary().contains("unknown"));
+        assert_eq!(jobs.state_summary(), "1 PENDING, 1 PENDING (Resources), 2 RUNNING");
+        assert!(JobReport::Unknown("no answer".into()).state_summary().contains("unknown"));
     }
 }

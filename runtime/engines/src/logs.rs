@@ -10,39 +10,39 @@ use std::{
 use crate::Job;
 
 /// Number of bytes at the end of a log in which the last error is searched for.
-const TAIL_BYTES: u64 = 16 << 10;
+const MAX_TAIL_BYTES: u64 = 16 << 10;
 /// Maximum number of distinct messages shown per submission.
-const MAX_SHOWN_MESSAGES: usize = 3;
+const MAX_MESSAGES: usize = 3;
 
 /// Returns the folder that contains the logs.
-pub(crate) fn log_dir(run: &Path) -> PathBuf {
-    run.join("engine")
+pub(crate) fn log_dir(run_dir: &Path) -> PathBuf {
+    run_dir.join("engine")
 }
 
 /// Returns messages about why jobs failed, based on the last error in each job's log. Each distinct
 /// message is listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
-pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
+pub fn failure_messages(run_dir: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {
-        if let Some(message) = last_error(&log_dir(run).join(format!("{}.log", job.id))) {
+        if let Some(message) = read_last_error(&log_dir(run_dir).join(format!("{}.log", job.id))) {
             messages.entry(message).or_default().push(&job.id);
         }
     }
-    let more = messages.len().saturating_sub(MAX_SHOWN_MESSAGES);
+    let more = messages.len().saturating_sub(MAX_MESSAGES);
     let line = |(message, ids): (&String, &Vec<&str>)| match ids.as_slice() {
         [id] => format!("job {id}: {message}"),
         ids => {
             format!("{} jobs, the first is {}: {message}", ids.len(), ids.first().unwrap_or(&""))
         }
     };
-    let mut lines: Vec<String> = messages.iter().take(MAX_SHOWN_MESSAGES).map(line).collect();
+    let mut lines: Vec<String> = messages.iter().take(MAX_MESSAGES).map(line).collect();
     if more > 0 {
-        lines.push(format!("{more} more messages in {}", log_dir(run).display()));
+        lines.push(format!("{more} more messages in {}", log_dir(run_dir).display()));
     }
     lines
 }
 
-fn last_error(log: &Path) -> Option<String> {
+fn read_last_error(log: &Path) -> Option<String> {
     let mut file = match File::open(log) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -52,9 +52,9 @@ fn last_error(log: &Path) -> Option<String> {
         Err(_) => return None,
     };
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let at = lines.iter().rposition(|line| line.starts_with("error: "))?;
@@ -71,12 +71,12 @@ mod tests {
 
     use super::*;
 
-    fn job(id: &str, state: &str) -> Job {
+    fn new_job(id: &str, state: &str) -> Job {
         Job { id: id.into(), state: state.into(), reason: String::new(), node: String::new() }
     }
 
     #[test]
-    fn failure_messages_list_each_error_once_with_hint_and_jobs() {
+    fn failure_messages_list_each_error_once() {
         let run = tempfile::tempdir().unwrap();
         fs::create_dir(log_dir(run.path())).unwrap();
         let log = |id: &str, text: &str| {
@@ -87,11 +87,11 @@ mod tests {
         log("7_1", wrong);
         log("7_2", "error: of an earlier start\n");
         log("7_3", "trials are left\n");
-        let jobs = [job("7_0", "FAILED"), job("7_1", "FAILED"), job("7_2", "RUNNING")];
+        let jobs = [new_job("7_0", "FAILED"), new_job("7_1", "FAILED"), new_job("7_2", "RUNNING")];
         let said = failure_messages(run.path(), &jobs);
         assert_eq!(said, ["2 jobs, the first is 7_0: wrong version (hint: install it)"]);
-        assert!(failure_messages(run.path(), &[job("7_3", "FAILED")]).is_empty());
-        let without = failure_messages(run.path(), &[job("7_4", "NODE_FAIL")]);
+        assert!(failure_messages(run.path(), &[new_job("7_3", "FAILED")]).is_empty());
+        let without = failure_messages(run.path(), &[new_job("7_4", "NODE_FAIL")]);
         assert!(without[0].contains("7_4") && without[0].contains("without a log"), "{without:?}");
     }
 }

@@ -12,15 +12,15 @@ use std::{
 };
 
 use crate::{
-    Engine, EngineError, History, Job, JobReport, Request, Submission, check_keys,
+    Engine, EngineError, JobHistory, Job, JobReport, SubmitRequest, Submission, reject_unknown_keys,
     cluster_settings, command, logs::log_dir,
 };
 
 /// The script that each array task runs.
-const SCRIPT: &str = include_str!("worker.sh");
+const WORKER_SCRIPT: &str = include_str!("worker.sh");
 
 /// Keys of `--engine-set` and the corresponding `sbatch` options.
-const OPTIONS: [(&str, &str); 8] = [
+const SBATCH_OPTIONS: [(&str, &str); 8] = [
     ("partition", "--partition"),
     ("account", "--account"),
     ("qos", "--qos"),
@@ -30,10 +30,10 @@ const OPTIONS: [(&str, &str); 8] = [
     ("gres", "--gres"),
     ("constraint", "--constraint"),
 ];
-const EXTRA: &str = "extra";
+const EXTRA_OPTIONS_KEY: &str = "extra";
 
 /// Output format for `squeue`: array job, index, job, state, reason and nodes.
-const FORMAT: &str = "%F|%K|%A|%T|%r|%N";
+const SQUEUE_FORMAT: &str = "%F|%K|%A|%T|%r|%N";
 
 /// The Slurm engine, which runs Slurm's client programs on this machine.
 #[derive(Debug, Clone, Copy)]
@@ -44,32 +44,32 @@ impl Engine for Slurm {
         "slurm"
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    fn check_availability(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
         check_setting_keys(settings)?;
-        let said = command::run(Command::new("sbatch").arg("--version"), reply_timeout()?);
+        let said = command::run_command(Command::new("sbatch").arg("--version"), command_timeout()?);
         said.map(drop).map_err(|trouble| trouble.to_engine_error("sbatch"))
     }
 
-    fn submit(&self, request: &Request) -> Result<Submission, EngineError> {
-        let arguments = arguments(request)?;
-        let script = write_script(&request.run)
-            .map_err(|error| EngineError::new(format!("{}: {error}", request.run.display())))?;
+    fn submit(&self, request: &SubmitRequest) -> Result<Submission, EngineError> {
+        let arguments = sbatch_arguments(request)?;
+        let script = write_script(&request.run_dir)
+            .map_err(|error| EngineError::new(format!("{}: {error}", request.run_dir.display())))?;
         let mut line = vec!["sbatch".to_owned()];
         line.extend(arguments);
         line.push(script.display().to_string());
         line.push(request.program.display().to_string());
-        line.push(request.run.display().to_string());
+        line.push(request.run_dir.display().to_string());
         line.push(request.version.clone());
         line.push(cluster_settings()?.requeues.to_string());
         let mut command = Command::new("sbatch");
         command.args(&line[1..]);
-        let said = command::run(&mut command, reply_timeout()?)
+        let said = command::run_command(&mut command, command_timeout()?)
             .map_err(|it| it.to_engine_error("sbatch"))?;
         if !said.status.success() {
-            return Err(rejection_error(&said.err));
+            return Err(rejection_error(&said.stderr));
         }
-        let (job, cluster) = parse_job_id(&said.out).ok_or_else(|| {
-            EngineError::new(format!("sbatch printed {:?}, which is not a job id", said.out.trim()))
+        let (job, cluster) = parse_job_id(&said.stdout).ok_or_else(|| {
+            EngineError::new(format!("sbatch printed {:?}, which is not a job id", said.stdout.trim()))
         })?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Submission {
@@ -85,98 +85,98 @@ impl Engine for Slurm {
         })
     }
 
-    fn state(&self, submission: &Submission) -> JobReport {
-        let answer = match reply_timeout() {
+    fn query_jobs(&self, submission: &Submission) -> JobReport {
+        let answer = match command_timeout() {
             Ok(answer) => answer,
             Err(error) => return JobReport::Unknown(error.to_string()),
         };
         let mut command = Command::new("squeue");
-        command.args(["-h", "-r", "-t", "all", "-o", FORMAT, "-j", &submission.job]);
+        command.args(["-h", "-r", "-t", "all", "-o", SQUEUE_FORMAT, "-j", &submission.job]);
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
-        match command::run(&mut command, answer) {
-            Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.out)),
+        match command::run_command(&mut command, answer) {
+            Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.stdout)),
             // Some time after a job has ended, Slurm no longer knows its id.
-            Ok(said) if said.err.contains("Invalid job id") => JobReport::Known(Vec::new()),
-            Ok(said) => JobReport::Unknown(first_line(&said.err)),
+            Ok(said) if said.stderr.contains("Invalid job id") => JobReport::Known(Vec::new()),
+            Ok(said) => JobReport::Unknown(first_error_line(&said.stderr)),
             Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),
         }
     }
 
-    fn history(&self, submission: &Submission) -> History {
+    fn query_history(&self, submission: &Submission) -> JobHistory {
         let job = submission.job.as_str();
         // Use all three programs: `sacct` works only at sites with accounting. The other two report
         // less, but are always available.
         let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
-        History {
-            ended: parse_ended_starts(&query_output("sacct", submission, ended)),
-            restarts: parse_restarts(&query_output(
+        JobHistory {
+            ended_starts: parse_ended_starts(&run_query("sacct", submission, ended)),
+            restarts: parse_restarts(&run_query(
                 "scontrol",
                 submission,
                 ["-o", "show", "job", job],
             )),
-            nodes: parse_nodes(&query_output("sinfo", submission, ["-h", "-N", "-o", "%N|%T"])),
+            nodes: parse_node_states(&run_query("sinfo", submission, ["-h", "-N", "-o", "%N|%T"])),
         }
     }
 
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError> {
-        scancel(submission, &["--state=PENDING"])?;
+        run_scancel(submission, &["--state=PENDING"])?;
         // Signal only the script. A plain `scancel` would kill the job once `KillWait` expires.
-        scancel(submission, &["--batch", "--signal=TERM"])
+        run_scancel(submission, &["--batch", "--signal=TERM"])
     }
 
     fn cancel(&self, submission: &Submission) -> Result<(), EngineError> {
-        scancel(submission, &[])
+        run_scancel(submission, &[])
     }
 }
 
 /// Returns a program's output about a submission's cluster. The output is empty if the program is
 /// missing or fails.
-fn query_output(
+fn run_query(
     program: &str,
     submission: &Submission,
     options: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> String {
-    let Ok(answer) = reply_timeout() else { return String::new() };
+    let Ok(answer) = command_timeout() else { return String::new() };
     let mut command = Command::new(program);
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()])).args(options);
-    match command::run(&mut command, answer) {
-        Ok(said) if said.status.success() => said.out,
+    match command::run_command(&mut command, answer) {
+        Ok(said) if said.status.success() => said.stdout,
         _ => String::new(),
     }
 }
 
 /// Runs `scancel`. Jobs that have already ended are ignored.
-fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
+fn run_scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
     command.args(options).arg(&submission.job);
     let said =
-        command::run(&mut command, reply_timeout()?).map_err(|it| it.to_engine_error("scancel"))?;
+        command::run_command(&mut command, command_timeout()?).map_err(|it| it.to_engine_error("scancel"))?;
     let has_ended = ["Invalid job id", "already completing or completed"];
-    match said.status.success() || has_ended.iter().any(|words| said.err.contains(words)) {
+    match said.status.success() || has_ended.iter().any(|words| said.stderr.contains(words)) {
         true => Ok(()),
-        false => Err(EngineError::new(format!("scancel: {}", first_line(&said.err)))),
+        false => Err(EngineError::new(format!("scancel: {}", first_error_line(&said.stderr)))),
     }
 }
 
-fn reply_timeout() -> Result<Duration, EngineError> {
+fn command_timeout() -> Result<Duration, EngineError> {
     Ok(Duration::from_secs(cluster_settings()?.answer_seconds))
 }
 
 fn check_setting_keys(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    let known: Vec<&str> = OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA]).collect();
-    check_keys("slurm", settings, &known)
+    let known: Vec<&str> = SBATCH_OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA_OPTIONS_KEY]).collect();
+    reject_unknown_keys("slurm", settings, &known)
 }
 
 /// Returns the options for `sbatch`.
-fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
+fn sbatch_arguments(request: &SubmitRequest) -> Result<Vec<String>, EngineError> {
     check_setting_keys(&request.settings)?;
     let last = request
         .workers
         .checked_sub(1)
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
-    let name = request.run.file_name().unwrap_or_default().to_string_lossy();
-    let log = log_dir(&request.run).join("%A_%a.log");
+    let name = request.run_dir.file_name().unwrap_or_default().to_string_lossy();
+    let log = log_dir(&request.run_dir).join("%A_%a.log");
     // Jobs start in the directory from which they are submitted, because a plan may contain paths
     // relative to that directory.
     let mut all = vec![
@@ -188,32 +188,32 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         format!("--job-name=proctor-{name}"),
         format!("--output={}", log.display()),
     ];
-    for (key, option) in OPTIONS {
+    for (key, option) in SBATCH_OPTIONS {
         if let Some(value) = request.settings.get(key) {
             all.push(format!("{option}={value}"));
         }
     }
-    if let Some(extra) = request.settings.get(EXTRA) {
+    if let Some(extra) = request.settings.get(EXTRA_OPTIONS_KEY) {
         let words = shlex::split(extra).ok_or_else(|| {
-            EngineError::new(format!("--engine-set {EXTRA}={extra}: missing closing quote"))
+            EngineError::new(format!("--engine-set {EXTRA_OPTIONS_KEY}={extra}: missing closing quote"))
         })?;
         all.extend(words);
     }
     Ok(all)
 }
 
-fn write_script(run: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(log_dir(run))?;
-    let path = log_dir(run).join("worker.sh");
-    fs::write(&path, SCRIPT)?;
+fn write_script(run_dir: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(log_dir(run_dir))?;
+    let path = log_dir(run_dir).join("worker.sh");
+    fs::write(&path, WORKER_SCRIPT)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
 
 /// Parses `ID` or `ID;CLUSTER`. Some sites print additional lines first, so only the last line is
 /// parsed.
-fn parse_job_id(out: &str) -> Option<(String, Option<String>)> {
-    let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+fn parse_job_id(output: &str) -> Option<(String, Option<String>)> {
+    let line = output.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
         Some((id, cluster)) => (id, Some(cluster.to_owned())),
         None => (line, None),
@@ -222,7 +222,7 @@ fn parse_job_id(out: &str) -> Option<(String, Option<String>)> {
     is_number.then(|| (id.to_owned(), cluster))
 }
 
-pub(crate) fn parse_jobs(out: &str) -> Vec<Job> {
+pub(crate) fn parse_jobs(output: &str) -> Vec<Job> {
     let job = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (array, index, _, state) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -230,12 +230,12 @@ pub(crate) fn parse_jobs(out: &str) -> Vec<Job> {
         let id = format!("{array}_{index}");
         Some(Job { id, state: state.into(), reason: reason.into(), node: node.into() })
     };
-    out.lines().filter_map(job).collect()
+    output.lines().filter_map(job).collect()
 }
 
 /// Parses `sacct` output, which has one row per start of a job, oldest first. The state column may
 /// contain a reason, as in `CANCELLED by 1000`.
-pub(crate) fn parse_ended_starts(out: &str) -> Vec<Job> {
+pub(crate) fn parse_ended_starts(output: &str) -> Vec<Job> {
     let job = |line: &str| {
         let (id, state) = line.split_once('|')?;
         let (state, reason) = state.trim().split_once(' ').unwrap_or((state.trim(), ""));
@@ -243,31 +243,31 @@ pub(crate) fn parse_ended_starts(out: &str) -> Vec<Job> {
         let job = Job { id, state, reason, node: String::new() };
         job.has_ended().then_some(job)
     };
-    out.lines().filter_map(job).collect()
+    output.lines().filter_map(job).collect()
 }
 
 /// Parses `scontrol -o show job`: one line of `KEY=VALUE` pairs per job.
-pub(crate) fn parse_restarts(out: &str) -> BTreeMap<String, u32> {
+pub(crate) fn parse_restarts(output: &str) -> BTreeMap<String, u32> {
     let job = |line: &str| {
         let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
         let (array, index) = (value("ArrayJobId=")?, value("ArrayTaskId=")?);
         Some((format!("{array}_{index}"), value("Restarts=")?.parse::<u32>().ok()?))
     };
-    out.lines().filter_map(job).collect()
+    output.lines().filter_map(job).collect()
 }
 
 /// Parses `sinfo`: one line per node and partition.
-pub(crate) fn parse_nodes(out: &str) -> BTreeMap<String, String> {
+pub(crate) fn parse_node_states(output: &str) -> BTreeMap<String, String> {
     let node = |line: &str| {
         let (name, state) = line.trim().split_once('|')?;
         Some((name.to_owned(), state.to_owned()))
     };
-    out.lines().filter_map(node).collect()
+    output.lines().filter_map(node).collect()
 }
 
 /// Converts an error of `sbatch`. Adds a hint if the message is known.
-fn rejection_error(err: &str) -> EngineError {
-    const HINTS: [(&str, &str); 7] = [
+fn rejection_error(stderr: &str) -> EngineError {
+    const REJECTION_HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
         ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
         ("qos", "`sacctmgr show qos` lists the qualities of service"),
@@ -276,10 +276,10 @@ fn rejection_error(err: &str) -> EngineError {
         ("node configuration", "no node has these resources: use smaller mem, cpus or gres"),
         ("array", "use fewer --workers: the site limits the size of arrays"),
     ];
-    let said = first_line(err);
+    let said = first_error_line(stderr);
     let error = EngineError::new(format!("sbatch rejected the job: {said}"));
-    let all = err.to_lowercase();
-    let known = HINTS.iter().find(|(word, _)| all.contains(word));
+    let all = stderr.to_lowercase();
+    let known = REJECTION_HINTS.iter().find(|(word, _)| all.contains(word));
     match known {
         Some((_, hint)) => error.hint(*hint),
         None => error,
@@ -288,8 +288,8 @@ fn rejection_error(err: &str) -> EngineError {
 
 /// Returns the first error line without the program's name, or the first line if there is no error
 /// line.
-fn first_line(err: &str) -> String {
-    let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
+fn first_error_line(stderr: &str) -> String {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
     error.or_else(|| lines().next()).unwrap_or("the command failed without a message").to_owned()
 }
@@ -298,9 +298,9 @@ fn first_line(err: &str) -> String {
 mod tests {
     use super::*;
 
-    fn request(settings: &[(&str, &str)]) -> Request {
-        Request {
-            run: "/shared/runs/x".into(),
+    fn submit_request(settings: &[(&str, &str)]) -> SubmitRequest {
+        SubmitRequest {
+            run_dir: "/shared/runs/x".into(),
             program: "/shared/bin/proctor".into(),
             version: "0.1.0".into(),
             workers: 4,
@@ -312,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn settings_become_options_and_unknown_ones_are_rejected() {
-        let all = arguments(&request(&[
+    fn settings_become_options_and_unknown_settings_are_rejected() {
+        let all = sbatch_arguments(&submit_request(&[
             ("partition", "bench"),
             ("time", "1:00:00"),
             ("extra", "--exclusive --comment='two words'"),
@@ -331,8 +331,8 @@ mod tests {
         ] {
             assert!(all.iter().any(|one| one == option), "{option}: {all:?}");
         }
-        let error = arguments(&request(&[("queue", "x")])).unwrap_err();
-        assert!(error.what.contains("queue") && error.hint.unwrap().contains("partition"));
+        let error = sbatch_arguments(&submit_request(&[("queue", "x")])).unwrap_err();
+        assert!(error.message.contains("queue") && error.hint.unwrap().contains("partition"));
     }
 
     #[test]
@@ -352,13 +352,13 @@ mod tests {
             "sbatch: error: invalid partition specified: nope\n\
              sbatch: error: Batch job submission failed: Invalid partition name specified\n",
         );
-        assert!(error.what.contains("invalid partition specified: nope"), "{}", error.what);
+        assert!(error.message.contains("invalid partition specified: nope"), "{}", error.message);
         assert!(error.hint.unwrap().contains("sinfo"));
-        assert!(rejection_error("").what.contains("without a message"));
+        assert!(rejection_error("").message.contains("without a message"));
     }
 
     #[test]
     fn script_requeues_on_the_unfinished_status() {
-        assert!(SCRIPT.contains(&format!("\"$code\" = {}", crate::UNFINISHED)));
+        assert!(WORKER_SCRIPT.contains(&format!("\"$code\" = {}", crate::UNFINISHED_EXIT_STATUS)));
     }
 }

@@ -46,7 +46,7 @@ impl Submission {
 #[derive(Debug)]
 pub struct Submissions {
     path: PathBuf,
-    pub all: Vec<Submission>,
+    pub submissions: Vec<Submission>,
 }
 
 impl Submissions {
@@ -54,8 +54,8 @@ impl Submissions {
     ///
     /// # Errors
     /// Returns an error if the file exists but cannot be read.
-    pub fn read(run: &Path) -> Result<Self, EngineError> {
-        let path = run.join("engine.json");
+    pub fn read(run_dir: &Path) -> Result<Self, EngineError> {
+        let path = run_dir.join("engine.json");
         let all = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 EngineError::new(format!("{}: {error}", path.display()))
@@ -66,12 +66,12 @@ impl Submissions {
                 return Err(EngineError::new(format!("{}: {error}", path.display())));
             }
         };
-        Ok(Self { path, all })
+        Ok(Self { path, submissions: all })
     }
 
     /// Returns the submissions that were not cancelled.
-    pub fn active(&self) -> impl Iterator<Item = &Submission> {
-        self.all.iter().filter(|one| one.cancelled.is_none())
+    pub fn active_submissions(&self) -> impl Iterator<Item = &Submission> {
+        self.submissions.iter().filter(|one| one.cancelled.is_none())
     }
 
     /// Writes the submissions to `RUN/engine.json`.
@@ -84,7 +84,7 @@ impl Submissions {
             let mut builder = tempfile::Builder::new();
             let mode = fs::Permissions::from_mode(0o666);
             let mut file = builder.prefix(".tmp-").permissions(mode).tempfile_in(folder)?;
-            let mut text = serde_json::to_vec_pretty(&self.all)?;
+            let mut text = serde_json::to_vec_pretty(&self.submissions)?;
             text.push(b'\n');
             file.write_all(&text)?;
             file.as_file().sync_all()?;
@@ -99,10 +99,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn submissions_round_trip_and_cancelled_ones_are_not_active() {
+    fn submissions_round_trip_and_cancelled_submissions_are_inactive() {
         let run = tempfile::tempdir().unwrap();
         let mut all = Submissions::read(run.path()).unwrap();
-        assert!(all.all.is_empty());
+        assert!(all.submissions.is_empty());
         let one = Submission {
             engine: "slurm".into(),
             job: "7".into(),
@@ -114,12 +114,12 @@ mod tests {
             command: vec!["sbatch".into()],
             cancelled: None,
         };
-        all.all = vec![Submission { cancelled: Some(3), ..one.clone() }, one.clone()];
+        all.submissions = vec![Submission { cancelled: Some(3), ..one.clone() }, one.clone()];
         all.write().unwrap();
         let read = Submissions::read(run.path()).unwrap();
-        assert_eq!(read.all, all.all);
-        assert_eq!(read.active().collect::<Vec<_>>(), [&one]);
+        assert_eq!(read.submissions, all.submissions);
+        assert_eq!(read.active_submissions().collect::<Vec<_>>(), [&one]);
         fs::write(run.path().join("engine.json"), "{").unwrap();
-        assert!(Submissions::read(run.path()).unwrap_err().what.contains("engine.json"));
+        assert!(Submissions::read(run.path()).unwrap_err().message.contains("engine.json"));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Parses `minutes`, `minutes:seconds`, `hours:minutes:seconds` or
 /// `days-hours[:minutes[:seconds]]`. Returns `None` if the text means no limit or is not a time.
-pub fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_slurm_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_duration_accepts_slurm_times() {
+    fn parse_slurm_duration_accepts_slurm_times() {
         for (text, seconds) in [
             ("5", Some(300)),
             ("1:30", Some(90)),
@@ -45,7 +45,7 @@ mod tests {
             ("1:2:3:4", None),
             ("18446744073709551615-0", None),
         ] {
-            assert_eq!(parse_duration(text), seconds.map(Duration::from_secs), "{text}");
+            assert_eq!(parse_slurm_duration(text), seconds.map(Duration::from_secs), "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
 /// Number of bytes of text in each chunk of a stream.
-const CHUNK: usize = 12;
+const CHUNK_BYTES: usize = 12;
 
 /// A response, together with the request that it answers.
 pub(crate) struct Reply<'a> {
@@ -54,7 +54,7 @@ impl<'a> Reply<'a> {
             message.insert("reasoning_content".into(), reasoning.as_str().into());
         }
         if !answer.tool_calls.is_empty() {
-            let calls: Vec<_> = (0..answer.tool_calls.len()).map(|at| self.call(at)).collect();
+            let calls: Vec<_> = (0..answer.tool_calls.len()).map(|at| self.call_object(at)).collect();
             message.insert("tool_calls".into(), calls.into());
         }
         message.extend(answer.extra.clone());
@@ -68,12 +68,12 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns a completion that has usage but no choice. Such a completion is billed but useless.
-    pub(crate) fn without_choices(&self) -> Value {
+    pub(crate) fn body_without_choices(&self) -> Value {
         self.envelope("chat.completion", Vec::new(), self.usage)
     }
 
     /// Returns the chunks of a streamed response, without the final `[DONE]`.
-    pub(crate) fn chunks(&self, with_usage: bool) -> Vec<Value> {
+    pub(crate) fn chunks(&self, includes_usage: bool) -> Vec<Value> {
         let answer = self.answer;
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         for piece in split_chunks(answer.reasoning_content.as_deref().unwrap_or_default()) {
@@ -84,7 +84,7 @@ impl<'a> Reply<'a> {
             deltas.push(json!({ "refusal": refusal }));
         }
         for (index, one) in answer.tool_calls.iter().enumerate() {
-            let mut head = self.call(index);
+            let mut head = self.call_object(index);
             head["index"] = index.into();
             head["function"]["arguments"] = "".into();
             deltas.push(json!({ "tool_calls": [head] }));
@@ -101,7 +101,7 @@ impl<'a> Reply<'a> {
             .map(|delta| self.chunk(delta, Value::Null))
             .chain([self.chunk(json!({}), self.finish_reason())])
             .collect();
-        if with_usage && let Some(usage) = &self.usage {
+        if includes_usage && let Some(usage) = &self.usage {
             chunks.push(self.envelope("chat.completion.chunk", Vec::new(), Some(*usage)));
         }
         chunks
@@ -112,7 +112,7 @@ impl<'a> Reply<'a> {
         self.envelope("chat.completion.chunk", vec![choice], None)
     }
 
-    fn call(&self, index: usize) -> Value {
+    fn call_object(&self, index: usize) -> Value {
         let call = &self.answer.tool_calls[index];
         json!({
             "id": format!("call_{}_{index}", self.turn),
@@ -148,7 +148,7 @@ impl<'a> Reply<'a> {
 pub(crate) fn split_chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let mut end = rest.len().min(CHUNK);
+        let mut end = rest.len().min(CHUNK_BYTES);
         while !rest.is_char_boundary(end) {
             end += 1;
         }

@@ -44,7 +44,7 @@ impl Format {
     /// Returns a response that is billed but contains no choice.
     pub(crate) fn empty_response(self, reply: &Reply<'_>) -> Value {
         if self == Self::Chat {
-            return reply.without_choices();
+            return reply.body_without_choices();
         }
         let mut body = self.response_body(reply);
         for field in ["output", "content", "candidates"] {
@@ -56,7 +56,7 @@ impl Format {
     }
 
     /// Returns the events of a streamed response, as text.
-    pub(crate) fn events(self, reply: &Reply<'_>, with_usage: bool) -> Vec<String> {
+    pub(crate) fn events(self, reply: &Reply<'_>, includes_usage: bool) -> Vec<String> {
         let named = |data: Value| {
             let name = data["type"].as_str().unwrap_or_default();
             format!("event: {name}\ndata: {data}\n\n")
@@ -64,7 +64,7 @@ impl Format {
         let plain = |data: Value| format!("data: {data}\n\n");
         match self {
             Self::Chat => {
-                let chunks = reply.chunks(with_usage).into_iter().map(plain);
+                let chunks = reply.chunks(includes_usage).into_iter().map(plain);
                 chunks.chain(["data: [DONE]\n\n".to_owned()]).collect()
             }
             Self::Responses => responses::events(reply).into_iter().map(named).collect(),

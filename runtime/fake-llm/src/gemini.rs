@@ -49,9 +49,9 @@ pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     Ok(json!({"model": request["model"], "messages": out}))
 }
 
-fn response_object(reply: &Reply<'_>, parts: &[Value], last: bool) -> Value {
+fn response_object(reply: &Reply<'_>, parts: &[Value], is_last: bool) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
-    if last {
+    if is_last {
         candidate["finishReason"] = match reply.answer.finish_reason.as_deref() {
             Some("length") => "MAX_TOKENS".into(),
             Some("content_filter") => "SAFETY".into(),
@@ -61,7 +61,7 @@ fn response_object(reply: &Reply<'_>, parts: &[Value], last: bool) -> Value {
     let mut body = json!({
         "candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id,
     });
-    if let Some(usage) = reply.usage.filter(|_| last) {
+    if let Some(usage) = reply.usage.filter(|_| is_last) {
         body["usageMetadata"] = json!({
             "promptTokenCount": usage.input,
             "cachedContentTokenCount": usage.cached,

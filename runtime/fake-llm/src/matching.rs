@@ -7,16 +7,16 @@ use crate::{Answer, Script};
 /// A response that matches, with its location in the script.
 pub(crate) struct ScriptMatch<'a> {
     pub answer: &'a Answer,
-    pub place: String,
+    pub location: String,
 }
 
 /// The parts of a request that determine the response.
 pub(crate) struct RequestKey {
     /// The text of all messages before the first assistant message.
-    pub head: String,
+    pub opening_text: String,
     /// The number of assistant messages.
     pub turn: usize,
-    last: String,
+    last_message: String,
     model: String,
 }
 
@@ -28,9 +28,9 @@ impl RequestKey {
         let head: Vec<_> =
             messages.iter().take_while(|message| !assistant(message)).map(message_text).collect();
         Self {
-            head: head.join("\n"),
+            opening_text: head.join("\n"),
             turn: messages.iter().filter(assistant).count(),
-            last: messages.last().map(message_text).unwrap_or_default(),
+            last_message: messages.last().map(message_text).unwrap_or_default(),
             model: request["model"].as_str().unwrap_or_default().to_owned(),
         }
     }
@@ -48,34 +48,34 @@ pub(crate) fn message_text(message: &Value) -> String {
 }
 
 impl Script {
-    pub(crate) fn find(&self, key: &RequestKey) -> Option<ScriptMatch<'_>> {
+    pub(crate) fn find_match(&self, key: &RequestKey) -> Option<ScriptMatch<'_>> {
         let holds = |wanted: &Option<String>, text: &str| {
             wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
         };
         let named =
             |wanted: &Option<String>| wanted.as_deref().is_none_or(|name| name == key.model);
         for (index, rule) in self.rules.iter().enumerate() {
-            if holds(&rule.when, &key.head)
-                && holds(&rule.last, &key.last)
+            if holds(&rule.when, &key.opening_text)
+                && holds(&rule.last, &key.last_message)
                 && named(&rule.model)
                 && rule.turn.is_none_or(|turn| turn == key.turn)
             {
-                return Some(ScriptMatch { answer: &rule.answer, place: format!("rule {index}") });
+                return Some(ScriptMatch { answer: &rule.answer, location: format!("rule {index}") });
             }
         }
         for (index, one) in self.conversations.iter().enumerate() {
-            if !holds(&one.when, &key.head) || !named(&one.model) {
+            if !holds(&one.when, &key.opening_text) || !named(&one.model) {
                 continue;
             }
             let last = one.turns.len().saturating_sub(1);
             let turn = if one.repeat_last { key.turn.min(last) } else { key.turn };
             if let Some(answer) = one.turns.get(turn) {
                 let place = format!("conversation {index} turn {turn}");
-                return Some(ScriptMatch { answer, place });
+                return Some(ScriptMatch { answer, location: place });
             }
             // This conversation matches but has ended. Don't continue with a later conversation.
             break;
         }
-        self.default.as_ref().map(|answer| ScriptMatch { answer, place: "default".into() })
+        self.default.as_ref().map(|answer| ScriptMatch { answer, location: "default".into() })
     }
 }

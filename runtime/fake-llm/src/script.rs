@@ -198,16 +198,16 @@ pub enum ScriptError {
     #[error("{path}: {source}")]
     Read { path: String, source: std::io::Error },
     #[error("{path}: {why}")]
-    Malformed { path: String, why: String },
+    Malformed { path: String, reason: String },
 }
 
 /// Formats a TOML error on one line. The parser's own message quotes several lines of the script.
 fn format_toml_error(text: &str, error: &toml::de::Error) -> String {
-    const LONGEST: usize = 400;
+    const MAX_LENGTH: usize = 400;
     let start = error.span().map_or(0, |span| span.start);
     let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
     let clean = error.message().chars().map(|c| if c.is_control() { ' ' } else { c });
-    format!("line {line}: {}", clean.take(LONGEST).collect::<String>())
+    format!("line {line}: {}", clean.take(MAX_LENGTH).collect::<String>())
 }
 
 impl Script {
@@ -221,7 +221,7 @@ impl Script {
         } else {
             toml::from_str(&text).map_err(|error| format_toml_error(&text, &error))
         };
-        parsed.and_then(Self::validate).map_err(|why| ScriptError::Malformed { path: name, why })
+        parsed.and_then(Self::validate).map_err(|why| ScriptError::Malformed { path: name, reason: why })
     }
 
     /// Parses a script in TOML.
@@ -229,7 +229,7 @@ impl Script {
         toml::from_str(text)
             .map_err(|error| format_toml_error(text, &error))
             .and_then(Self::validate)
-            .map_err(|why| ScriptError::Malformed { path: "script".into(), why })
+            .map_err(|why| ScriptError::Malformed { path: "script".into(), reason: why })
     }
 
     fn validate(self) -> Result<Self, String> {

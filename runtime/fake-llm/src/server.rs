@@ -55,12 +55,12 @@ pub struct ReceivedRequest {
 pub struct FakeLlm {
     address: SocketAddr,
     state: Arc<ServerState>,
-    serving: tokio::task::JoinHandle<()>,
+    serve_task: tokio::task::JoinHandle<()>,
 }
 
 impl Drop for FakeLlm {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.serve_task.abort();
     }
 }
 
@@ -75,7 +75,7 @@ impl FakeLlm {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let state =
-            Arc::new(ServerState { script, started: Instant::now(), inner: Mutex::default() });
+            Arc::new(ServerState { script, start: Instant::now(), log: Mutex::default() });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
             .route("/v1/responses", post(complete))
@@ -86,7 +86,7 @@ impl FakeLlm {
             .route("/requests", get(requests))
             .with_state(state.clone());
         let serving = tokio::spawn(serve(listener, router));
-        Ok(Self { address, state, serving })
+        Ok(Self { address, state, serve_task: serving })
     }
 
     /// Returns the base URL for clients, such as `http://127.0.0.1:34567/v1`.
@@ -96,26 +96,26 @@ impl FakeLlm {
 
     /// Returns every completion request received so far, in order of arrival.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
-        self.state.lock().seen.clone()
+        self.state.lock().requests.clone()
     }
 
     /// Waits until the server stops.
     pub async fn wait_until_stopped(mut self) {
         // Ignore the result, because the task only ends when it is aborted.
-        let _ = (&mut self.serving).await;
+        let _ = (&mut self.serve_task).await;
     }
 }
 
 #[derive(Debug)]
 struct ServerState {
     script: Script,
-    started: Instant,
-    inner: Mutex<RequestLog>,
+    start: Instant,
+    log: Mutex<RequestLog>,
 }
 
 #[derive(Debug, Default)]
 struct RequestLog {
-    seen: Vec<ReceivedRequest>,
+    requests: Vec<ReceivedRequest>,
     /// Number of requests for each response. The key is the response's location in the script and
     /// the text before the first assistant message.
     request_counts: HashMap<(String, String), u64>,
@@ -123,7 +123,7 @@ struct RequestLog {
 
 impl ServerState {
     fn lock(&self) -> MutexGuard<'_, RequestLog> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,18 +171,18 @@ async fn serve(listener: TcpListener, router: Router) {
     }
 }
 
-async fn models(State(shared): State<Arc<ServerState>>) -> Json<Value> {
-    let id = &shared.script.model;
+async fn models(State(state): State<Arc<ServerState>>) -> Json<Value> {
+    let id = &state.script.model;
     let model = json!({"id": id, "object": "model", "created": 0, "owned_by": "script"});
     Json(json!({"object": "list", "data": [model]}))
 }
 
-async fn requests(State(shared): State<Arc<ServerState>>) -> Json<Vec<ReceivedRequest>> {
-    Json(shared.lock().seen.clone())
+async fn requests(State(state): State<Arc<ServerState>>) -> Json<Vec<ReceivedRequest>> {
+    Json(state.lock().requests.clone())
 }
 
 async fn complete(
-    State(shared): State<Arc<ServerState>>,
+    State(state): State<Arc<ServerState>>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -191,10 +191,10 @@ async fn complete(
     let authorization = key.iter().find_map(|name| headers.get(*name)?.to_str().ok());
     let authorization = authorization.map(ToOwned::to_owned);
     let path = uri.path().to_owned();
-    let seconds = shared.started.elapsed().as_secs_f64();
+    let seconds = state.start.elapsed().as_secs_f64();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let note = |answered: String| {
-        shared.lock().seen.push(ReceivedRequest {
+        state.lock().requests.push(ReceivedRequest {
             body: asked.clone(),
             bytes: body.clone(),
             path: path.clone(),
@@ -222,20 +222,20 @@ async fn complete(
         let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
         request["model"] = named.map(|(model, _)| model).into();
     }
-    if let Some(why) = check::rejection_reason(&request, shared.script.strict) {
+    if let Some(why) = check::rejection_reason(&request, state.script.strict) {
         return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
     }
     let heard = RequestKey::new(&request);
-    let Some(found) = shared.script.find(&heard) else {
+    let Some(found) = state.script.find_match(&heard) else {
         let why =
             format!("the script has no response for turn {} of this conversation", heard.turn);
         return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");
     };
-    let reply = Reply::new(found.answer, &request, &heard, &shared.script.model);
+    let reply = Reply::new(found.answer, &request, &heard, &state.script.model);
     let with_usage = asked["stream_options"]["include_usage"] == true;
     let fault = {
-        let key = (found.place.clone(), heard.head.clone());
-        let mut inner = shared.lock();
+        let key = (found.location.clone(), heard.opening_text.clone());
+        let mut inner = state.lock();
         let count = inner.request_counts.entry(key).or_default();
         let index = *count;
         *count += 1;
@@ -243,11 +243,11 @@ async fn complete(
     };
     match fault {
         Some(fault) => {
-            note(format!("{}: {:?}", found.place, fault.kind));
+            note(format!("{}: {:?}", found.location, fault.kind));
             fault_response(fault, format, &reply, streamed).await
         }
         None => {
-            note(found.place.clone());
+            note(found.location.clone());
             scripted_response(found.answer, format, &reply, streamed.then_some(with_usage)).await
         }
     }
@@ -268,10 +268,10 @@ async fn scripted_response(
     answer: &Answer,
     format: Format,
     reply: &Reply<'_>,
-    streamed: Option<bool>,
+    stream_includes_usage: Option<bool>,
 ) -> Response {
     pause(answer.delay_seconds).await;
-    let Some(with_usage) = streamed else {
+    let Some(with_usage) = stream_includes_usage else {
         return Json(format.response_body(reply)).into_response();
     };
     let gap = answer.chunk_delay_seconds;
@@ -287,7 +287,7 @@ async fn fault_response(
     fault: &Fault,
     format: Format,
     reply: &Reply<'_>,
-    streamed: bool,
+    is_streaming: bool,
 ) -> Response {
     pause(fault.delay_seconds).await;
     let json = [(header::CONTENT_TYPE, "application/json")];
@@ -310,7 +310,7 @@ async fn fault_response(
         }
         FaultKind::Truncate => {
             let events = [(header::CONTENT_TYPE, "text/event-stream")];
-            let (kind, whole) = match streamed {
+            let (kind, whole) = match is_streaming {
                 true => (events, given(format.events(reply, true).concat()).into_bytes()),
                 false => (json, given(format.response_body(reply).to_string()).into_bytes()),
             };

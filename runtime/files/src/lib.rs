@@ -19,8 +19,8 @@ pub use lock::lock;
 ///
 /// # Errors
 /// Fails if the file cannot be opened, or if the path is not a regular file.
-pub fn open(path: &Path) -> io::Result<File> {
-    require_regular_file(&fs::metadata(path)?)?;
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
+    check_regular_file(&fs::metadata(path)?)?;
     File::open(path)
 }
 
@@ -28,9 +28,9 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Fails in the same cases as [`open`].
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes)?;
+    open_regular_file(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Fails in the same cases as [`open`], and for dangling symlinks.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
-        Ok(found) => require_regular_file(&found)?,
+        Ok(found) => check_regular_file(&found)?,
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Err(_) if entry_exists(path) => return Err(io::Error::other("dangling symbolic link")),
         Err(_) => {}
@@ -52,10 +52,10 @@ pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Fails in the same cases as [`open_with`].
-pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_regular_file(source: &Path, destination: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut to = open_with(options.write(true).create(true).truncate(true), to)?;
-    io::copy(&mut open(from)?, &mut to).map(drop)
+    let mut to = open_with(options.write(true).create(true).truncate(true), destination)?;
+    io::copy(&mut open_regular_file(source)?, &mut to).map(drop)
 }
 
 /// Returns whether anything exists at this path, including a dangling symlink.
@@ -64,12 +64,12 @@ pub fn entry_exists(path: &Path) -> bool {
 }
 
 /// Returns whether something exists at this path that is neither a file nor a symlink to one.
-pub fn is_not_regular_file(path: &Path) -> bool {
+pub fn exists_as_non_file(path: &Path) -> bool {
     entry_exists(path) && !path.is_file()
 }
 
-fn require_regular_file(found: &fs::Metadata) -> io::Result<()> {
-    let kind = found.file_type();
+fn check_regular_file(metadata: &fs::Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
     match kind.is_file() {
         true => Ok(()),
         false if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     /// Creates a directory with every kind of entry that may exist in place of a regular file.
-    fn non_file_paths() -> (tempfile::TempDir, [PathBuf; 4]) {
+    fn create_non_files() -> (tempfile::TempDir, [PathBuf; 4]) {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         assert!(Command::new("mkfifo").arg(place("pipe")).status().unwrap().success());
@@ -97,14 +97,14 @@ mod tests {
 
     #[test]
     fn non_files_are_neither_read_nor_written() {
-        let (folder, places) = non_file_paths();
+        let (folder, places) = create_non_files();
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         for place in &places {
-            assert!(read(place).is_err() && open(place).is_err(), "{}", place.display());
+            assert!(read_regular_file(place).is_err() && open_regular_file(place).is_err(), "{}", place.display());
             assert!(open_with(&options, place).is_err(), "{}", place.display());
-            assert!(copy(place, &folder.path().join("copy")).is_err(), "{}", place.display());
-            assert!(entry_exists(place) && is_not_regular_file(place), "{}", place.display());
+            assert!(copy_regular_file(place, &folder.path().join("copy")).is_err(), "{}", place.display());
+            assert!(entry_exists(place) && exists_as_non_file(place), "{}", place.display());
         }
         assert!(!entry_exists(&folder.path().join("nowhere")), "no file may be created elsewhere");
     }
@@ -113,8 +113,8 @@ mod tests {
     fn files_and_links_to_files_are_read_and_written() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        assert_eq!(open(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert!(!entry_exists(&file) && !is_not_regular_file(&file));
+        assert_eq!(open_regular_file(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!entry_exists(&file) && !exists_as_non_file(&file));
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         symlink(&file, &link).unwrap();
@@ -122,10 +122,10 @@ mod tests {
             let mut open = open_with(&options, path).unwrap();
             io::Write::write_all(&mut open, text.as_bytes()).unwrap();
         }
-        assert_eq!(read(&link).unwrap(), b"onetwo");
-        assert!(entry_exists(&link) && !is_not_regular_file(&link));
+        assert_eq!(read_regular_file(&link).unwrap(), b"onetwo");
+        assert!(entry_exists(&link) && !exists_as_non_file(&link));
         let to = folder.path().join("copy");
-        copy(&link, &to).unwrap();
-        assert_eq!(read(&to).unwrap(), b"onetwo");
+        copy_regular_file(&link, &to).unwrap();
+        assert_eq!(read_regular_file(&to).unwrap(), b"onetwo");
     }
 }

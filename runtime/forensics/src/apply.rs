@@ -22,22 +22,22 @@ pub(crate) fn apply_rules(
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     for command in &all {
         let said =
             |what: &str| format!("{what}: {}", shorten_command(command, rules.file.limits.shown));
         for rule in &rules.rules {
             let hits = command.forms.iter().any(|form| any_matches(&rule.commands, form))
-                || (rule.background && command.background && !minded);
-            if hits && !command.forms.iter().any(|form| any_matches(&rule.unless, form)) {
-                found.push(Finding {
+                || (rule.requires_background && command.is_background && !minded);
+            if hits && !command.forms.iter().any(|form| any_matches(&rule.exclusions, form)) {
+                findings.push(Finding {
                     kind: rule.kind,
-                    what: said(rule.what),
+                    description: said(rule.description),
                     step: Some(call.step),
                 });
             }
         }
-        if let Some((path, words)) = &command.writes {
+        if let Some((path, words)) = &command.written_file {
             let text = written_files.entry(path.clone()).or_default();
             text.push(' ');
             text.push_str(words);
@@ -45,17 +45,17 @@ pub(crate) fn apply_rules(
         if let Some((kind, what)) =
             detect_install(command, &call.output, rules, subject, written_files)
         {
-            found.push(Finding { kind, what: said(what), step: Some(call.step) });
+            findings.push(Finding { kind, description: said(what), step: Some(call.step) });
         }
         if let Some((kind, what)) = detect_fetch(command, rules) {
-            found.push(Finding { kind, what: said(what), step: Some(call.step) });
+            findings.push(Finding { kind, description: said(what), step: Some(call.step) });
         }
     }
-    found
+    findings
 }
 
 fn shorten_command(command: &Command, limit: usize) -> String {
-    let line = &command.shown;
+    let line = &command.display_text;
     match line.char_indices().nth(limit) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line.clone(),

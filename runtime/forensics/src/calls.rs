@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Envelope, Event, shell_word};
+use proctor_types::{Envelope, Event, quote_shell_word};
 use serde_json::Value;
 
 use crate::rules::RuleFile;
@@ -19,8 +19,8 @@ pub(crate) struct Call {
 
 /// Returns a trial's calls, in order. A client that runs its own tools leaves no tool calls in the
 /// record. In that case, the calls are the ones that the model requested.
-pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
-    let shown: BTreeMap<(u64, &str), &str> = events
+pub(crate) fn shell_calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
+    let outputs: BTreeMap<(u64, &str), &str> = events
         .iter()
         .filter_map(|envelope| match &envelope.event {
             Event::ToolReturned { call_id, shown, .. } => {
@@ -35,7 +35,7 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
         let step = envelope.step;
         match &envelope.event {
             Event::ToolCalled { call_id, arguments, .. } => {
-                let shown = shown.get(&(step, call_id.as_str())).copied().unwrap_or_default();
+                let shown = outputs.get(&(step, call_id.as_str())).copied().unwrap_or_default();
                 for line in shell_lines(arguments, file) {
                     called.push(Call { step, line, output: shown.to_owned() });
                 }
@@ -63,7 +63,7 @@ pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             Some(Value::String(line)) => all.push(line.clone()),
             // Some clients pass a command as a list of words.
             Some(Value::Array(words)) => {
-                let words: Vec<_> = words.iter().filter_map(Value::as_str).map(quoted).collect();
+                let words: Vec<_> = words.iter().filter_map(Value::as_str).map(quote_word).collect();
                 all.push(words.join(" "));
             }
             _ => {}
@@ -73,15 +73,15 @@ pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     // shell line.
     let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
     if let Some(path) = path {
-        all = vec![format!("view {}", quoted(path))];
+        all = vec![format!("view {}", quote_word(path))];
     }
     all
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "@%+=:,./-_".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    shell_word(word)
+    quote_shell_word(word)
 }

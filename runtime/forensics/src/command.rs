@@ -23,12 +23,12 @@ pub(crate) struct Command {
     pub forms: [String; 2],
     /// The command for display: as written, on one line, with its input, and without preceding
     /// shell keywords.
-    pub shown: String,
+    pub display_text: String,
     /// The file to which the command writes, and the words written to it, if the line shows them.
-    pub writes: Option<(String, String)>,
+    pub written_file: Option<(String, String)>,
     /// Whether the command takes more arguments from input that the line does not show in full.
     pub takes_unknown_arguments: bool,
-    pub background: bool,
+    pub is_background: bool,
 }
 
 /// Returns the commands in a shell line, including commands that are passed to nested shells.
@@ -38,7 +38,7 @@ pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
     all
 }
 
-fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
+fn parse_nested(line: &str, file: &RuleFile, depth: usize, parsed_commands: &mut Vec<Command>) {
     let shell = &file.shell;
     let simples = parse_simple_commands(line, depth);
     for (at, simple) in simples.iter().enumerate() {
@@ -49,7 +49,7 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         // known.
         let from = (at.saturating_sub(MAX_PIPE_COMMANDS)..=at)
             .rev()
-            .find(|&at| !simples[at].piped || !simples[at].here_documents.is_empty());
+            .find(|&at| !simples[at].is_piped || !simples[at].here_documents.is_empty());
         let given = from.map_or("", |at| simples[at].here_documents.as_str());
         let mut inner = None;
         if shell.shells.contains(&program) {
@@ -78,19 +78,19 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         }
         let writes =
             simple.output.clone().map(|path| (path, printed_words(simple, shell).join(" ")));
-        let forms = [one_line(&strip_program_path(simple.words.clone())), one_line(&plain)];
-        let shown = one_line(&[shown]);
-        let background = simple.background;
-        all.push(Command {
+        let forms = [join_on_one_line(&strip_program_path(simple.words.clone())), join_on_one_line(&plain)];
+        let shown = join_on_one_line(&[shown]);
+        let background = simple.is_background;
+        parsed_commands.push(Command {
             words: plain,
             forms,
-            shown,
-            writes,
+            display_text: shown,
+            written_file: writes,
             takes_unknown_arguments,
-            background,
+            is_background: background,
         });
         if let Some(inner) = inner.filter(|_| depth > 0) {
-            parse_nested(&inner, file, depth - 1, all);
+            parse_nested(&inner, file, depth - 1, parsed_commands);
         }
     }
 }
@@ -117,7 +117,7 @@ fn strip_keywords(source: &str, shell: &Shell) -> String {
     text.replace("\\\n", " ")
 }
 
-fn one_line(words: &[String]) -> String {
+fn join_on_one_line(words: &[String]) -> String {
     words.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 

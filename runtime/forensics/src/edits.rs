@@ -13,7 +13,7 @@ use crate::finding::{Finding, FindingKind};
 /// The task's test files whose paths are known.
 struct TestPaths<'a> {
     names: &'a TestNames,
-    own: BTreeSet<String>,
+    task_paths: BTreeSet<String>,
 }
 
 /// Returns the edits. They are only notes, because grading restores all of these files.
@@ -22,23 +22,23 @@ pub(crate) fn find_test_edits(
     names: &TestNames,
     events: &[Envelope],
     blobs: Option<&Blobs>,
-    changed: &[u8],
+    patch: &[u8],
 ) -> Result<Vec<Finding>, Fault> {
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let ids = ids.filter(|_| task.test_ids_start_with_file()).map(|id| file_from_test_id(id));
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
     let tests = TestPaths {
         names,
-        own: ids.chain(hidden).map(|path| RawPath::from_task_path(path).to_escaped()).collect(),
+        task_paths: ids.chain(hidden).map(|path| RawPath::from_task_path(path).to_escaped()).collect(),
     };
-    let stepped = blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
-    Ok(stepped.unwrap_or_else(|| {
+    let findings_by_step = blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
+    Ok(findings_by_step.unwrap_or_else(|| {
         // Ignore a patch that cannot be parsed. Grading reports it.
-        let touched = Patch::parse(changed).touched_paths().unwrap_or_default();
+        let touched = Patch::parse(patch).touched_paths().unwrap_or_default();
         let paths = touched.iter().map(|path| path.to_escaped());
         paths
             .filter(|path| tests.is_task_path(path) || tests.is_config(path))
-            .map(|path| finding(&path, None))
+            .map(|path| edit_finding(&path, None))
             .collect()
     }))
 }
@@ -50,14 +50,14 @@ fn edits_by_step(
     events: &[Envelope],
     blobs: &Blobs,
 ) -> Result<Option<Vec<Finding>>, Fault> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     let mut last: Option<(String, Tree)> = None;
     for envelope in events {
         let Event::SnapshotTaken { snapshot, .. } = &envelope.event else { continue };
         if last.as_ref().is_some_and(|(hash, _)| hash == snapshot) {
             continue;
         }
-        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).into_permanent();
+        let lost = |error: RecordError| error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent();
         let tree = Tree::load(blobs, snapshot).map_err(lost)?;
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
@@ -67,23 +67,23 @@ fn edits_by_step(
                 let test =
                     tests.is_task_path(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {
-                    found.push(finding(&path, Some(envelope.step)));
+                    findings.push(edit_finding(&path, Some(envelope.step)));
                 }
             }
         }
         last = Some((snapshot.clone(), tree));
     }
-    Ok(last.map(|_| found))
+    Ok(last.map(|_| findings))
 }
 
-fn finding(path: &str, step: Option<u64>) -> Finding {
-    let what = format!("changed a test or its configuration (grading restores it): {path}");
-    Finding { kind: FindingKind::TestsEdited, what, step }
+fn edit_finding(path: &str, step: Option<u64>) -> Finding {
+    let message = format!("changed a test or its configuration (grading restores it): {path}");
+    Finding { kind: FindingKind::TestsEdited, description: what: message, step }
 }
 
 impl TestPaths<'_> {
     fn is_task_path(&self, path: &str) -> bool {
-        self.own.iter().any(|own| {
+        self.task_paths.iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })

@@ -5,7 +5,7 @@ use proctor_types::{Envelope, Fault, Task, TestNames};
 
 use crate::{
     apply::apply_rules,
-    calls::calls,
+    calls::shell_calls,
     command::WrittenFiles,
     content,
     edits::find_test_edits,
@@ -35,8 +35,8 @@ impl ExaminationInput<'_> {
     /// # Errors
     /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
     pub fn examine_content(&self) -> Result<Findings, Fault> {
-        let found = content::compare(self.task, self.events, self.blobs, self.patch)?;
-        Ok(Findings::from_findings(found, &RuleFile::get()?.kinds))
+        let findings = content::compare_content(self.task, self.events, self.blobs, self.patch)?;
+        Ok(Findings::from_findings(findings, &RuleFile::get()?.kinds))
     }
 }
 
@@ -49,13 +49,13 @@ pub fn examine(input: &ExaminationInput<'_>) -> Result<Findings, Fault> {
     let file = RuleFile::get()?;
     let subject = SolutionNames::from_task(input.task, names)?;
     let rules = Rules::specialize(&subject)?;
-    let mut found = Vec::new();
-    let mut written = WrittenFiles::new();
-    for call in calls(input.events, file) {
-        found.extend(apply_rules(&call, &rules, &subject, &mut written));
+    let mut findings = Vec::new();
+    let mut written_files = WrittenFiles::new();
+    for call in shell_calls(input.events, file) {
+        findings.extend(apply_rules(&call, &rules, &subject, &mut written_files));
     }
-    found.extend(ledger_findings(input.events));
-    found.extend(content::compare(input.task, input.events, input.blobs, input.patch)?);
-    found.extend(find_test_edits(input.task, names, input.events, input.blobs, input.patch)?);
-    Ok(Findings::from_findings(found, &file.kinds))
+    findings.extend(ledger_findings(input.events));
+    findings.extend(content::compare_content(input.task, input.events, input.blobs, input.patch)?);
+    findings.extend(find_test_edits(input.task, names, input.events, input.blobs, input.patch)?);
+    Ok(Findings::from_findings(findings, &file.kinds))
 }

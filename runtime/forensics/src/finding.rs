@@ -59,7 +59,7 @@ impl FindingKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub kind: FindingKind,
-    pub what: String,
+    pub description: String,
     /// The step, or `None` if the record does not show the step.
     pub step: Option<u64>,
 }
@@ -74,24 +74,24 @@ pub struct Findings {
 
 impl Findings {
     pub(crate) fn from_findings(
-        mut found: Vec<Finding>,
-        meaning: &BTreeMap<FindingKind, Integrity>,
+        mut findings: Vec<Finding>,
+        integrity_by_kind: &BTreeMap<FindingKind, Integrity>,
     ) -> Self {
         // The evidence shows the command of the first listed step. Within a step, the agent's
         // commands come before the proxy's reports.
-        found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
+        findings.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
         let mut kinds: BTreeMap<FindingKind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
-        for one in found {
+        for one in findings {
             let (whats, steps) = kinds.entry(one.kind).or_default();
-            if !whats.contains(&one.what) {
-                whats.push(one.what);
+            if !whats.contains(&one.description) {
+                whats.push(one.description);
             }
             // Step 0 means before the first response. It is not listed.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds
             .keys()
-            .filter_map(|kind| meaning.get(kind).copied())
+            .filter_map(|kind| integrity_by_kind.get(kind).copied())
             .max()
             .unwrap_or(Integrity::Clean);
         let evidence = kinds

@@ -17,14 +17,14 @@ pub(crate) fn detect_install(
     written_files: &WrittenFiles,
 ) -> Option<(FindingKind, &'static str)> {
     let line = &command.forms[1];
-    let verb = rules.install.iter().find_map(|pattern| pattern.find(line))?;
-    if any_matches(&rules.install_unless, line) {
+    let verb = rules.install_commands.iter().find_map(|pattern| pattern.find(line))?;
+    if any_matches(&rules.install_exclusions, line) {
         return None;
     }
     let options = &rules.file.install;
     let mut words = command.words.iter().skip(verb.as_str().split(' ').count());
     let is_named = |word: &str| names_package(word, rules, subject);
-    let mut named = false;
+    let mut names_subject = false;
     // The package names may come from input that the record does not show.
     let mut unnamed = command.takes_unknown_arguments;
     while let Some(word) = words.next() {
@@ -32,7 +32,7 @@ pub(crate) fn detect_install(
             unnamed = true;
             let path = if path.is_empty() { words.next() } else { Some(&path) };
             let text = path.and_then(|path| written_files.get(path));
-            named |= text.is_some_and(|text| text.split_whitespace().any(is_named));
+            names_subject |= text.is_some_and(|text| text.split_whitespace().any(is_named));
             continue;
         }
         if word.starts_with('-') {
@@ -41,14 +41,14 @@ pub(crate) fn detect_install(
             }
             continue;
         }
-        named |= is_named(word);
+        names_subject |= is_named(word);
     }
     // If the installer reports a direct request for the package, the request came from the agent.
-    named |= unnamed && any_matches(&rules.install_asked, output);
-    if !named {
+    names_subject |= unnamed && any_matches(&rules.install_request_patterns, output);
+    if !names_subject {
         return None;
     }
-    Some(if any_matches(&rules.install_succeeded, output) {
+    Some(if any_matches(&rules.install_success_patterns, output) {
         (FindingKind::InstallSucceeded, "installed the package under test")
     } else {
         (FindingKind::InstallTried, "tried to install the package under test")

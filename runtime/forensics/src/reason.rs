@@ -3,25 +3,25 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use proctor_types::{
-    Envelope, Event, FailureReason, Fault, Layer, Outcome, TIMEOUT_EXCEPTION, Verdict, from_toml,
+    Envelope, Event, FailureReason, Fault, FaultLayer, Outcome, TIMEOUT_EXCEPTION, Verdict, from_toml,
 };
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    calls::{calls, shell_lines},
+    calls::{shell_calls, shell_lines},
     command::commands,
     rules::{RuleFile, any_matches},
 };
 
-const TEXT: &str = include_str!("../../../configs/reasons.toml");
+const REASONS_TOML: &str = include_str!("../../../configs/reasons.toml");
 
 /// Kinds of evidence that grading records if the tests did not finish.
 const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
 
 /// The start of a failed assertion in pytest's output, which omits the exception class.
-const ASSERT: &str = "assert ";
+const ASSERT_PREFIX: &str = "assert ";
 const ASSERTION_ERROR: &str = "AssertionError";
 
 /// A trial that has ended, with its verdict.
@@ -50,9 +50,9 @@ pub struct EndedTrial<'a> {
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
-pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, Fault> {
+pub fn failure_reason(trial: &EndedTrial<'_>) -> Result<Option<FailureReason>, Fault> {
     let table = ReasonTable::get()?;
-    let EndedTrial { outcome, verdict, events, .. } = *ended;
+    let EndedTrial { outcome, verdict, events, .. } = *trial;
     if verdict.resolved {
         return Ok(None);
     }
@@ -67,7 +67,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
         return Ok(by_ending);
     }
     // If rewards grade the task, it may need no change in the work directory.
-    if ended.patch.is_empty() && verdict.rewards.is_empty() {
+    if trial.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(FailureReason::NeverEdited));
     }
     if verdict.broke_pass_to_pass() {
@@ -79,7 +79,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
     if has_untested_edits(events, table)? {
         return Ok(Some(FailureReason::EditedNeverRan));
     }
-    Ok(reason_from_exceptions(ended.log, table))
+    Ok(reason_from_exceptions(trial.log, table))
 }
 
 /// Counts the failed tests in a log by exception class. pytest's short summary lists each failed
@@ -98,7 +98,7 @@ pub fn count_exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String
         log.lines().filter_map(|line| table.parse_summary_line(line)).collect();
     let classes: Vec<String> = match summary.is_empty() {
         false => summary.into_values().collect(),
-        true => log.lines().filter_map(|line| table.class(line)).map(str::to_owned).collect(),
+        true => log.lines().filter_map(|line| table.exception_class(line)).map(str::to_owned).collect(),
     };
     let mut counts = BTreeMap::new();
     for class in classes {
@@ -122,11 +122,11 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     let (table, file) = (ReasonTable::get()?, RuleFile::get()?);
     let lines = shell_lines(arguments, file);
     let mut commands = lines.iter().flat_map(|line| commands(line, file));
-    Ok(commands.any(|command| command.forms.iter().any(|form| any_matches(&table.tests, form))))
+    Ok(commands.any(|command| command.forms.iter().any(|form| any_matches(&table.test_commands, form))))
 }
 
 /// Returns, for each tool call in the record in order, whether the call was malformed.
-fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
+fn malformed_flags(events: &[Envelope]) -> impl Iterator<Item = bool> {
     events.iter().filter_map(|envelope| match &envelope.event {
         Event::ToolReturned { malformed, .. } => Some(*malformed),
         _ => None,
@@ -135,11 +135,11 @@ fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
 
 /// Returns whether tools were called but none of the calls could be parsed.
 fn has_only_malformed_calls(events: &[Envelope]) -> bool {
-    malformed(events).next().is_some() && malformed(events).all(|malformed| malformed)
+    malformed_flags(events).next().is_some() && malformed_flags(events).all(|malformed| malformed)
 }
 
 fn ends_with_malformed_call(events: &[Envelope]) -> bool {
-    malformed(events).last() == Some(true)
+    malformed_flags(events).last() == Some(true)
 }
 
 /// Returns whether files were edited but nothing was run in the same step or a later one.
@@ -155,18 +155,18 @@ fn has_untested_edits(events: &[Envelope], table: &ReasonTable) -> Result<bool, 
         }
         _ => None,
     });
-    let calls = calls(events, file);
+    let calls = shell_calls(events, file);
     // If a client's tools are not recorded, it may have run anything.
     if calls.is_empty() && !events.iter().any(|one| matches!(one.event, Event::ToolCalled { .. })) {
         return Ok(false);
     }
-    let ran =
+    let has_run =
         calls.iter().filter(|call| first_edit.is_none_or(|first| call.step >= first)).any(|call| {
             let all = commands(&call.line, file);
             all.iter()
-                .any(|command| command.forms.iter().any(|form| any_matches(&table.runs, form)))
+                .any(|command| command.forms.iter().any(|form| any_matches(&table.run_commands, form)))
         });
-    Ok(!ran)
+    Ok(!has_run)
 }
 
 /// Returns the reason that corresponds to the most frequent exception class in the log.
@@ -193,29 +193,29 @@ struct ReasonFile {
 }
 
 struct ReasonTable {
-    runs: Vec<Regex>,
-    tests: Vec<Regex>,
-    classes: BTreeMap<String, FailureReason>,
+    run_commands: Vec<Regex>,
+    test_commands: Vec<Regex>,
+    reason_by_class: BTreeMap<String, FailureReason>,
     /// Matches the last line of a traceback, as pytest or Python prints it.
-    raised: Regex,
+    traceback_end: Regex,
     /// Matches a last line that pytest marked. On such a line, any class counts, such as `Failed`
     /// from `pytest.raises`.
-    marked: Regex,
+    marked_line: Regex,
     /// Matches a line in pytest's short summary: the test and the failure message.
-    summary: Regex,
+    summary_line: Regex,
     /// Matches the exception class at the start of a failure message.
-    named: Regex,
+    leading_class: Regex,
     /// Matches the message with which a plugin reports that a test timed out.
-    timeout: Regex,
+    timeout_message: Regex,
 }
 
-static TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
-    let written: ReasonFile = from_toml(TEXT)?;
+static REASON_TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
+    let reason_file: ReasonFile = from_toml(REASONS_TOML)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
-    let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
-    let tests = written.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
-    let imports = written.import_or_name_error.into_iter();
-    let types = written.type_or_attribute_error.into_iter();
+    let runs = reason_file.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
+    let tests = reason_file.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
+    let imports = reason_file.import_or_name_error.into_iter();
+    let types = reason_file.type_or_attribute_error.into_iter();
     let classes = imports
         .map(|name| (name, FailureReason::ImportOrNameError))
         .chain(types.map(|name| (name, FailureReason::TypeOrAttributeError)))
@@ -226,43 +226,43 @@ static TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
     let marked = compiled(r"^E\s+(?:[A-Za-z_]\w*\.)*([A-Z]\w*):(?:\s|$)")?;
     let summary = compiled(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?) - (.+)$")?;
     let named = compiled(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::|$)")?;
-    let timeout = compiled(&written.timeout)?;
-    Ok(ReasonTable { runs, tests, classes, raised, marked, summary, named, timeout })
+    let timeout = compiled(&reason_file.timeout)?;
+    Ok(ReasonTable { run_commands: runs, test_commands: tests, reason_by_class: classes, traceback_end: raised, marked_line: marked, summary_line: summary, leading_class: named, timeout_message: timeout })
 });
 
 impl ReasonTable {
     fn get() -> Result<&'static Self, Fault> {
-        TABLE
+        REASON_TABLE
             .as_ref()
-            .map_err(|error| Fault::new(Layer::Grade, format!("configs/reasons.toml: {error}")))
+            .map_err(|error| Fault::new(FaultLayer::Grade, format!("configs/reasons.toml: {error}")))
     }
 
     fn reason_for_line(&self, line: &str) -> Option<FailureReason> {
-        let class = self.class(line)?;
-        Some(self.classes.get(class).copied().unwrap_or(FailureReason::Assertion))
+        let class = self.exception_class(line)?;
+        Some(self.reason_by_class.get(class).copied().unwrap_or(FailureReason::Assertion))
     }
 
     /// Returns the exception class if the line is the last one of a traceback.
-    fn class<'l>(&self, line: &'l str) -> Option<&'l str> {
+    fn exception_class<'l>(&self, line: &'l str) -> Option<&'l str> {
         // pytest shows failed assertions without the exception class.
-        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT)) {
+        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT_PREFIX)) {
             return Some(ASSERTION_ERROR);
         }
-        let found = self.raised.captures(line).or_else(|| self.marked.captures(line))?;
-        found.get(1).map(|class| class.as_str())
+        let matched = self.traceback_end.captures(line).or_else(|| self.marked_line.captures(line))?;
+        matched.get(1).map(|class| class.as_str())
     }
 
     /// Returns the test and the exception class in a line of pytest's short summary.
     fn parse_summary_line<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
-        let found = self.summary.captures(line)?;
-        let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
-        if self.timeout.is_match(said) {
+        let matched = self.summary_line.captures(line)?;
+        let (test, said) = (matched.get(1)?.as_str(), matched.get(2)?.as_str());
+        if self.timeout_message.is_match(said) {
             return Some((test, TIMEOUT_EXCEPTION.to_owned()));
         }
-        if said.starts_with(ASSERT) {
+        if said.starts_with(ASSERT_PREFIX) {
             return Some((test, ASSERTION_ERROR.to_owned()));
         }
-        let class = self.named.captures(said)?.get(1)?.as_str();
+        let class = self.leading_class.captures(said)?.get(1)?.as_str();
         Some((test, class.to_owned()))
     }
 }
@@ -347,15 +347,15 @@ mod tests {
             .unwrap()
     }
 
-    const ASSERTION: &str = "E       assert 0 == 4\n\nt.py:9: AssertionError\n";
+    const ASSERTION_OUTPUT: &str = "E       assert 0 == 4\n\nt.py:9: AssertionError\n";
 
     #[test]
     fn reason_prefers_the_ending_over_test_results() {
         let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
         assert_eq!(reason_for(steps.clone(), &[], "", ""), Some(FailureReason::OutOfBudget));
-        assert_eq!(reason_for(steps, &[], "p", ASSERTION), Some(FailureReason::OutOfBudget));
+        assert_eq!(reason_for(steps, &[], "p", ASSERTION_OUTPUT), Some(FailureReason::OutOfBudget));
         let refused = Ending::ModelRefused { why: String::new() };
-        assert_eq!(reason_for(refused, &[], "p", ASSERTION), Some(FailureReason::Refused));
+        assert_eq!(reason_for(refused, &[], "p", ASSERTION_OUTPUT), Some(FailureReason::Refused));
         let left = Ending::ScaffoldExited {
             cause: ExitCause::Loop,
             why: "3 responses in a row without a tool call".into(),
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(reason_for(left, &events, "", ""), Some(FailureReason::FormatErrors));
         let finished = Ending::ScaffoldExited { cause: ExitCause::Finished, why: String::new() };
         assert_eq!(reason_for(finished.clone(), &[], "", ""), Some(FailureReason::NeverEdited));
-        assert_eq!(reason_for(finished, &[], "p", ASSERTION), Some(FailureReason::Assertion));
+        assert_eq!(reason_for(finished, &[], "p", ASSERTION_OUTPUT), Some(FailureReason::Assertion));
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
         let before = step(1, "pytest -q", false, false);
         let ran = |after: Vec<Envelope>| {
             let events = [before.clone(), edit("sed -i s/a/b/ x.py"), after].concat();
-            reason_for(Ending::Submitted, &events, "p", ASSERTION)
+            reason_for(Ending::Submitted, &events, "p", ASSERTION_OUTPUT)
         };
         for line in ["ls", "cat tests/test_x.py", "git diff", "grep -rn pytest .", "echo python"] {
             assert_eq!(
@@ -406,12 +406,12 @@ mod tests {
         }
         let same = [before.clone(), edit("cat > x.py <<'E'\na = 1\nE\npython x.py")].concat();
         assert_eq!(
-            reason_for(Ending::Submitted, &same, "p", ASSERTION),
+            reason_for(Ending::Submitted, &same, "p", ASSERTION_OUTPUT),
             Some(FailureReason::Assertion)
         );
         // Predictions and the gold patch have no edits by step.
         assert_eq!(
-            reason_for(Ending::Submitted, &[], "p", ASSERTION),
+            reason_for(Ending::Submitted, &[], "p", ASSERTION_OUTPUT),
             Some(FailureReason::Assertion)
         );
         assert_eq!(
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(of(none_raised), Some(FailureReason::Assertion));
         assert_eq!(of("E   kit.errors.Refusal: no\n"), Some(FailureReason::Assertion));
         let types = "E   TypeError: f() takes 1\n".repeat(2);
-        assert_eq!(of(&format!("{types}{ASSERTION}")), Some(FailureReason::TypeOrAttributeError));
+        assert_eq!(of(&format!("{types}{ASSERTION_OUTPUT}")), Some(FailureReason::TypeOrAttributeError));
         assert_eq!(of(&format!("{types}{import}{import}")), Some(FailureReason::ImportOrNameError));
         // An exception's name in a test's own output does not count.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn count_exceptions_counts_tracebacks_without_a_summary() {
-        let log = format!("{ASSERTION}TypeError: f() takes 1\nTypeError: f() takes 1\n");
+        let log = format!("{ASSERTION_OUTPUT}TypeError: f() takes 1\nTypeError: f() takes 1\n");
         let of = |name: &str, count| (name.to_owned(), count);
         assert_eq!(
             exception_counts(&log, &["timed_out"], false),
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn reason_reports_broken_tests_and_timeouts() {
         let of = |failed, evidence: &[&str]| {
-            reason_for_groups(Ending::Submitted, &[], "p", ASSERTION, failed, evidence)
+            reason_for_groups(Ending::Submitted, &[], "p", ASSERTION_OUTPUT, failed, evidence)
         };
         assert_eq!(of((&[], &["old"]), &[]), Some(FailureReason::BrokePassToPass));
         assert_eq!(of((&["new"], &["old"]), &[]), Some(FailureReason::Assertion));

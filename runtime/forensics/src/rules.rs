@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Integrity, Layer, ShippedTable};
+use proctor_types::{Fault, Integrity, FaultLayer, ShippedTable};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use crate::{finding::FindingKind, solution_names::SolutionNames};
 
-const TEXT: &str = include_str!("../../../configs/forensics.toml");
+const RULES_TOML: &str = include_str!("../../../configs/forensics.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,26 +73,26 @@ pub(crate) struct Limits {
     pub depth: usize,
 }
 
-static RULES: ShippedTable<RuleFile> = ShippedTable::new("forensics.toml", TEXT);
+static RULES: ShippedTable<RuleFile> = ShippedTable::new("forensics.toml", RULES_TOML);
 
 impl RuleFile {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        RULES.get().map_err(|error| Fault::new(Layer::Grade, error))
+        RULES.get().map_err(|error| Fault::new(FaultLayer::Grade, error))
     }
 }
 
-fn fault(error: &str) -> Fault {
-    Fault::new(Layer::Grade, format!("configs/forensics.toml: {error}"))
+fn rules_fault(error: &str) -> Fault {
+    Fault::new(FaultLayer::Grade, format!("configs/forensics.toml: {error}"))
 }
 
 /// A rule, specialized for one task.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub kind: FindingKind,
-    pub what: &'static str,
+    pub description: &'static str,
     pub commands: Vec<Regex>,
-    pub unless: Vec<Regex>,
-    pub background: bool,
+    pub exclusions: Vec<Regex>,
+    pub requires_background: bool,
 }
 
 /// All rules, specialized for one task.
@@ -102,10 +102,10 @@ pub(crate) struct Rules {
     pub rules: Vec<Rule>,
     pub fetchers: Vec<Regex>,
     pub urls: Vec<Regex>,
-    pub install: Vec<Regex>,
-    pub install_unless: Vec<Regex>,
-    pub install_succeeded: Vec<Regex>,
-    pub install_asked: Vec<Regex>,
+    pub install_commands: Vec<Regex>,
+    pub install_exclusions: Vec<Regex>,
+    pub install_success_patterns: Vec<Regex>,
+    pub install_request_patterns: Vec<Regex>,
 }
 
 impl Rules {
@@ -118,15 +118,15 @@ impl Rules {
             .map(|rule| {
                 Ok(Rule {
                     kind: rule.kind,
-                    what: &rule.what,
+                    description: &rule.what,
                     commands: fill(&rule.commands)?,
-                    unless: fill(&rule.unless)?,
-                    background: rule.background,
+                    exclusions: fill(&rule.unless)?,
+                    requires_background: rule.background,
                 })
             })
             .collect::<Result<_, Fault>>()?;
         let mut urls = fill(&file.upstream.urls)?;
-        for pattern in &subject.blocked {
+        for pattern in &subject.blocked_url_patterns {
             urls.push(compile_pattern(pattern)?);
         }
         Ok(Self {
@@ -134,10 +134,10 @@ impl Rules {
             rules,
             fetchers: fill(&file.upstream.fetchers)?,
             urls,
-            install: fill(&file.install.commands)?,
-            install_unless: fill(&file.install.unless)?,
-            install_succeeded: fill(&file.install.succeeded)?,
-            install_asked: fill(&file.install.asked)?,
+            install_commands: fill(&file.install.commands)?,
+            install_exclusions: fill(&file.install.unless)?,
+            install_success_patterns: fill(&file.install.succeeded)?,
+            install_request_patterns: fill(&file.install.asked)?,
         })
     }
 }
@@ -162,7 +162,7 @@ fn compile_pattern(text: &str) -> Result<Regex, Fault> {
     RegexBuilder::new(text)
         .case_insensitive(true)
         .build()
-        .map_err(|error| fault(&error.to_string()))
+        .map_err(|error| rules_fault(&error.to_string()))
 }
 
 pub(crate) fn any_matches(patterns: &[Regex], text: &str) -> bool {

@@ -10,11 +10,11 @@ pub(crate) struct SimpleCommand {
     /// The command's source text, including redirections.
     pub source: String,
     /// Whether the command reads the output of the command before it.
-    pub piped: bool,
+    pub is_piped: bool,
     /// The file to which the output is redirected, if any.
     pub output: Option<String>,
     /// Whether the command ends in `&`.
-    pub background: bool,
+    pub is_background: bool,
     /// The content of the command's here-documents.
     pub here_documents: String,
 }
@@ -26,9 +26,9 @@ pub(crate) fn parse_simple_commands(line: &str, depth: usize) -> Vec<SimpleComma
     let mut reader = ShellParser { chars: line.chars().collect(), ..ShellParser::default() };
     reader.parse();
     reader.end_command(0, false);
-    let mut all = reader.done;
+    let mut all = reader.commands;
     if depth > 0 {
-        all.extend(reader.nested.iter().flat_map(|inner| parse_simple_commands(inner, depth - 1)));
+        all.extend(reader.nested_lines.iter().flat_map(|inner| parse_simple_commands(inner, depth - 1)));
     }
     all
 }
@@ -39,8 +39,8 @@ struct ShellParser {
     at: usize,
     word: Option<String>,
     /// Start of the current command, then the position at which a comment ends it.
-    begin: usize,
-    comment: Option<usize>,
+    command_start: usize,
+    comment_start: Option<usize>,
     current: SimpleCommand,
     /// Whether the next word is an output file instead of an argument.
     expects_output_file: bool,
@@ -49,8 +49,8 @@ struct ShellParser {
     /// The delimiters of here-documents that start on the next line, each with the index of its
     /// command.
     pending_here_documents: Vec<(String, usize)>,
-    done: Vec<SimpleCommand>,
-    nested: Vec<String>,
+    commands: Vec<SimpleCommand>,
+    nested_lines: Vec<String>,
 }
 
 impl ShellParser {
@@ -83,16 +83,16 @@ impl ShellParser {
                         self.push(c);
                     }
                 }
-                '"' => self.quoted(),
-                '$' if self.peek(0) == Some('(') => self.substitution('('),
-                '`' => self.substitution('`'),
+                '"' => self.read_quoted(),
+                '$' if self.peek(0) == Some('(') => self.read_substitution('('),
+                '`' => self.read_substitution('`'),
                 '#' if self.word.is_none() => {
-                    self.comment.get_or_insert(self.at - 1);
+                    self.comment_start.get_or_insert(self.at - 1);
                     while self.peek(0).is_some_and(|c| c != '\n') {
                         self.at += 1;
                     }
                 }
-                '<' | '>' => self.redirection(c),
+                '<' | '>' => self.read_redirection(c),
                 '&' if self.peek(0) == Some('>') => {}
                 '&' if self.peek(0) == Some('&') => {
                     self.at += 1;
@@ -101,7 +101,7 @@ impl ShellParser {
                 '&' => self.end_command(1, true),
                 '\n' => {
                     self.end_command(1, false);
-                    self.here_documents();
+                    self.read_here_documents();
                 }
                 '|' if self.peek(0) == Some('|') => {
                     self.at += 1;
@@ -109,7 +109,7 @@ impl ShellParser {
                 }
                 '|' => {
                     self.end_command(1, false);
-                    self.current.piped = true;
+                    self.current.is_piped = true;
                 }
                 ';' | '(' | ')' => self.end_command(1, false),
                 c if c.is_whitespace() => self.end_word(),
@@ -118,7 +118,7 @@ impl ShellParser {
         }
     }
 
-    fn quoted(&mut self) {
+    fn read_quoted(&mut self) {
         self.word.get_or_insert_default();
         while let Some(c) = self.peek(0) {
             self.at += 1;
@@ -134,15 +134,15 @@ impl ShellParser {
                         self.push(next);
                     }
                 }
-                '$' if self.peek(0) == Some('(') => self.substitution('('),
-                '`' => self.substitution('`'),
+                '$' if self.peek(0) == Some('(') => self.read_substitution('('),
+                '`' => self.read_substitution('`'),
                 c => self.push(c),
             }
         }
     }
 
     /// Parses the content of a substitution separately. The word keeps the substitution as written.
-    fn substitution(&mut self, open: char) {
+    fn read_substitution(&mut self, open: char) {
         let mut inner = String::new();
         if open == '(' {
             self.at += 1;
@@ -161,17 +161,17 @@ impl ShellParser {
             inner.push(c);
         }
         self.word.get_or_insert_default().push_str(&format!("$({inner})"));
-        self.nested.push(inner);
+        self.nested_lines.push(inner);
     }
 
-    fn redirection(&mut self, c: char) {
+    fn read_redirection(&mut self, c: char) {
         // Digits directly before a redirection are a file descriptor.
         if self.word.as_ref().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
             self.word = None;
         }
         self.end_word();
         if self.peek(0) == Some('(') {
-            self.substitution('(');
+            self.read_substitution('(');
             return;
         }
         if c == '>' {
@@ -197,7 +197,7 @@ impl ShellParser {
             return;
         }
         if std::mem::take(&mut self.expects_delimiter) {
-            self.pending_here_documents.push((word, self.done.len()));
+            self.pending_here_documents.push((word, self.commands.len()));
         } else {
             self.current.words.push(word);
         }
@@ -205,24 +205,24 @@ impl ShellParser {
 
     /// Ends the current command. `separator` is the number of characters that were read beyond its
     /// end.
-    fn end_command(&mut self, separator: usize, background: bool) {
+    fn end_command(&mut self, separator: usize, is_background: bool) {
         self.end_word();
         self.expects_output_file = false;
         let mut ended = std::mem::take(&mut self.current);
         let end = self.at.min(self.chars.len()).saturating_sub(separator);
-        let end = self.comment.take().unwrap_or(end).max(self.begin);
-        let source: String = self.chars[self.begin.min(end)..end].iter().collect();
-        self.begin = self.at.min(self.chars.len());
+        let end = self.comment_start.take().unwrap_or(end).max(self.command_start);
+        let source: String = self.chars[self.command_start.min(end)..end].iter().collect();
+        self.command_start = self.at.min(self.chars.len());
         if !ended.words.is_empty() {
             ended.source = source.trim().to_owned();
-            ended.background = background;
-            self.done.push(ended);
+            ended.is_background = is_background;
+            self.commands.push(ended);
         }
     }
 
     /// Reads the here-documents. The lines up to each delimiter belong to the command that declared
     /// the delimiter.
-    fn here_documents(&mut self) {
+    fn read_here_documents(&mut self) {
         for (end, command) in std::mem::take(&mut self.pending_here_documents) {
             let mut text = String::new();
             while self.at < self.chars.len() {
@@ -235,10 +235,10 @@ impl ShellParser {
                 }
                 text.extend(line.chars().chain(iter::once('\n')));
             }
-            if let Some(command) = self.done.get_mut(command) {
+            if let Some(command) = self.commands.get_mut(command) {
                 command.here_documents.push_str(&text);
             }
         }
-        self.begin = self.at.min(self.chars.len());
+        self.command_start = self.at.min(self.chars.len());
     }
 }

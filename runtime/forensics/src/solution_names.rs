@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proctor_patch::Patch;
 use proctor_types::{
-    Cause, Fault, Layer, ShippedTable, Source, Task, TestNames, file_from_test_id,
+    FaultCause, Fault, FaultLayer, ShippedTable, Source, Task, TestNames, file_from_test_id,
     normalize_package_name,
 };
 use proctor_wire::RawPath;
@@ -32,15 +32,15 @@ pub(crate) struct SolutionNames {
     /// Repositories as `owner/repo`.
     repositories: BTreeSet<String>,
     /// Base names of the hidden test files.
-    hidden: BTreeSet<String>,
+    hidden_test_names: BTreeSet<String>,
     workdir: String,
     /// Blocked URLs, as regular expressions.
-    pub blocked: Vec<String>,
+    pub blocked_url_patterns: Vec<String>,
 }
 
 impl SolutionNames {
     pub(crate) fn from_task(task: &Task, names: &TestNames) -> Result<Self, Fault> {
-        let hosts = HOSTS.get().map_err(|why| Fault::new(Layer::Grade, why))?;
+        let hosts = HOSTS.get().map_err(|why| Fault::new(FaultLayer::Grade, why))?;
         let mut subject =
             Self { workdir: task.workdir.trim_end_matches('/').to_owned(), ..Self::default() };
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
@@ -68,7 +68,7 @@ impl SolutionNames {
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
         // Use only names with a file extension. A directory name such as `tests` is too common to
         // be evidence.
-        subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
+        subject.hidden_test_names = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
 
@@ -111,7 +111,7 @@ impl SolutionNames {
             }
         }
         if host.contains('.') {
-            self.blocked.push(blocked_url_pattern(bare));
+            self.blocked_url_patterns.push(blocked_url_pattern(bare));
         }
     }
 
@@ -119,8 +119,8 @@ impl SolutionNames {
         let Some(mask) = &task.mask else { return Ok(()) };
         // Report the error. Without these modules, the rules would silently search for less.
         let touched = Patch::parse(mask.as_bytes()).touched_paths().map_err(|error| {
-            let what = format!("{}: its mask cannot be read: {error}", task.id);
-            Fault::new(Layer::Grade, what).cause(Cause::Invalid)
+            let message = format!("{}: its mask cannot be read: {error}", task.id);
+            Fault::new(FaultLayer::Grade, message).cause(FaultCause::Invalid)
         })?;
         for path in touched {
             let path = RawPath::from_task_path(&path.to_escaped()).to_escaped();
@@ -149,7 +149,7 @@ impl SolutionNames {
             ("{package}", alternation(packages().map(|name| name.replace('-', "[-_.]+")))),
             ("{module}", alternation(modules)),
             ("{repository}", alternation(self.repositories.iter().map(|name| regex::escape(name)))),
-            ("{hidden}", alternation(self.hidden.iter().map(|name| regex::escape(name)))),
+            ("{hidden}", alternation(self.hidden_test_names.iter().map(|name| regex::escape(name)))),
             ("{workdir}", alternation(std::iter::once(regex::escape(&self.workdir)))),
         ]
     }
@@ -162,8 +162,8 @@ fn alternation(alternatives: impl Iterator<Item = String>) -> Option<String> {
 
 /// Returns a pattern that matches a blocked URL, given without its scheme, anywhere in a command.
 /// Everything below the URL is blocked, too.
-fn blocked_url_pattern(bare: &str) -> String {
-    let trimmed = bare.trim_end_matches(['*', '/']);
+fn blocked_url_pattern(url_without_scheme: &str) -> String {
+    let trimmed = url_without_scheme.trim_end_matches(['*', '/']);
     let escaped = regex::escape(trimmed)
         .replace(r"/\*\*/", "/(?:[^ ]*/)?")
         .replace(r"\*\*", "[^ ]*")

@@ -27,18 +27,18 @@ pub(crate) fn ledger_findings(events: &[Envelope]) -> Vec<Finding> {
         if !matches!(reason, DenyReason::TaskBlocked | DenyReason::TaskAlias) {
             return None;
         }
-        let (kind, said) = if was_received(request) {
+        let (kind, said) = if is_received(request) {
             (FindingKind::UpstreamFetched, "received a resource that the task blocks (audit mode)")
         } else {
             (FindingKind::UpstreamTried, "requested a resource that the task blocks")
         };
-        let what = format!("{said}: {} {} ({reason})", request.method, request.url);
-        Some(Finding { kind, what, step: Some(envelope.step) })
+        let message = format!("{said}: {} {} ({reason})", request.method, request.url);
+        Some(Finding { kind, description: what: message, step: Some(envelope.step) })
     };
     events.iter().filter_map(request).collect()
 }
 
-fn was_received(request: &UrlRequest) -> bool {
+fn is_received(request: &UrlRequest) -> bool {
     request.decision == UrlDecision::Audited
         && request.bytes_down > 0
         && request.error.is_none()

@@ -12,11 +12,11 @@ use crate::{
     meter::Meter,
     scope::{MaxUsage, ScopeReservation},
     shared::{self, Reservation},
-    sink::FIRST_NOTICE,
+    sink::FIRST_NOTICE_DELAY,
 };
 
 /// Interval between progress reports about a long wait.
-const NEXT_NOTICE: Duration = Duration::from_secs(60);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The amounts that a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,20 +34,20 @@ pub struct RequestBounds {
 /// The amounts that a request asks the meter to reserve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AdmissionRequest {
-    pub need: MaxUsage,
+    pub max_usage: MaxUsage,
     /// The amounts to reserve in scopes that trials share.
-    pub shared: MaxUsage,
+    pub shared_max_usage: MaxUsage,
     /// Whether this is the last request, which is sent after the trial reached a limit. The trial's
     /// own limits on steps, tokens and cost do not apply to such a request.
-    pub grace: bool,
+    pub is_grace: bool,
 }
 
 /// All of a request's reservations, which last until the request is settled.
 #[derive(Debug)]
 struct HeldResources {
-    holds: Vec<ScopeReservation>,
+    scope_reservations: Vec<ScopeReservation>,
     /// Reservations against limits that are shared with other processes.
-    reservations: Vec<Box<dyn Reservation>>,
+    shared_reservations: Vec<Box<dyn Reservation>>,
     slots: Vec<Slot>,
 }
 
@@ -56,35 +56,35 @@ struct HeldResources {
 #[derive(Debug)]
 #[must_use = "dropping an admission releases its reservations"]
 pub struct Admission {
-    held: HeldResources,
+    resources: HeldResources,
     meter: Arc<Meter>,
     class: RequestClass,
-    grace: bool,
+    is_grace: bool,
     /// Total queueing time, and the part of that time spent waiting for limits that trials share.
-    queued: (Duration, Duration),
+    queue_times: (Duration, Duration),
 }
 
 impl Admission {
     fn new(
         meter: Arc<Meter>,
-        held: HeldResources,
+        resources: HeldResources,
         class: RequestClass,
-        grace: bool,
-        queued: (Duration, Duration),
+        is_grace: bool,
+        queue_times: (Duration, Duration),
     ) -> Self {
-        meter.clock.request_started();
-        Self { held, meter, class, grace, queued }
+        meter.clock.note_request_start();
+        Self { resources: resources, meter, class, is_grace: is_grace, queue_times: queue_times }
     }
 
     /// Returns the time spent waiting for limits that trials share and for the endpoint's rate
     /// limits. This time does not count as working time.
     pub fn queue_time(&self) -> Duration {
-        self.queued.0
+        self.queue_times.0
     }
 
     /// Returns the part of the queueing time that was spent waiting for limits that trials share.
     pub fn shared_queue_time(&self) -> Duration {
-        self.queued.1
+        self.queue_times.1
     }
 
     /// Charges the usage and cost that the endpoint billed. Set `delivered` if the scaffold
@@ -92,22 +92,22 @@ impl Admission {
     /// for responses that were cut off or cannot be parsed.
     ///
     /// Returns the step number if the response was a step.
-    pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
-        if self.grace {
-            self.meter.add_grace(usage, cost_usd, delivered);
+    pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) -> Option<u64> {
+        if self.is_grace {
+            self.meter.count_grace_response(usage, cost_usd, is_delivered);
         }
         let mut step = None;
-        for (place, hold) in self.held.holds.drain(..).enumerate() {
-            let counted = hold.settle(usage, cost_usd, delivered);
+        for (place, hold) in self.resources.scope_reservations.drain(..).enumerate() {
+            let counted = hold.settle(usage, cost_usd, is_delivered);
             // The first hold is on the trial's own scope, which numbers the trial's steps.
-            if place == 0 && !self.grace {
+            if place == 0 && !self.is_grace {
                 step = counted;
             }
         }
-        for reservation in self.held.reservations.drain(..) {
-            reservation.settle(shared::used_amounts(self.class, usage, cost_usd, delivered));
+        for reservation in self.resources.shared_reservations.drain(..) {
+            reservation.settle(shared::used_amounts(self.class, usage, cost_usd, is_delivered));
         }
-        for slot in self.held.slots.drain(..) {
+        for slot in self.resources.slots.drain(..) {
             slot.finish_answered(usage.input.saturating_add(usage.output));
         }
         step
@@ -117,7 +117,7 @@ impl Admission {
     /// is the pause that the endpoint requested, if any. Nothing is charged, and all trials that
     /// use the endpoint slow down.
     pub fn finish_throttled(mut self, retry_after: Option<Duration>) {
-        for slot in self.held.slots.drain(..) {
+        for slot in self.resources.slots.drain(..) {
             slot.finish_throttled(retry_after);
         }
     }
@@ -129,25 +129,25 @@ impl Meter {
     /// `notice` with the time waited so far.
     pub(crate) async fn admit(
         self: &Arc<Self>,
-        wanted: AdmissionRequest,
+        admission_request: AdmissionRequest,
         limiters: &[Arc<Limiter>],
-        notice: &(dyn Fn(Duration) + Sync),
+        on_wait: &(dyn Fn(Duration) + Sync),
     ) -> Result<Admission, RequestError> {
-        let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared.len());
+        let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared_meters.len());
         let mut reservations = Vec::new();
-        if !wanted.grace {
+        if !admission_request.is_grace {
             holds
-                .push(self.own.reserve(wanted.need.clamped()).await.map_err(RequestError::Budget)?);
+                .push(self.own_scope.reserve(admission_request.max_usage.clamp_tokens()).await.map_err(RequestError::Budget)?);
         }
         let (begun, waiting) = (Instant::now(), self.clock.start_wait());
         let entering = async {
             let permit = self.clock.start_wait_timer(WaitKind::SharedLimits);
-            for SharedMeter { scope, limit } in &self.shared {
-                let (need, of) = (wanted.shared.clamped(), scope.scope);
+            for SharedMeter { scope, limit } in &self.shared_meters {
+                let (need, of) = (admission_request.shared_max_usage.clamp_tokens(), scope.scope);
                 let held = scope.reserve(need).await;
                 holds.push(held.map_err(|kind| RequestError::SharedBudget { scope: of, kind })?);
                 if let Some(limit) = limit {
-                    let alone = scope.is_unbounded(&need) || scope.spent().outgrown;
+                    let alone = scope.is_unbounded(&need) || scope.spending().outgrown;
                     let taken = limit.reserve(&shared::needed_amounts(&need), alone).await;
                     reservations.push(taken.map_err(|refused| refused.into_budget_error(of))?);
                 }
@@ -155,10 +155,10 @@ impl Meter {
             let of_shared = permit.elapsed();
             drop(permit);
             let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
-            let need = wanted.need.clamped();
+            let need = admission_request.max_usage.clamp_tokens();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {
-                let tokens = need.input + need.output.unwrap_or_default();
+                let tokens = need.input_tokens + need.output_tokens.unwrap_or_default();
                 let mut slot = limiter.acquire_slot(tokens).await;
                 slot.acquire_shared(tokens).await.map_err(RequestError::Fault)?;
                 slots.push(slot);
@@ -168,31 +168,31 @@ impl Meter {
         let (slots, of_shared) = tokio::select! {
             biased;
             entered = entering => entered?,
-            never = report_wait(begun, notice) => match never {},
+            never = report_wait(begun, on_wait) => match never {},
         };
         drop(waiting);
         match self.reached_time_limit() {
             Some(kind) => Err(RequestError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = HeldResources { holds, reservations, slots };
-                Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
+                let held = HeldResources { scope_reservations: holds, shared_reservations: reservations, slots };
+                Ok(Admission::new(meter, held, admission_request.max_usage.class, admission_request.is_grace, queued))
             }
         }
     }
 }
 
 /// Reports a wait after one second and then once a minute, until it is dropped.
-async fn report_wait(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
-    tokio::time::sleep(FIRST_NOTICE).await;
+async fn report_wait(start: Instant, on_wait: &(dyn Fn(Duration) + Sync)) -> Infallible {
+    tokio::time::sleep(FIRST_NOTICE_DELAY).await;
     loop {
-        notice(begun.elapsed());
-        tokio::time::sleep(NEXT_NOTICE).await;
+        on_wait(start.elapsed());
+        tokio::time::sleep(NOTICE_INTERVAL).await;
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.meter.clock.request_ended();
+        self.meter.clock.note_request_end();
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use proctor_types::{
-    Api, Event, Fault, Layer, ModelRequest, ModelRequestRecord, ModelResponse, RequestClass,
+    Api, Event, Fault, FaultLayer, ModelRequest, ModelRequestRecord, ModelResponse, RequestClass,
 };
 use serde_json::Value;
 
@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// An in-process caller receives the response only when it is complete.
-struct Caller;
+struct InProcessClient;
 
-impl Client for Caller {}
+impl Client for InProcessClient {}
 
 impl TrialGateway {
     /// Sends the request and retries it as the policy allows. Each `Ok` is one step.
@@ -28,35 +28,35 @@ impl TrialGateway {
     /// response that reaches a limit is therefore still delivered. Time limits cancel requests in
     /// flight.
     pub async fn ask(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
-        self.send_ask(ask, false).await
+        self.send_model_request(ask, false).await
     }
 
     /// Requests one last response after the trial has reached a limit on steps, tokens or cost. The
     /// response is not a step and is counted separately. Time limits and shared limits still apply.
-    pub async fn ask_after_limit(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
-        self.send_ask(ask, true).await
+    pub async fn ask_after_limit(&self, model_request: &ModelRequest) -> Result<ModelResponse, RequestError> {
+        self.send_model_request(model_request, true).await
     }
 
     /// Sends a streaming request, so that progress is visible. For endpoints that reject streaming,
     /// a repair turns streaming off.
-    async fn send_ask(
+    async fn send_model_request(
         &self,
-        ask: &ModelRequest,
-        grace: bool,
+        model_request: &ModelRequest,
+        is_grace: bool,
     ) -> Result<ModelResponse, RequestError> {
         let (kept, before) = {
             let mut written =
                 self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner);
             let before = written.message_count();
-            (written.update(ask), before)
+            (written.update(model_request), before)
         };
-        self.record_request(ask, kept).await?;
+        self.record_request(model_request, kept).await?;
         // A notice may be appended to the last message of one request only. A resumed try has sent
         // nothing yet, but continues the recorded conversation.
         let continues = before == 0 || kept > 0 && kept + 1 >= before;
-        let request = OutgoingRequest { continues, ..self.build_request(ask, grace)? };
-        self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
-            RequestFailure::Refused(error) => error,
+        let request = OutgoingRequest { continues, ..self.build_request(model_request, is_grace)? };
+        self.serve(&request, &mut InProcessClient).await.map_err(|failure| match failure {
+            RequestFailure::NoResponse(error) => error,
             // An in-process caller never disconnects and receives no partial response.
             RequestFailure::Interrupted { .. } | RequestFailure::Disconnected { .. } => {
                 RequestError::Cancelled
@@ -65,15 +65,15 @@ impl TrialGateway {
     }
 
     /// Records the request without the messages it repeats from the previous one.
-    async fn record_request(&self, ask: &ModelRequest, kept: usize) -> Result<(), Fault> {
-        let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
-        let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
+    async fn record_request(&self, model_request: &ModelRequest, repeated_count: usize) -> Result<(), Fault> {
+        let messages = model_request.messages.get(repeated_count..).unwrap_or_default().to_vec();
+        let tools = if repeated_count == 0 { model_request.tools.clone() } else { Vec::new() };
         let new = ModelRequest { messages, tools };
-        let ask = ModelRequestRecord { kept, new, as_returned: Vec::new() };
+        let ask = ModelRequestRecord { kept: repeated_count, new, as_returned: Vec::new() };
         self.sink().record_event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 
-    fn build_request(&self, ask: &ModelRequest, grace: bool) -> Result<OutgoingRequest, Fault> {
+    fn build_request(&self, ask: &ModelRequest, is_grace: bool) -> Result<OutgoingRequest, Fault> {
         let (model, endpoint) = (&self.route().model, &self.route().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
@@ -82,9 +82,9 @@ impl TrialGateway {
             (written.request_body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
         } else {
             let fault =
-                |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
+                |why: String| Fault::new(FaultLayer::Model, format!("model {}: {why}", model.name));
             let mut neutral = request::neutral_request(model, ask);
-            neutral.stream = true;
+            neutral.is_streaming = true;
             let mut losses = Losses::default();
             let mut body = codec::write_request(model.api, &neutral, &mut losses).map_err(fault)?;
             if model.api == Api::Messages && model.cache != Some(false) {
@@ -94,12 +94,12 @@ impl TrialGateway {
             (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
         };
         Ok(OutgoingRequest {
-            class: if grace { RequestClass::Side } else { RequestClass::Main },
-            grace,
+            class: if is_grace { RequestClass::Side } else { RequestClass::Main },
+            is_grace: grace: is_grace,
             body,
-            stream: true,
+            is_streaming: true,
             max_output,
-            tools: !ask.tools.is_empty(),
+            offers_tools: !ask.tools.is_empty(),
             ..OutgoingRequest::default()
         })
     }

@@ -9,9 +9,9 @@ use crate::error_text::first_words;
 pub(crate) struct AttemptFailure {
     pub kind: FailureKind,
     /// The full reason, for the record.
-    pub why: String,
+    pub reason: String,
     /// A short reason for the user: the status and the first words.
-    pub brief: String,
+    pub short_reason: String,
     /// The pause that the endpoint requests.
     pub retry_after: Option<Duration>,
     /// How to fix it, if known.
@@ -37,20 +37,20 @@ pub(crate) enum FailureKind {
     Corrupted,
     /// The response ended at the server's default output limit. The gateway requests it again with
     /// an explicit limit.
-    Capped,
+    OutputCapped,
     /// The endpoint is overloaded, applied a rate limit, or cut off the response.
     Endpoint,
 }
 
 impl AttemptFailure {
-    pub(crate) fn new(kind: FailureKind, why: impl Into<String>) -> Self {
-        let why = why.into();
-        Self { kind, brief: first_words(&why), why, retry_after: None, hint: None }
+    pub(crate) fn new(kind: FailureKind, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { kind, short_reason: first_words(&reason), reason, retry_after: None, hint: None }
     }
 
     /// Describes a corrupted response, with a hint on how to prevent the corruption.
-    pub(crate) fn corrupted_response(why: impl Into<String>, hint: &str) -> Self {
-        Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Corrupted, why) }
+    pub(crate) fn corrupted_response(reason: impl Into<String>, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Corrupted, reason) }
     }
 
     pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {

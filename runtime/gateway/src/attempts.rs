@@ -14,17 +14,17 @@ use crate::{
 /// The attempts that one request has made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    own: AttemptRound,
+    own_round: AttemptRound,
     /// When the first attempt failed.
-    since: Option<Instant>,
+    first_failure_at: Option<Instant>,
     /// How long to wait before the next attempt.
     pub pause: Duration,
 }
 
 impl Attempts {
     /// Returns the number of the next attempt, counted from 1.
-    pub(crate) fn number(&self) -> u32 {
-        self.own.failed + 1
+    pub(crate) fn next_number(&self) -> u32 {
+        self.own_round.failed_attempts + 1
     }
 }
 
@@ -36,26 +36,26 @@ impl TrialGateway {
     pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,
-        turn: Option<&CallPermit>,
-        trouble: &AttemptFailure,
+        permit: Option<&CallPermit>,
+        failure: &AttemptFailure,
     ) -> Result<(), RequestError> {
         let policy = &self.route().policy;
-        let since = *attempts.since.get_or_insert_with(Instant::now);
-        let own = attempts.own.add_failure(trouble.kind);
+        let since = *attempts.first_failure_at.get_or_insert_with(Instant::now);
+        let own = attempts.own_round.add_failure(failure.kind);
         let round =
-            turn.map_or(own, |turn| turn.update_round(|round| round.add_failure(trouble.kind)));
+            permit.map_or(own, |turn| turn.update_round(|round| round.add_failure(failure.kind)));
         let responds = matches!(
-            trouble.kind,
+            failure.kind,
             FailureKind::Endpoint
                 | FailureKind::Empty
                 | FailureKind::Filtered
                 | FailureKind::Corrupted
-                | FailureKind::Capped
+                | FailureKind::OutputCapped
         );
         let known =
             self.note_attempt(responds) || self.route().halts.has_responded(&self.route().model);
-        let most = match trouble.kind {
-            _ if round.silent >= policy.silent_attempts => 0,
+        let most = match failure.kind {
+            _ if round.silent_attempts >= policy.silent_attempts => 0,
             FailureKind::Empty | FailureKind::Corrupted => {
                 policy.empty_attempts.min(policy.attempts)
             }
@@ -64,27 +64,27 @@ impl TrialGateway {
             }
             _ => policy.attempts,
         };
-        if round.failed >= most {
-            return Err(self.give_up(round, since, trouble, "").into());
+        if round.failed_attempts >= most {
+            return Err(self.give_up(round, since, failure, "").into());
         }
-        attempts.pause = policy.pause(round.failed, trouble.retry_after);
-        if round.waited + attempts.pause > seconds(policy.total_seconds) {
+        attempts.pause = policy.pause(round.failed_attempts, failure.retry_after);
+        if round.wait_time + attempts.pause > seconds(policy.total_seconds) {
             let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
-            return Err(self.give_up(round, since, trouble, &next).into());
+            return Err(self.give_up(round, since, failure, &next).into());
         }
         let notice = WaitNotice::BackOff {
-            attempt: round.failed,
-            attempts: most,
-            why: self.route().endpoint.redact_text(&trouble.brief),
+            attempt: round.failed_attempts,
+            max_attempts: most,
+            reason: self.route().endpoint.redact_text(&failure.short_reason),
             pause: attempts.pause,
         };
         self.wait_before_attempt(attempts.pause, notice).await?;
         let waited = |round: &mut AttemptRound| {
-            round.waited += attempts.pause;
+            round.wait_time += attempts.pause;
             *round
         };
-        waited(&mut attempts.own);
-        turn.map(|turn| turn.update_round(waited));
+        waited(&mut attempts.own_round);
+        permit.map(|turn| turn.update_round(waited));
         Ok(())
     }
 }

@@ -1,24 +1,24 @@
 //! Reads `configs/endpoint-checks.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointChecks {
-    pub input: InputCheck,
-    pub output: OutputCheck,
+    pub input: InputCountCheck,
+    pub output: OutputCountCheck,
     pub dropped: DroppedToolsCheck,
     pub text: UnparsedCallCheck,
     pub torn: LostArgumentsCheck,
     pub cut: TruncatedPromptCheck,
     pub length: LengthCheck,
-    pub escaped: EscapedCheck,
+    pub escaped: EscapedArgumentsCheck,
     pub replay: ReplayCheck,
     pub error_text: ErrorTextCheck,
     pub hidden_cap: HiddenCapCheck,
-    pub trimmed: TrimmedCheck,
-    pub masked: MaskedCheck,
+    pub trimmed: TrimmedArgumentsCheck,
+    pub masked: MaskedOutputCheck,
     pub run_of_one: RepeatedCharacterCheck,
     pub end_token: EndTokenCheck,
     pub thought_answer: AnswerAsReasoningCheck,
@@ -50,14 +50,14 @@ pub(crate) struct AnswerAsReasoningCheck {
 /// Detects a proxy that trimmed whitespace from each chunk of a call's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TrimmedCheck {
+pub(crate) struct TrimmedArgumentsCheck {
     pub least_letters: usize,
 }
 
 /// Detects a guardrail that masked parts of the model's output.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct MaskedCheck {
+pub(crate) struct MaskedOutputCheck {
     pub placeholders: Vec<String>,
     pub least: usize,
     pub hint: String,
@@ -76,7 +76,7 @@ pub(crate) struct RepeatedCharacterCheck {
 /// Detects a proxy that HTML-escaped a call's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct EscapedCheck {
+pub(crate) struct EscapedArgumentsCheck {
     pub entities: Vec<String>,
     pub least: usize,
     pub hint: String,
@@ -142,7 +142,7 @@ pub(crate) struct LengthCheck {
 /// Detects an implausible input token count.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct InputCheck {
+pub(crate) struct InputCountCheck {
     pub tokens_per_byte: u64,
     pub least_tokens: u64,
 }
@@ -150,7 +150,7 @@ pub(crate) struct InputCheck {
 /// Detects an implausible output token count.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OutputCheck {
+pub(crate) struct OutputCountCheck {
     pub bytes_per_token: u64,
     pub factor: u64,
 }
@@ -202,11 +202,11 @@ impl EndpointChecks {
             "endpoint-checks.toml",
             include_str!("../../../configs/endpoint-checks.toml"),
         );
-        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+        SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 }
 
-impl EscapedCheck {
+impl EscapedArgumentsCheck {
     /// Whether a call's arguments contain a character that HTML would escape.
     pub(crate) fn has_html_characters(&self, arguments: &str) -> bool {
         if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
@@ -224,7 +224,7 @@ impl EscapedCheck {
     }
 }
 
-impl TrimmedCheck {
+impl TrimmedArgumentsCheck {
     /// Whether long arguments contain no spaces. Text in languages written without spaces does not
     /// count: it has few ASCII letters.
     pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
@@ -235,7 +235,7 @@ impl TrimmedCheck {
     }
 }
 
-impl MaskedCheck {
+impl MaskedOutputCheck {
     /// Counts the placeholders in the arguments that do not also occur in the request.
     pub(crate) fn count_placeholders(
         &self,

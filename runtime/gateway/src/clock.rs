@@ -14,14 +14,14 @@ use crate::PriorUsage;
 /// limit, back-off) and no other request is in flight.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    started: Instant,
+    started_at: Instant,
     /// Total time of earlier tries.
-    earlier: Duration,
+    prior_elapsed: Duration,
     /// Parts of `earlier` that are not charged, because the endpoint caused them: failed attempts,
     /// and the waits after those attempts.
     uncharged_time: (Duration, Duration),
     state: Mutex<ClockTimes>,
-    tools_changed: Notify,
+    tools_change_notify: Notify,
     /// Total wait time of all requests, by reason. Overlapping waits each count in full.
     waits: Mutex<RequestWaits>,
 }
@@ -36,29 +36,29 @@ pub(crate) enum WaitKind {
 
 #[derive(Debug, Default)]
 struct ClockTimes {
-    waiting: usize,
-    in_flight: usize,
-    waited: Duration,
+    waiting_requests: usize,
+    requests_in_flight: usize,
+    wait_time: Duration,
     idle_since: Option<Instant>,
-    tools: u32,
-    in_tools: Duration,
+    running_tools: u32,
+    tool_time: Duration,
     /// When `in_tools` was last updated.
-    tools_since: Option<Instant>,
+    tool_time_updated_at: Option<Instant>,
 }
 
 impl ClockTimes {
-    fn change(&mut self, set: impl FnOnce(&mut Self)) {
+    fn update(&mut self, mutate: impl FnOnce(&mut Self)) {
         let now = Instant::now();
         if let Some(since) = self.idle_since.take() {
-            self.waited += now - since;
+            self.wait_time += now - since;
         }
-        let tools = self.tools;
-        set(self);
-        if let Some(since) = self.tools_since.take() {
-            self.in_tools += (now - since) * tools;
+        let tools = self.running_tools;
+        mutate(self);
+        if let Some(since) = self.tool_time_updated_at.take() {
+            self.tool_time += (now - since) * tools;
         }
-        self.tools_since = (self.tools > 0).then_some(now);
-        self.idle_since = (self.waiting > 0 && self.in_flight == 0).then_some(now);
+        self.tool_time_updated_at = (self.running_tools > 0).then_some(now);
+        self.idle_since = (self.waiting_requests > 0 && self.requests_in_flight == 0).then_some(now);
     }
 }
 
@@ -69,15 +69,15 @@ impl Clock {
 
     /// Returns the clock of a resumed trial. Earlier failed attempts and the waits after them do
     /// not count towards the limits, because the endpoint caused them.
-    pub(crate) fn resume_from(used: &PriorUsage) -> Self {
-        let PriorUsage { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
+    pub(crate) fn resume_from(prior_usage: &PriorUsage) -> Self {
+        let PriorUsage { elapsed, wait_time: waited, tool_time: in_tools, wait_totals: waits, lost_time: lost, spending: _ } = *prior_usage;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
         Self {
-            started: Instant::now(),
-            earlier: elapsed,
+            started_at: Instant::now(),
+            prior_elapsed: elapsed,
             uncharged_time: (lost, retries),
-            state: Mutex::new(ClockTimes { waited, in_tools, ..ClockTimes::default() }),
-            tools_changed: Notify::new(),
+            state: Mutex::new(ClockTimes { wait_time: waited, tool_time: in_tools, ..ClockTimes::default() }),
+            tools_change_notify: Notify::new(),
             waits: Mutex::new(waits),
         }
     }
@@ -87,7 +87,7 @@ impl Clock {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.earlier + self.started.elapsed()
+        self.prior_elapsed + self.started_at.elapsed()
     }
 
     /// Returns the time that counts towards the wall limit.
@@ -99,43 +99,43 @@ impl Clock {
     /// Returns the time that does not count as work, including a wait in progress.
     pub(crate) fn wait_time(&self) -> Duration {
         let state = self.lock();
-        state.waited + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
+        state.wait_time + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     pub(crate) fn working_time(&self) -> Duration {
         self.elapsed().saturating_sub(self.wait_time() + self.uncharged_time.0)
     }
 
-    pub(crate) fn request_started(&self) {
-        self.lock().change(|state| state.in_flight += 1);
+    pub(crate) fn note_request_start(&self) {
+        self.lock().update(|state| state.requests_in_flight += 1);
     }
 
-    pub(crate) fn request_ended(&self) {
-        self.lock().change(|state| state.in_flight -= 1);
+    pub(crate) fn note_request_end(&self) {
+        self.lock().update(|state| state.requests_in_flight -= 1);
     }
 
-    pub(crate) fn tool_started(&self) {
-        self.lock().change(|state| state.tools += 1);
-        self.tools_changed.notify_waiters();
+    pub(crate) fn note_tool_start(&self) {
+        self.lock().update(|state| state.running_tools += 1);
+        self.tools_change_notify.notify_waiters();
     }
 
-    pub(crate) fn tool_ended(&self) {
-        self.lock().change(|state| state.tools = state.tools.saturating_sub(1));
-        self.tools_changed.notify_waiters();
+    pub(crate) fn note_tool_end(&self) {
+        self.lock().update(|state| state.running_tools = state.running_tools.saturating_sub(1));
+        self.tools_change_notify.notify_waiters();
     }
 
     /// Returns the total time spent in tools, including running calls.
     pub(crate) fn tool_time(&self) -> Duration {
         let state = self.lock();
-        let running = state.tools_since.map(|since| since.elapsed() * state.tools);
-        state.in_tools + running.unwrap_or_default()
+        let running = state.tool_time_updated_at.map(|since| since.elapsed() * state.running_tools);
+        state.tool_time + running.unwrap_or_default()
     }
 
     /// Resolves when tools have run for `limit` in total.
     pub(crate) async fn wait_for_tool_time(&self, limit: Duration) {
         loop {
-            let changed = self.tools_changed.notified();
-            let running = self.lock().tools;
+            let changed = self.tools_change_notify.notified();
+            let running = self.lock().running_tools;
             let left = limit.saturating_sub(self.tool_time());
             if left.is_zero() {
                 return;
@@ -156,12 +156,12 @@ impl Clock {
 
     /// Times a request's wait for this reason until the guard is dropped.
     pub(crate) fn start_wait_timer(&self, kind: WaitKind) -> WaitTimer<'_> {
-        WaitTimer { clock: self, kind, since: Instant::now() }
+        WaitTimer { clock: self, kind, start: Instant::now() }
     }
 
     /// Counts a request's wait for the endpoint until the guard is dropped.
     pub(crate) fn start_wait(&self) -> WaitGuard<'_> {
-        self.lock().change(|state| state.waiting += 1);
+        self.lock().update(|state| state.waiting_requests += 1);
         WaitGuard(self)
     }
 }
@@ -171,12 +171,12 @@ impl Clock {
 pub(crate) struct WaitTimer<'a> {
     clock: &'a Clock,
     kind: WaitKind,
-    since: Instant,
+    start: Instant,
 }
 
 impl WaitTimer<'_> {
     pub(crate) fn elapsed(&self) -> Duration {
-        self.since.elapsed()
+        self.start.elapsed()
     }
 }
 
@@ -197,6 +197,6 @@ pub(crate) struct WaitGuard<'a>(&'a Clock);
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        self.0.lock().change(|state| state.waiting -= 1);
+        self.0.lock().update(|state| state.waiting_requests -= 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Decides whether a conversation exceeds its context window. Thresholds are in
 //! `configs/context-window.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
 use crate::{patterns::Patterns, rejections::ApiError};
@@ -25,26 +25,26 @@ impl ContextWindowRules {
             "context-window.toml",
             include_str!("../../../configs/context-window.toml"),
         );
-        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+        SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
     /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
     /// `counted` is the number of tokens that the endpoint counted, and `estimated` is our estimate
     /// of the tokens added since.
-    pub fn is_overflow_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
-        counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
+    pub fn is_overflow_certain(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool {
+        counted_tokens as f64 + estimated_tokens as f64 / self.tokenizer_error >= window as f64
     }
 
     /// Whether an overflow that the endpoint reports is plausible for a request that we estimate at
     /// `estimated` tokens, plus `output` tokens for the response.
-    pub fn is_overflow_plausible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
+    pub fn is_overflow_plausible(&self, estimated: u64, output_tokens: u64, window: Option<u64>) -> bool {
         let window = window.unwrap_or(self.least_window);
-        estimated as f64 * self.tokenizer_error + output as f64 >= window as f64
+        estimated as f64 * self.tokenizer_error + output_tokens as f64 >= window as f64
     }
 
     /// Returns the context window that an endpoint's error states, in tokens.
     pub(crate) fn stated_window(&self, body: &str) -> Option<u64> {
-        let message = ApiError::read(body).message;
+        let message = ApiError::parse(body).message;
         let found = self.stated_window.captures(&message)?;
         let digits = found.name("window")?.as_str().replace(',', "");
         digits.parse().ok()

@@ -33,14 +33,14 @@ impl TrialGateway {
     pub(crate) fn find_missing_output(
         &self,
         request: &OutgoingRequest,
-        whole: &CollectedResponse,
+        response: &CollectedResponse,
         attempt: u32,
     ) -> Result<Option<AttemptFailure>, Fault> {
         let (model, halts) = (&self.route().model, &self.route().halts);
-        if request.grace || request.class != RequestClass::Main || !whole.is_hollow() {
+        if request.is_grace || request.class != RequestClass::Main || !response.is_hollow() {
             return Ok(None);
         }
-        let output = whole.usage.map_or(0, |usage| usage.output);
+        let output = response.usage.map_or(0, |usage| usage.output);
         // The Gemini API itself returns such responses, and repeating the request helps. In other
         // formats, a model may also end its turn without output.
         if model.api != Api::Gemini {
@@ -68,13 +68,13 @@ impl TrialGateway {
         request: &OutgoingRequest,
         result: &AttemptResult,
     ) -> Result<Option<AttemptFailure>, Fault> {
-        let whole = &result.whole;
+        let response = &result.response;
         let (model, halts) = (&self.route().model, &self.route().halts);
-        if request.grace || request.class != RequestClass::Main {
+        if request.is_grace || request.class != RequestClass::Main {
             return Ok(None);
         }
         let checks = EndpointChecks::shipped()?;
-        let output = whole.usage.map_or(0, |usage| usage.output);
+        let output = response.usage.map_or(0, |usage| usage.output);
         // No model has an output limit below this value, so a lower limit must come from the
         // server.
         let least_own = match model.api {
@@ -82,18 +82,18 @@ impl TrialGateway {
             Api::Gemini => checks.length.least_own,
             Api::Messages => 0,
         };
-        let is_capped = whole.stop == Some(StopReason::Length)
+        let is_capped = response.reported_stop == Some(StopReason::Length)
             && request.max_output.is_none()
             && output < least_own;
         if is_capped {
             let why = format!(
                 "the response ended after {output} tokens at an output limit that the request did not set"
             );
-            return Ok(Some(AttemptFailure::new(FailureKind::Capped, why)));
+            return Ok(Some(AttemptFailure::new(FailureKind::OutputCapped, why)));
         }
-        if let Some(most) = request.max_output.filter(|_| whole.stop == Some(StopReason::Length)) {
-            let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
-            let room = self.route().window.unwrap_or(checks.length.least_window);
+        if let Some(most) = request.max_output.filter(|_| response.reported_stop == Some(StopReason::Length)) {
+            let total = response.usage.map_or(0, |usage| usage.input + usage.output);
+            let room = self.route().context_window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
                 && (total as f64) < room as f64 * checks.length.share;
@@ -113,9 +113,9 @@ impl TrialGateway {
         if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
             return Ok(Some(trouble));
         }
-        let has_called = whole.calls().next().is_some();
-        let text = if has_called { String::new() } else { text_or_reasoning(&whole.items) };
-        if whole.stop == Some(StopReason::End)
+        let has_called = response.calls().next().is_some();
+        let text = if has_called { String::new() } else { text_or_reasoning(&response.items) };
+        if response.reported_stop == Some(StopReason::End)
             && let Some(why) = checks.run_of_one.describe_repetition(&text)
         {
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.run_of_one.hint)));
@@ -125,18 +125,18 @@ impl TrialGateway {
             Item::Call(_) => false,
             Item::Reasoning(_) => true,
         };
-        let has_thought_alone = whole.stop == Some(StopReason::End)
+        let has_thought_alone = response.reported_stop == Some(StopReason::End)
             && !text.is_empty()
-            && whole.items.iter().all(is_silent);
+            && response.items.iter().all(is_silent);
         if has_thought_alone && checks.thought_answer.disables_thinking(&request.body) {
             let why =
                 "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
-        if !request.tools {
+        if !request.offers_tools {
             let mut text = if has_thought_alone { String::new() } else { text };
             checks.end_token.strip_end_tokens(&mut text);
-            return Ok(self.find_lost_fence(request, whole, &text));
+            return Ok(self.find_lost_fence(request, response, &text));
         }
         // Whether the call uses a tool that the request does not contain. Every format puts tool
         // names in double quotes, so a search for the quoted name finds them.
@@ -148,21 +148,21 @@ impl TrialGateway {
                 || is_foreign(call)
                 || checks.trimmed.is_trimmed(&call.arguments)
         };
-        let mut doubts_calls = whole.calls().any(is_odd) && !halts.writes_malformed_calls(model);
+        let mut doubts_calls = response.calls().any(is_odd) && !halts.writes_malformed_calls(model);
         if !halts.returns_unescaped_calls(model) {
-            if whole.calls().any(|call| checks.escaped.has_html_characters(&call.arguments)) {
+            if response.calls().any(|call| checks.escaped.has_html_characters(&call.arguments)) {
                 halts.note_unescaped_call(model);
             } else {
                 doubts_calls |=
-                    whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
+                    response.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
             }
         }
-        doubts_calls |= whole
+        doubts_calls |= response
             .calls()
             .any(|call| checks.masked.count_placeholders(&call.arguments, |_| false) > 0);
         // Parse the request only if the response looks suspicious: parsing a long conversation
         // takes many milliseconds.
-        if !doubts_calls && (has_called || whole.stop == Some(StopReason::Filter)) {
+        if !doubts_calls && (has_called || response.reported_stop == Some(StopReason::Filter)) {
             return Ok(None);
         }
         let inspection = Inspection {
@@ -170,17 +170,17 @@ impl TrialGateway {
             api: model.api,
             body: request.body.clone(),
             text,
-            output,
-            is_end: whole.stop == Some(StopReason::End),
-            is_limited: whole.stop == Some(StopReason::Length)
+            output_tokens: output,
+            is_end_of_turn: response.reported_stop == Some(StopReason::End),
+            reached_output_limit: response.reported_stop == Some(StopReason::Length)
                 || request.max_output.is_some_and(|most| output >= most),
-            counted: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
-            calls: whole.calls().cloned().collect(),
+            counted_prompt_tokens: response.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            calls: response.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
             // The response was not streamed, so the model itself writes its calls this way.
-            Some(Defect::BrokenCall(_)) if !request.stream && !halts.is_stream_only(model) => {
+            Some(Defect::BrokenCall(_)) if !request.is_streaming && !halts.is_stream_only(model) => {
                 halts.note_malformed_calls(model);
                 None
             }
@@ -208,13 +208,13 @@ struct Inspection {
     /// Text of the response, or its reasoning if there is no text.
     text: String,
     calls: Vec<ToolCall>,
-    output: u64,
+    output_tokens: u64,
     /// Whether the endpoint reports that the model ended the response.
-    is_end: bool,
+    is_end_of_turn: bool,
     /// Whether an output limit cut off the response.
-    is_limited: bool,
+    reached_output_limit: bool,
     /// Prompt tokens that the endpoint counted.
-    counted: Option<u64>,
+    counted_prompt_tokens: Option<u64>,
 }
 
 impl Inspection {
@@ -222,7 +222,7 @@ impl Inspection {
         let request = usage::parse_request(self.api, &self.body)?;
         let checks = self.checks;
         if !self.calls.is_empty() {
-            let torn = |call| describe_corrupted_call(checks, call, &request.tools, self.output);
+            let torn = |call| describe_corrupted_call(checks, call, &request.tools, self.output_tokens);
             let found = self.calls.iter().find_map(torn).map(Defect::BrokenCall);
             let escaped = || {
                 let call =
@@ -231,7 +231,7 @@ impl Inspection {
                 Some(Defect::EndpointProblem(why, checks.escaped.hint.clone()))
             };
             let broken = || {
-                let mut calls = self.calls.iter().filter(|_| !self.is_limited);
+                let mut calls = self.calls.iter().filter(|_| !self.reached_output_limit);
                 calls.find_map(describe_invalid_arguments).map(Defect::BrokenCall)
             };
             let trimmed = || {
@@ -253,8 +253,8 @@ impl Inspection {
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
         }
-        if self.is_end && checks.hidden_cap.matches(self.output, &self.text) {
-            let why = format!("the response stopped after {} tokens", self.output);
+        if self.is_end_of_turn && checks.hidden_cap.matches(self.output_tokens, &self.text) {
+            let why = format!("the response stopped after {} tokens", self.output_tokens);
             return Some(Defect::EndpointProblem(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -276,7 +276,7 @@ impl Inspection {
     /// Reports a truncated prompt if the endpoint counted too few tokens for the whole request.
     fn find_truncated_prompt(&self, request: &Request) -> Option<Defect> {
         let checks = self.checks;
-        let counted = self.counted.filter(|counted| *counted >= checks.cut.least_told)?;
+        let counted = self.counted_prompt_tokens.filter(|counted| *counted >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
         let is_cut =
             ours >= checks.cut.least_tokens && (counted as f64) < ours as f64 * checks.cut.share;
@@ -308,7 +308,7 @@ fn describe_corrupted_call(
     checks: &EndpointChecks,
     call: &ToolCall,
     tools: &[Tool],
-    output: u64,
+    output_tokens: u64,
 ) -> Option<String> {
     let (name, text) = (&call.name, call.arguments.trim());
     let is_ours = tools.iter().any(|tool| tool.name == *name);
@@ -339,7 +339,7 @@ fn describe_corrupted_call(
             tool.name == *name
                 && tool.parameters["required"].as_array().is_some_and(|list| !list.is_empty())
         };
-        let lost = output >= checks.torn.least_output && tools.iter().any(needs);
+        let lost = output_tokens >= checks.torn.least_output && tools.iter().any(needs);
         return lost.then(|| format!("a call to `{name}` has no arguments"));
     }
     let repaired = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];

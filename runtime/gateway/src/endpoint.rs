@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Api, Fault, Layer, ModelResponse, ModelSpec};
+use proctor_types::{Api, Fault, FaultLayer, ModelResponse, ModelSpec};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -19,7 +19,7 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// A URL with its key. `Debug` hides the key.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    base: String,
+    base_url: String,
     host: String,
     key: SecretString,
     /// Environment variable that holds the key.
@@ -28,16 +28,16 @@ pub(crate) struct Endpoint {
     model: String,
     /// The header value with the key, marked as sensitive. If `None`, requests have no
     /// `Authorization` header.
-    bearer: Option<HeaderValue>,
+    bearer_header: Option<HeaderValue>,
 }
 
 impl Endpoint {
     pub(crate) fn new(
         model: &ModelSpec,
-        key_of: &dyn Fn(&str) -> Option<String>,
+        key_lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, Fault> {
         let wrong =
-            |what: String| Fault::new(Layer::Model, format!("model {}: {what}", model.name));
+            |what: String| Fault::new(FaultLayer::Model, format!("model {}: {what}", model.name));
         let base = model.base_url.trim().trim_end_matches('/').to_owned();
         let form = "use https://HOST/v1 without `/chat/completions`";
         let url =
@@ -53,9 +53,9 @@ impl Endpoint {
         let (key_env, model) = (model.key_env.clone(), model.name.clone());
         let Some(name) = &key_env else {
             let key = SecretString::default();
-            return Ok(Self { base, host, key, key_env, model, bearer: None });
+            return Ok(Self { base_url: base, host, key, key_env, model, bearer_header: None });
         };
-        let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+        let key = key_lookup(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else {
             let hint = format!(
                 "run `export {name}=<your key>`, or remove key_env if the endpoint needs no key"
@@ -67,7 +67,7 @@ impl Endpoint {
                 .hint(format!("set {name} to the key only"))
         })?;
         bearer.set_sensitive(true);
-        Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
+        Ok(Self { base_url: base, host, key: key.into(), key_env, model, bearer_header: Some(bearer) })
     }
 
     /// Puts the key into the header that the API expects, replacing any other key.
@@ -81,7 +81,7 @@ impl Endpoint {
             Api::Messages => Some("x-api-key"),
             Api::Gemini => Some("x-goog-api-key"),
         };
-        match (named, &self.bearer) {
+        match (named, &self.bearer_header) {
             (_, None) => {}
             (None, Some(bearer)) => drop(headers.insert(header::AUTHORIZATION, bearer.clone())),
             (Some(name), Some(_)) => {
@@ -96,7 +96,7 @@ impl Endpoint {
 
     /// Returns the URL of the API call. Gemini puts the model and the streaming mode in the path.
     pub(crate) fn request_url(&self, api: Api, model: &str, stream: bool) -> String {
-        let base = &self.base;
+        let base = &self.base_url;
         let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
         match api {
             Api::Chat => format!("{base}/chat/completions"),
@@ -127,10 +127,10 @@ impl Endpoint {
 
     /// Returns a hint for a URL that is not an endpoint. Set `foreign` if another kind of server
     /// responded.
-    pub(crate) fn address_hint(&self, foreign: bool) -> String {
-        let base = &self.base;
+    pub(crate) fn address_hint(&self, is_foreign_server: bool) -> String {
+        let base = &self.base_url;
         let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
-        match (foreign, bare) {
+        match (is_foreign_server, bare) {
             (true, true) => {
                 format!("base_url is wrong: most endpoints end in `/v1`: \"{base}/v1\"")
             }
@@ -145,14 +145,14 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn base(&self) -> &str {
-        &self.base
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
     }
 
     /// Whether the endpoint is a plain HTTP server on this machine. Requests to it bypass the
     /// shell's proxy settings.
     pub(crate) fn is_local(&self) -> bool {
-        if !self.base.to_ascii_lowercase().starts_with("http:") {
+        if !self.base_url.to_ascii_lowercase().starts_with("http:") {
             return false;
         }
         let ip = self.host.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -187,13 +187,13 @@ impl Endpoint {
     }
 
     /// Like `redact`, but skips the first `clean` bytes, which are known not to contain the key.
-    pub(crate) fn redact_after_prefix(&self, clean: usize, bytes: Bytes) -> Bytes {
+    pub(crate) fn redact_after_prefix(&self, clean_length: usize, bytes: Bytes) -> Bytes {
         // A key may start in the clean part and end after it. Each character of an encoded key
         // takes up to `MAX_SPELLING` bytes. A complete key in the clean part would have been found
         // before.
-        const MAX_SPELLING: usize = 16;
+        const MAX_SPELLING_BYTES: usize = 16;
         let key = self.key.expose_secret().len();
-        let from = clean.saturating_sub(key * MAX_SPELLING);
+        let from = clean_length.saturating_sub(key * MAX_SPELLING_BYTES);
         let Some(without) = self.redact_if_present(&bytes[from..]) else { return bytes };
         let mut whole = bytes.slice(..from).to_vec();
         whole.extend_from_slice(&without);
@@ -211,26 +211,26 @@ impl Endpoint {
     }
 
     /// Whether a response contains the key, even if a stream split the key across events.
-    pub(crate) fn has_key(&self, answer: &ModelResponse) -> bool {
+    pub(crate) fn has_key(&self, response: &ModelResponse) -> bool {
         self.searchable_key().is_some()
-            && serde_json::to_vec(answer)
+            && serde_json::to_vec(response)
                 .is_ok_and(|bytes| self.redact_if_present(&bytes).is_some())
     }
 
     /// Redacts a response for the record. Used if the key was split across events.
-    pub(crate) fn redact_response(&self, answer: ModelResponse) -> ModelResponse {
+    pub(crate) fn redact_response(&self, response: ModelResponse) -> ModelResponse {
         if self.searchable_key().is_none() {
-            return answer;
+            return response;
         }
-        let Ok(bytes) = serde_json::to_vec(&answer) else { return answer };
-        let Some(without) = self.redact_if_present(&bytes) else { return answer };
+        let Ok(bytes) = serde_json::to_vec(&response) else { return response };
+        let Some(without) = self.redact_if_present(&bytes) else { return response };
         // A response that cannot be parsed after redaction is kept without its text.
         serde_json::from_slice(&without).unwrap_or(ModelResponse {
             content: String::new(),
             tool_calls: Vec::new(),
             extra: serde_json::Map::new(),
             native: None,
-            ..answer
+            ..response
         })
     }
 
@@ -284,6 +284,6 @@ mod tests {
         let found = endpoint("https://h/v1/", Some("GOOD")).expect("an endpoint");
         assert!(!format!("{found:?}").contains("sk-a"), "{found:?}");
         assert_eq!(found.redact_text("Incorrect key: sk-a-long-secret!"), "Incorrect key: [key]!");
-        assert_eq!(found.base(), "https://h/v1");
+        assert_eq!(found.base_url(), "https://h/v1");
     }
 }

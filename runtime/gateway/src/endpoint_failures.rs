@@ -1,6 +1,6 @@
 //! Handles problems with an endpoint that affect more than one request.
 
-use proctor_types::{BudgetKind, Cause, Fault, Layer};
+use proctor_types::{BudgetKind, FaultCause, Fault, FaultLayer};
 use tokio::time::Instant;
 
 use crate::{
@@ -29,27 +29,27 @@ impl TrialGateway {
             BudgetKind::Working => budget.working_seconds,
             _ => None,
         }?;
-        let (lost, why) = self.lost_time().total()?;
+        let (lost, why) = self.lost_time().total_and_cause()?;
         if lost.as_secs_f64() < limit * self.route().policy.lost_share {
             return None;
         }
         let endpoint = &self.route().endpoint;
-        let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
+        let (base, why) = (endpoint.base_url(), endpoint.redact_text(&why));
         let lost = lost.as_secs_f64();
         let what = format!(
             "{base}: no response during {lost:.1} s of the {kind} limit of {limit} s: {why}"
         );
         let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
                     the run; if the model is just slow, raise the limit";
-        let fault = Fault::new(Layer::Model, what).hint(hint);
+        let fault = Fault::new(FaultLayer::Model, what).hint(hint);
         let (model, halts) = (&self.route().model, &self.route().halts);
-        if !self.lost_time().current_start().is_some_and(|since| halts.is_down(model, since)) {
+        if !self.lost_time().current_loss_start().is_some_and(|since| halts.is_down(model, since)) {
             return Some(fault);
         }
         let alike = halts.count_lost_trial(&self.request_origin(false));
         let cause = match halts.has_responded(model) {
-            false => Cause::Silent,
-            true if alike >= self.route().policy.alike_trials => Cause::Outage,
+            false => FaultCause::Silent,
+            true if alike >= self.route().policy.alike_trials => FaultCause::Outage,
             // A single response may take that long. The endpoint counts as down only if several
             // trials in a row got no response.
             true => return Some(fault),
@@ -64,35 +64,35 @@ impl TrialGateway {
     pub(crate) fn give_up(
         &self,
         round: AttemptRound,
-        since: Instant,
-        trouble: &AttemptFailure,
-        more: &str,
+        first_failure_at: Instant,
+        failure: &AttemptFailure,
+        suffix: &str,
     ) -> Fault {
         let (model, halts) = (&self.route().model, &self.route().halts);
         let endpoint = &self.route().endpoint;
-        let (base, number) = (endpoint.base(), round.failed);
-        let waited = round.waited.as_secs_f64();
-        let why = endpoint.redact_text(&trouble.why);
+        let (base, number) = (endpoint.base_url(), round.failed_attempts);
+        let waited = round.wait_time.as_secs_f64();
+        let why = endpoint.redact_text(&failure.reason);
         let attempts = if number == 1 { "attempt" } else { "attempts" };
         let what = format!(
-            "{base}: no response after {number} {attempts} and {waited:.0} s of waiting: {why}{more}"
+            "{base}: no response after {number} {attempts} and {waited:.0} s of waiting: {why}{suffix}"
         );
         let never = !halts.has_responded(model);
-        let foreign = trouble.kind == FailureKind::NotAModelApi && never;
-        let hint = if let Some(hint) = &trouble.hint {
+        let foreign = failure.kind == FailureKind::NotAModelApi && never;
+        let hint = if let Some(hint) = &failure.hint {
             hint.clone()
         } else if why.contains("certificate") {
             "set SSL_CERT_FILE to the CA certificate of the endpoint".to_owned()
-        } else if foreign || trouble.kind == FailureKind::Unreachable && never {
+        } else if foreign || failure.kind == FailureKind::Unreachable && never {
             endpoint.address_hint(foreign)
         } else {
             "check that the endpoint is running, then `proctor resume` the run".into()
         };
-        let mut fault = Fault::new(Layer::Model, what).hint(hint);
+        let mut fault = Fault::new(FaultLayer::Model, what).hint(hint);
         // A corrupted response affects only one trial: the endpoint does respond.
-        if trouble.kind != FailureKind::Corrupted && halts.is_down(model, since) {
-            fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
-            match trouble.kind {
+        if failure.kind != FailureKind::Corrupted && halts.is_down(model, first_failure_at) {
+            fault = fault.cause(if never { FaultCause::Silent } else { FaultCause::Outage });
+            match failure.kind {
                 FailureKind::Unreachable | FailureKind::NotAModelApi if never => {
                     halts.halt_endpoint(model, &fault);
                 }
@@ -126,7 +126,7 @@ impl TrialGateway {
         body: String,
         request: &OutgoingRequest,
     ) -> RequestError {
-        let origin = self.request_origin(request.tools);
+        let origin = self.request_origin(request.offers_tools);
         let (halts, policy) = (&self.route().halts, &self.route().policy);
         let of_the_model = match self.is_caused_by_model(status, &body, request).await {
             Ok(is) => is,
@@ -136,13 +136,13 @@ impl TrialGateway {
             return RequestError::Rejected { status, body, caused_by_model: of_the_model };
         }
         let subject = rejections::classify_error(status, &body);
-        if subject == ErrorSubject::Tools && request.tools && !halts.supports_tools(origin.model) {
+        if subject == ErrorSubject::Tools && request.offers_tools && !halts.supports_tools(origin.model) {
             let fault = self.no_tools_fault(status, &body);
             halts.halt_tools(origin.model, &fault);
             return fault.into();
         }
         if halts.count_rejection(&origin, &error_message(&body), policy.alike_trials) {
-            let fault = self.rejection_fault(status, &body).cause(Cause::Refused);
+            let fault = self.rejection_fault(status, &body).cause(FaultCause::Refused);
             halts.halt_model(origin.model, &fault);
             return fault.into();
         }
@@ -187,7 +187,7 @@ impl TrialGateway {
         request: &OutgoingRequest,
     ) -> Result<bool, Fault> {
         let subject = Rejections::shipped()?.classify(status, body);
-        let window = self.route().window;
+        let window = self.route().context_window;
         let rules = ContextWindowRules::shipped()?;
         Ok(match subject {
             ErrorSubject::ContentFilter => true,
@@ -214,8 +214,8 @@ impl TrialGateway {
 
     /// Returns the fault for a rejection that the model did not cause.
     pub fn rejection_fault(&self, status: u16, body: &str) -> Fault {
-        let answers = self.meter().spent().steps;
-        let base = self.route().endpoint.base();
+        let answers = self.meter().spending().steps;
+        let base = self.route().endpoint.base_url();
         let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
         let what = match answers {
             0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
@@ -257,16 +257,16 @@ impl TrialGateway {
         // Retrying does not help if the first request is rejected or the context window is too
         // small.
         let lasting = answers == 0 || is_overflow && !is_disproved;
-        let cause = if lasting { Cause::Refused } else { Cause::Rejected };
-        Fault::new(Layer::Model, what).hint(hint).cause(cause)
+        let cause = if lasting { FaultCause::Refused } else { FaultCause::Rejected };
+        Fault::new(FaultLayer::Model, what).hint(hint).cause(cause)
     }
 
     fn no_tools_fault(&self, status: u16, body: &str) -> Fault {
-        let (base, name) = (self.route().endpoint.base(), &self.route().model.name);
+        let (base, name) = (self.route().endpoint.base_url(), &self.route().model.name);
         let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
         let what =
             format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
         let hint = "use `scaffold = \"bash\"` for the arm; it needs no function calling";
-        Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused)
+        Fault::new(FaultLayer::Model, what).hint(hint).cause(FaultCause::Refused)
     }
 }

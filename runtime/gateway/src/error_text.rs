@@ -56,9 +56,9 @@ pub(crate) fn first_words(text: &str) -> String {
 
 /// Shortens a text to `most` characters and removes terminal control characters. Returns `None` if
 /// no text remains.
-fn shorten(text: &str, most: usize) -> Option<String> {
+fn shorten(text: &str, max_chars: usize) -> Option<String> {
     let text = &replace_control_chars(text);
-    match text.char_indices().nth(most) {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => Some(format!("{}...", &text[..end])),
         None if text.is_empty() => None,
         None => Some(text.clone().into_owned()),

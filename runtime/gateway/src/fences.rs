@@ -38,11 +38,11 @@ impl TrialGateway {
     pub(crate) fn find_lost_fence(
         &self,
         request: &OutgoingRequest,
-        whole: &CollectedResponse,
+        response: &CollectedResponse,
         text: &str,
     ) -> Option<AttemptFailure> {
         let (model, halts) = (&self.route().model, &self.route().halts);
-        if whole.stop != Some(StopReason::End) || halts.omits_fences(model) {
+        if response.reported_stop != Some(StopReason::End) || halts.omits_fences(model) {
             return None;
         }
         let lost = lost_fence(text)?;
@@ -50,7 +50,7 @@ impl TrialGateway {
         if let Some((_, answer)) = text.rsplit_once(THOUGHT_END) {
             lost_fence(answer)?;
         }
-        if !request.stream {
+        if !request.is_streaming {
             halts.note_omitted_fence(model);
             return None;
         }

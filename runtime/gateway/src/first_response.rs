@@ -19,7 +19,7 @@ use crate::{
     RequestError, TrialGateway,
     clock::WaitKind,
     first_response_gate::CallPermit,
-    sink::{FIRST_NOTICE, WaitNotice},
+    sink::{FIRST_NOTICE_DELAY, WaitNotice},
 };
 
 impl TrialGateway {
@@ -27,7 +27,7 @@ impl TrialGateway {
     /// calling it. The wait is charged to the endpoint, not to working time.
     pub(crate) async fn acquire_call_permit(&self) -> Result<Option<CallPermit>, RequestError> {
         let first = self.route().halts.first_response_gate(&self.route().model);
-        let semaphore = Arc::clone(&first.turns);
+        let semaphore = Arc::clone(&first.permits);
         match semaphore.clone().try_acquire_owned() {
             Ok(permit) => return Ok(Some(CallPermit::new(first, permit))),
             Err(_) if semaphore.is_closed() => return Ok(None),
@@ -42,7 +42,7 @@ impl TrialGateway {
         let model = || self.route().model.name.clone();
         let acquired = semaphore.acquire_owned();
         tokio::pin!(acquired);
-        let mut so_far = FIRST_NOTICE;
+        let mut so_far = FIRST_NOTICE_DELAY;
         loop {
             tokio::select! {
                 permit = &mut acquired => {
@@ -50,7 +50,7 @@ impl TrialGateway {
                 }
                 cut = self.wait_for_cancel(false) => return Err(cut.error()),
                 () = tokio::time::sleep_until(begun + so_far) => {
-                    self.sink().report_wait(WaitNotice::FirstAnswer { model: model(), so_far });
+                    self.sink().report_wait(WaitNotice::FirstResponse { model: model(), elapsed });
                     so_far = so_far.saturating_mul(2);
                 }
             }

@@ -13,20 +13,20 @@ use crate::attempt_failure::FailureKind;
 /// every request through.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstResponseGate {
-    pub(crate) turns: Arc<Semaphore>,
-    round: Arc<Mutex<AttemptRound>>,
+    pub(crate) permits: Arc<Semaphore>,
+    shared_round: Arc<Mutex<AttemptRound>>,
 }
 
 impl Default for FirstResponseGate {
     fn default() -> Self {
-        Self { turns: Arc::new(Semaphore::new(1)), round: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(1)), shared_round: Arc::default() }
     }
 }
 
 impl FirstResponseGate {
     /// Lets all requests through from now on.
     pub(crate) fn open(&self) {
-        self.turns.close();
+        self.permits.close();
     }
 }
 
@@ -34,15 +34,15 @@ impl FirstResponseGate {
 /// turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AttemptRound {
-    pub failed: u32,
-    pub silent: u32,
-    pub waited: Duration,
+    pub failed_attempts: u32,
+    pub silent_attempts: u32,
+    pub wait_time: Duration,
 }
 
 impl AttemptRound {
     pub(crate) fn add_failure(&mut self, kind: FailureKind) -> Self {
-        self.failed += 1;
-        self.silent += u32::from(kind == FailureKind::Silent);
+        self.failed_attempts += 1;
+        self.silent_attempts += u32::from(kind == FailureKind::Silent);
         *self
     }
 }
@@ -51,18 +51,18 @@ impl AttemptRound {
 /// request.
 #[derive(Debug)]
 pub(crate) struct CallPermit {
-    first: FirstResponseGate,
+    gate: FirstResponseGate,
     _permit: OwnedSemaphorePermit,
 }
 
 impl CallPermit {
-    pub(crate) fn new(first: FirstResponseGate, permit: OwnedSemaphorePermit) -> Self {
-        Self { first, _permit: permit }
+    pub(crate) fn new(gate: FirstResponseGate, permit: OwnedSemaphorePermit) -> Self {
+        Self { gate: gate, _permit: permit }
     }
 
     /// Notes that the model has started to respond.
     pub(crate) fn note_response(&self) {
-        self.first.open();
+        self.gate.open();
     }
 
     /// Adds to the series of failed attempts and returns the new totals.
@@ -70,6 +70,6 @@ impl CallPermit {
         &self,
         change: impl FnOnce(&mut AttemptRound) -> AttemptRound,
     ) -> AttemptRound {
-        change(&mut self.first.round.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.gate.shared_round.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Once, OnceLock};
 
-use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, format_error_chain};
+use proctor_types::{Budget, Fault, FaultLayer, ModelSpec, Price, format_error_chain};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
@@ -17,12 +17,12 @@ pub struct Gateway {
     policy: RetryPolicy,
     rates: RateLimiters,
     halts: Arc<Halts>,
-    key_of: Box<KeyLookup>,
+    key_lookup: Box<KeyLookup>,
     /// Client for plain HTTP endpoints on this machine: no proxy, no certificates.
-    local: reqwest::Client,
+    local_client: reqwest::Client,
     /// Client for all other endpoints. Created on first use, so that a machine without certificates
     /// can still call loopback endpoints.
-    remote: OnceLock<reqwest::Client>,
+    remote_client: OnceLock<reqwest::Client>,
 }
 
 impl Gateway {
@@ -32,19 +32,19 @@ impl Gateway {
     }
 
     pub fn with_policy(prices: PriceTable, policy: RetryPolicy) -> Result<Self, Fault> {
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
+        static INSTALL_PROVIDER: Once = Once::new();
+        INSTALL_PROVIDER.call_once(|| {
             // Installing fails if the program has already installed a provider, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let local =
             client_builder(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
-                Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
+                Fault::new(FaultLayer::Model, format!("cannot create an HTTP client: {error}"))
             })?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = RateLimiters::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
-        Ok(Self { prices, policy, rates, halts, key_of, local, remote: OnceLock::new() })
+        Ok(Self { prices, policy, rates, halts, key_lookup: key_of, local_client: local, remote_client: OnceLock::new() })
     }
 
     /// Sets the rate limits of the endpoints in the tables. The gateway learns the limits of other
@@ -70,9 +70,9 @@ impl Gateway {
     #[must_use]
     pub fn with_key_lookup(
         mut self,
-        key_of: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        key_lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.key_of = Box::new(key_of);
+        self.key_lookup = Box::new(key_lookup);
         self
     }
 
@@ -121,8 +121,8 @@ impl Gateway {
     /// Returns why no trial may call this model, if a trial has hit a problem that affects all of
     /// them: a rejected key or model name, a missing endpoint, or missing tool support. `tools`
     /// says whether the trial's requests offer tools.
-    pub fn halt_reason(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
-        self.halts.fault_for(model, tools)
+    pub fn halt_reason(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
+        self.halts.fault_for(model, offers_tools)
     }
 
     /// Returns all faults that halt a model, without duplicates.
@@ -140,15 +140,15 @@ impl Gateway {
         let what = format!("model {}: a cost limit is set, but the model has no price", model.name);
         let hint = "set `price` in its [models] table (US dollars per million tokens; known prices \
                     are in configs/models.toml), or remove the cost limit";
-        Err(Fault::new(Layer::Model, what).hint(hint))
+        Err(Fault::new(FaultLayer::Model, what).hint(hint))
     }
 
     fn build_route(&self, model: &ModelSpec, budget: &Budget) -> Result<ModelRoute, Fault> {
         request::check_model(model)?;
         let price = self.price(model);
         self.check_price(model, budget)?;
-        let endpoint = Endpoint::new(model, &*self.key_of)?;
-        let http = if endpoint.is_local() { self.local.clone() } else { self.remote_client()? };
+        let endpoint = Endpoint::new(model, &*self.key_lookup)?;
+        let http = if endpoint.is_local() { self.local_client.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
         let (limiters, halts) = (self.rates.limiters_for(model), Arc::clone(&self.halts));
         Ok(ModelRoute {
@@ -156,7 +156,7 @@ impl Gateway {
             endpoint,
             http,
             price,
-            window,
+            context_window: window,
             limiters,
             halts,
             policy,
@@ -165,17 +165,17 @@ impl Gateway {
 
     /// Returns the client for remote endpoints, with the system's certificates and proxy.
     fn remote_client(&self) -> Result<reqwest::Client, Fault> {
-        if let Some(built) = self.remote.get() {
+        if let Some(built) = self.remote_client.get() {
             return Ok(built.clone());
         }
         let built = client_builder(&self.policy).build().map_err(|error| {
             Fault::new(
-                Layer::Model,
+                FaultLayer::Model,
                 format!("cannot create an HTTPS client: {}", format_error_chain(&error)),
             )
             .hint("install the CA certificates of the system (package ca-certificates)")
         })?;
-        Ok(self.remote.get_or_init(|| built).clone())
+        Ok(self.remote_client.get_or_init(|| built).clone())
     }
 }
 

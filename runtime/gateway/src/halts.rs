@@ -53,9 +53,9 @@ pub(crate) struct RequestOrigin<'a> {
     /// Identifies the trial.
     pub trial: u64,
     /// Number of responses that the trial received before the request.
-    pub answers: u64,
+    pub response_count: u64,
     /// Whether the request offers tools.
-    pub tools: bool,
+    pub offers_tools: bool,
 }
 
 /// Known problems, shared by all trials of a run. A resumed run starts without any known problems.
@@ -64,7 +64,7 @@ pub(crate) struct Halts(Mutex<EndpointHalts>);
 
 #[derive(Debug, Default)]
 struct EndpointHalts {
-    halted: BTreeMap<Halt, Fault>,
+    faults: BTreeMap<Halt, Fault>,
     /// What is known about each model, by model and key.
     models: BTreeMap<(Halt, Halt), ModelState>,
 }
@@ -72,7 +72,7 @@ struct EndpointHalts {
 /// What is known about a model that is called with one key.
 #[derive(Debug, Default)]
 struct ModelState {
-    first_answer: FirstResponseGate,
+    first_response_gate: FirstResponseGate,
     /// When the model last responded, in any trial.
     last_response_at: Option<Instant>,
     /// Trials that have used up their time waiting for the model since its last response.
@@ -91,7 +91,7 @@ struct ModelState {
     ends_turns_without_output: bool,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
-    has_returned_unescaped: bool,
+    has_returned_unescaped_call: bool,
     /// Whether the endpoint rejects requests without streaming.
     is_stream_only: bool,
     /// The longest prompt that the endpoint has counted and answered, in tokens.
@@ -107,7 +107,7 @@ struct ModelState {
 struct RejectionCount {
     trials: BTreeSet<u64>,
     /// Fewest responses that any of the trials had received before the rejection.
-    answers: u64,
+    min_response_count: u64,
 }
 
 impl Halts {
@@ -132,16 +132,16 @@ impl Halts {
     pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.update(origin.model, |state| {
             state.last_response_at = Some(Instant::now());
-            state.first_answer.open();
+            state.first_response_gate.open();
             state.lost_trials.clear();
-            state.has_responded_with_tools |= origin.tools;
-            state.rejections.retain(|_, rejection| rejection.answers > origin.answers);
+            state.has_responded_with_tools |= origin.offers_tools;
+            state.rejections.retain(|_, rejection| rejection.min_response_count > origin.response_count);
         });
     }
 
     /// Returns the gate for a model that has not responded yet.
     pub(crate) fn first_response_gate(&self, model: &ModelSpec) -> FirstResponseGate {
-        self.update(model, |state| state.first_answer.clone())
+        self.update(model, |state| state.first_response_gate.clone())
     }
 
     /// Counts a trial that used up its time waiting for the model. Returns how many trials in a row
@@ -209,16 +209,16 @@ impl Halts {
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.
     pub(crate) fn note_unescaped_call(&self, model: &ModelSpec) {
-        self.update(model, |state| state.has_returned_unescaped = true);
+        self.update(model, |state| state.has_returned_unescaped_call = true);
     }
 
     /// Whether the endpoint has returned a call with characters that HTML escapes.
     pub(crate) fn returns_unescaped_calls(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.has_returned_unescaped).unwrap_or_default()
+        self.read(model, |state| state.has_returned_unescaped_call).unwrap_or_default()
     }
 
     /// Notes that the endpoint rejects requests without streaming.
-    pub(crate) fn note_streams_only(&self, model: &ModelSpec) {
+    pub(crate) fn note_stream_only(&self, model: &ModelSpec) {
         self.update(model, |state| state.is_stream_only = true);
     }
 
@@ -258,18 +258,18 @@ impl Halts {
     pub(crate) fn count_rejection(
         &self,
         origin: &RequestOrigin<'_>,
-        words: &str,
-        alike_trials: usize,
+        message: &str,
+        min_trials: usize,
     ) -> bool {
         self.update(origin.model, |state| {
-            let rejection = state.rejections.entry(normalize_message(words)).or_default();
-            rejection.answers = if rejection.trials.is_empty() {
-                origin.answers
+            let rejection = state.rejections.entry(normalize_message(message)).or_default();
+            rejection.min_response_count = if rejection.trials.is_empty() {
+                origin.response_count
             } else {
-                rejection.answers.min(origin.answers)
+                rejection.min_response_count.min(origin.response_count)
             };
             rejection.trials.insert(origin.trial);
-            rejection.trials.len() >= alike_trials
+            rejection.trials.len() >= min_trials
         })
     }
 
@@ -301,7 +301,7 @@ impl Halts {
     }
 
     fn halt(&self, halt: Halt, fault: &Fault) {
-        self.lock().halted.entry(halt).or_insert_with(|| fault.clone());
+        self.lock().faults.entry(halt).or_insert_with(|| fault.clone());
     }
 
     /// Whether no trial has received a response from the model after `since`.
@@ -311,28 +311,28 @@ impl Halts {
 
     /// Returns why the model must not be called, if there is a reason. `tools` says whether the
     /// request offers tools.
-    pub(crate) fn fault_for(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
+    pub(crate) fn fault_for(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
         let state = self.lock();
-        if state.halted.is_empty() {
+        if state.faults.is_empty() {
             return None;
         }
-        let by = |halt: Halt| state.halted.get(&halt).cloned();
+        let by = |halt: Halt| state.faults.get(&halt).cloned();
         by(Halt::key(model))
             .or_else(|| by(Halt::model(model)))
             .or_else(|| by(Halt::endpoint(model)))
-            .or_else(|| if tools { by(Halt::tools(model)) } else { None })
+            .or_else(|| if offers_tools { by(Halt::tools(model)) } else { None })
     }
 
     pub(crate) fn faults(&self) -> Vec<Fault> {
-        self.lock().halted.values().cloned().collect()
+        self.lock().faults.values().cloned().collect()
     }
 }
 
 /// Returns the text without the parts that differ between requests: words with digits, and
 /// everything after the first line.
-fn normalize_message(words: &str) -> String {
+fn normalize_message(message: &str) -> String {
     const MAX_COMPARED_CHARS: usize = 160;
-    let line = words.trim().lines().next().unwrap_or_default();
+    let line = message.trim().lines().next().unwrap_or_default();
     let kept = line.chars().take(MAX_COMPARED_CHARS);
     // An id contains digits, so the whole word is removed.
     let kept: String = kept.collect();
@@ -343,7 +343,7 @@ fn normalize_message(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Fault, Layer, ModelSpec};
+    use proctor_types::{Fault, FaultLayer, ModelSpec};
 
     use super::{Halts, RequestOrigin, normalize_message};
 
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn count_rejection_restarts_after_a_trial_gets_past() {
         let (halts, model) = (Halts::default(), model("m"));
-        let origin = |trial, answers| RequestOrigin { model: &model, trial, answers, tools: false };
+        let origin = |trial, answers| RequestOrigin { model: &model, trial, response_count: answers, offers_tools: false };
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
         assert!(!halts.count_rejection(&origin(2, 2), "no", 3));
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn halted_tools_still_allow_requests_without_tools() {
         let (halts, no_tools) = (Halts::default(), model("m"));
-        let fault = Fault::new(Layer::Model, "no tools");
+        let fault = Fault::new(FaultLayer::Model, "no tools");
         halts.halt_tools(&no_tools, &fault);
         assert_eq!(halts.fault_for(&no_tools, true), Some(fault));
         assert_eq!(halts.fault_for(&no_tools, false), None);

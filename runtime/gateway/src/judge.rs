@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 use serde_json::Value;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     codec::sse,
     endpoint::Endpoint,
     error_text::{error_message, first_words, quote_body},
-    lost_time::stalled_since,
+    lost_time::stall_start,
     rejections::{self, ErrorSubject},
     send::{AttemptEnd, AttemptResult, ResponseProgress},
     trial::CancelReason,
@@ -22,7 +22,7 @@ pub(crate) enum Judgement {
     /// The attempt is worth a retry.
     Retry(AttemptFailure),
     /// The trial ended the attempt, because of a time limit or a cancellation.
-    Cut(CancelReason),
+    Cancelled(CancelReason),
     /// The endpoint rejected this particular request.
     Rejected {
         status: u16,
@@ -41,27 +41,27 @@ impl Judgement {
     ) -> Duration {
         match self {
             Self::Retry(_) => result.duration,
-            Self::Cut(_) => match response_progress.last_progress() {
+            Self::Cancelled(_) => match response_progress.last_progress() {
                 None => result.duration,
                 Some(last) => {
-                    result.queued
-                        + stalled_since(last).map_or(Duration::ZERO, |since| since.elapsed())
+                    result.queue_time
+                        + stall_start(last).map_or(Duration::ZERO, |since| since.elapsed())
                 }
             },
-            Self::Answered | Self::Rejected { .. } | Self::Unusable(_) => result.queued,
+            Self::Answered | Self::Rejected { .. } | Self::Unusable(_) => result.queue_time,
         }
     }
 }
 
 /// Classifies an attempt by its status and bytes.
 pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
-    match &result.ended {
-        Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
+    match &result.end {
+        Some(AttemptEnd::Cancelled(cut)) => return Judgement::Cancelled(*cut),
         Some(AttemptEnd::Broken(broken)) => {
             // The endpoint reported an error inside a stream. If no content preceded the error, it
             // is handled like an error response.
             if let Some(said) =
-                broken.reported_error.as_deref().filter(|_| result.whole.items.is_empty())
+                broken.reported_error.as_deref().filter(|_| result.response.items.is_empty())
                 && let Some(judged) = classify_error_body(said, endpoint)
             {
                 return judged;
@@ -71,13 +71,13 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
         None => {}
     }
     match (result.status.unwrap_or_default(), &result.parse_failure) {
-        (200..=299, None) => match result.whole.defect() {
+        (200..=299, None) => match result.response.defect() {
             None => Judgement::Answered,
             Some(why) => {
                 let status = result.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
                 Judgement::Retry(AttemptFailure {
-                    brief,
+                    short_reason: brief,
                     retry_after: result.retry_after,
                     ..AttemptFailure::new(FailureKind::Empty, why)
                 })
@@ -138,7 +138,7 @@ fn classify_error_status(
     let again = |message: String| {
         let brief = format!("{status} {}", first_words(&error_message(&body)));
         Judgement::Retry(AttemptFailure {
-            brief,
+            short_reason: brief,
             retry_after,
             ..AttemptFailure::new(FailureKind::Endpoint, message)
         })
@@ -163,17 +163,17 @@ fn classify_error_status(
 }
 
 /// Describes a body that is not a valid response although its status is a success.
-fn describe_malformed_response(why: &str, body: &[u8], status: Option<u16>) -> AttemptFailure {
+fn describe_malformed_response(reason: &str, body: &[u8], status: Option<u16>) -> AttemptFailure {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_not_from_model_api(body) {
         let body = String::from_utf8_lossy(body);
         let what = format!("not a model response: {}", quote_body(&error_message(&body)));
         let brief = format!("{status}{}", first_words(&what));
-        return AttemptFailure { brief, ..AttemptFailure::new(FailureKind::NotAModelApi, what) };
+        return AttemptFailure { short_reason: brief, ..AttemptFailure::new(FailureKind::NotAModelApi, what) };
     }
-    let why = format!("malformed response: {why}");
+    let why = format!("malformed response: {reason}");
     let brief = format!("{status}{}", first_words(&why));
-    AttemptFailure { brief, ..AttemptFailure::new(FailureKind::Endpoint, why) }
+    AttemptFailure { short_reason: brief, ..AttemptFailure::new(FailureKind::Endpoint, why) }
 }
 
 /// Whether the body does not come from a model API: it is a web page, plain text, or an object
@@ -203,6 +203,6 @@ fn is_not_from_model_api(body: &[u8]) -> bool {
 }
 
 fn unusable_endpoint(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
-    let fault = Fault::new(Layer::Model, format!("{}: {message}", endpoint.base()));
-    Judgement::Unusable(fault.hint(endpoint.status_hint(status)).cause(Cause::Refused))
+    let fault = Fault::new(FaultLayer::Model, format!("{}: {message}", endpoint.base_url()));
+    Judgement::Unusable(fault.hint(endpoint.status_hint(status)).cause(FaultCause::Refused))
 }

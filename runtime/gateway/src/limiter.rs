@@ -27,28 +27,28 @@ pub(crate) struct Limiter {
     rates: EndpointRates,
     policy: RatePolicy,
     /// The same limits across processes, if they are shared.
-    shared: SharedRates,
+    shared_rates: SharedRates,
     state: Mutex<RequestQueue>,
-    changed: Notify,
+    change_notify: Notify,
 }
 
 #[derive(Debug, Default)]
 struct RequestQueue {
     queue: VecDeque<u64>,
-    next: u64,
+    next_ticket: u64,
     in_flight: usize,
     /// Learned limit on requests in flight, or `None` before the first rejection.
     learned_limit: Option<f64>,
     reduced_at: Option<Instant>,
     paused_until: Option<Instant>,
     /// Requests of the last window with their tokens, in the order they were sent.
-    recent: VecDeque<SentRequest>,
+    recent_requests: VecDeque<SentRequest>,
 }
 
 #[derive(Debug)]
 struct SentRequest {
     ticket: u64,
-    at: Instant,
+    sent_at: Instant,
     tokens: u64,
 }
 
@@ -60,10 +60,10 @@ impl Limiter {
     pub(crate) fn with_shared_rates(
         rates: EndpointRates,
         policy: RatePolicy,
-        shared: SharedRates,
+        shared_rates: SharedRates,
     ) -> Arc<Self> {
         let (state, changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { rates, policy, shared, state, changed })
+        Arc::new(Self { rates, policy, shared_rates: shared: shared_rates, state, change_notify: changed })
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestQueue> {
@@ -75,7 +75,7 @@ impl Limiter {
     pub(crate) async fn acquire_slot(self: &Arc<Self>, tokens: u64) -> Slot {
         let place = Ticket::take(self);
         loop {
-            let changed = self.changed.notified();
+            let changed = self.change_notify.notified();
             match self.try_enter(place.ticket, tokens) {
                 EntryDecision::Enter(left_at) => {
                     let (limiter, ticket) = (Arc::clone(self), place.ticket);
@@ -83,14 +83,14 @@ impl Limiter {
                     return Slot {
                         limiter,
                         ticket,
-                        left_at,
-                        in_flight,
-                        window,
+                        sent_at: left_at,
+                        in_flight_reservation: in_flight,
+                        window_reservation: window,
                         end: SlotEnd::Dropped,
                     };
                 }
-                EntryDecision::Changed => changed.await,
-                EntryDecision::At(time) => tokio::select! {
+                EntryDecision::WaitForChange => changed.await,
+                EntryDecision::WaitUntil(time) => tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep_until(time) => {}
                 },
@@ -102,33 +102,33 @@ impl Limiter {
         let mut state = self.lock();
         let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
         if state.queue.front() != Some(&ticket) {
-            return EntryDecision::Changed;
+            return EntryDecision::WaitForChange;
         }
         if let Some(until) = state.paused_until.filter(|until| *until > now) {
-            return EntryDecision::At(until);
+            return EntryDecision::WaitUntil(until);
         }
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
         let learnt = state.learned_limit.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
         if state.in_flight as f64 + 1.0 > most {
-            return EntryDecision::Changed;
+            return EntryDecision::WaitForChange;
         }
-        while state.recent.front().is_some_and(|first| first.at + window <= now) {
-            state.recent.pop_front();
+        while state.recent_requests.front().is_some_and(|first| first.sent_at + window <= now) {
+            state.recent_requests.pop_front();
         }
-        if let Some(first) = state.recent.front() {
-            let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
+        if let Some(first) = state.recent_requests.front() {
+            let sum: u64 = state.recent_requests.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
             // A request with more tokens than a whole window allows is sent when the window is
             // empty.
-            if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
+            if over(self.rates.requests_per_minute, state.recent_requests.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
-                return EntryDecision::At(first.at + window);
+                return EntryDecision::WaitUntil(first.sent_at + window);
             }
         }
         if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
-            state.recent.push_back(SentRequest { ticket, at: now, tokens });
+            state.recent_requests.push_back(SentRequest { ticket, sent_at: now, tokens });
         }
         state.in_flight += 1;
         EntryDecision::Enter(now)
@@ -141,7 +141,7 @@ impl Limiter {
         match slot.end {
             SlotEnd::Dropped => {}
             SlotEnd::Answered { tokens } => {
-                if let Some(own) = state.recent.iter_mut().find(|one| one.ticket == slot.ticket) {
+                if let Some(own) = state.recent_requests.iter_mut().find(|one| one.ticket == slot.ticket) {
                     own.tokens = tokens;
                 }
                 if let Some(most) = &mut state.learned_limit {
@@ -151,7 +151,7 @@ impl Limiter {
             SlotEnd::Throttled { retry_after } => {
                 // Requests sent before the last reduction are part of the load that caused it, so
                 // their rejection gives no new information.
-                if state.reduced_at.is_none_or(|cut| slot.left_at >= cut) {
+                if state.reduced_at.is_none_or(|cut| slot.sent_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
                     let most = state.learned_limit.map_or(in_flight, |most| most.min(in_flight));
                     state.learned_limit = Some((most * self.policy.decrease).max(1.0));
@@ -164,7 +164,7 @@ impl Limiter {
             }
         }
         drop(state);
-        self.changed.notify_waiters();
+        self.change_notify.notify_waiters();
     }
 
     #[cfg(test)]
@@ -176,9 +176,9 @@ impl Limiter {
 enum EntryDecision {
     Enter(Instant),
     /// Check again when something changes.
-    Changed,
+    WaitForChange,
     /// Check again at this time.
-    At(Instant),
+    WaitUntil(Instant),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -196,8 +196,8 @@ struct Ticket<'a> {
 impl<'a> Ticket<'a> {
     fn take(limiter: &'a Limiter) -> Self {
         let mut state = limiter.lock();
-        let ticket = state.next;
-        state.next += 1;
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
         state.queue.push_back(ticket);
         Self { limiter, ticket }
     }
@@ -206,7 +206,7 @@ impl<'a> Ticket<'a> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.limiter.lock().queue.retain(|ticket| *ticket != self.ticket);
-        self.limiter.changed.notify_waiters();
+        self.limiter.change_notify.notify_waiters();
     }
 }
 
@@ -215,9 +215,9 @@ impl Drop for Ticket<'_> {
 pub(crate) struct Slot {
     limiter: Arc<Limiter>,
     ticket: u64,
-    left_at: Instant,
-    in_flight: Option<Box<dyn Reservation>>,
-    window: Option<Box<dyn Reservation>>,
+    sent_at: Instant,
+    in_flight_reservation: Option<Box<dyn Reservation>>,
+    window_reservation: Option<Box<dyn Reservation>>,
     end: SlotEnd,
 }
 
@@ -227,14 +227,14 @@ impl Slot {
     /// # Errors
     /// The shared state cannot be read.
     pub(crate) async fn acquire_shared(&mut self, tokens: u64) -> Result<(), Fault> {
-        let SharedRates { in_flight, window } = self.limiter.shared.clone();
+        let SharedRates { in_flight_limit: in_flight, window_limit: window } = self.limiter.shared_rates.clone();
         if let Some(limit) = in_flight {
             let taken = limit.reserve(&request_amounts(None), false).await;
-            self.in_flight = Some(taken.map_err(ReserveError::into_rate_fault)?);
+            self.in_flight_reservation = Some(taken.map_err(ReserveError::into_rate_fault)?);
         }
         if let Some(limit) = window {
             let taken = limit.reserve(&request_amounts(Some(tokens)), false).await;
-            self.window = Some(taken.map_err(ReserveError::into_rate_fault)?);
+            self.window_reservation = Some(taken.map_err(ReserveError::into_rate_fault)?);
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ fn request_amounts(tokens: Option<u64>) -> Amounts {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let (Some(window), SlotEnd::Answered { tokens }) = (self.window.take(), self.end) {
+        if let (Some(window), SlotEnd::Answered { tokens }) = (self.window_reservation.take(), self.end) {
             window.settle(request_amounts(Some(tokens)));
         }
         self.limiter.release_slot(self);
@@ -274,14 +274,14 @@ mod tests {
     use super::Limiter;
     use crate::rates::{EndpointRates, RatePolicy};
 
-    fn limiter(set: impl FnOnce(&mut EndpointRates)) -> Arc<Limiter> {
+    fn limiter(configure: impl FnOnce(&mut EndpointRates)) -> Arc<Limiter> {
         let mut rates = EndpointRates::default();
-        set(&mut rates);
+        configure(&mut rates);
         Limiter::new(rates, RatePolicy::shipped().expect("a valid policy"))
     }
 
     /// Seconds until a request is admitted.
-    async fn wait(limiter: &Arc<Limiter>, tokens: u64) -> (f64, super::Slot) {
+    async fn time_admission(limiter: &Arc<Limiter>, tokens: u64) -> (f64, super::Slot) {
         let begun = Instant::now();
         let slot = limiter.acquire_slot(tokens).await;
         (begun.elapsed().as_secs_f64(), slot)
@@ -319,14 +319,14 @@ mod tests {
         let limiter = limiter(|rates| rates.tokens_per_minute = Some(1000));
         // The request reserved 900 tokens but used 100, so the next 900 fit.
         limiter.acquire_slot(900).await.finish_answered(100);
-        let (waited, slot) = wait(&limiter, 900).await;
+        let (waited, slot) = time_admission(&limiter, 900).await;
         assert!(waited < 1.0, "{waited}");
         slot.finish_answered(900);
-        let (waited, slot) = wait(&limiter, 100).await;
+        let (waited, slot) = time_admission(&limiter, 100).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
         slot.finish_answered(100);
         // A request with more than a window's tokens is sent when the window is empty.
-        let (waited, _slot) = wait(&limiter, 5000).await;
+        let (waited, _slot) = time_admission(&limiter, 5000).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
     }
 
@@ -363,10 +363,10 @@ mod tests {
     async fn requested_pause_delays_all_requests_and_is_capped() {
         let limiter = limiter(|_| {});
         limiter.acquire_slot(1).await.finish_throttled(Some(Duration::from_secs(20)));
-        let (waited, slot) = wait(&limiter, 1).await;
+        let (waited, slot) = time_admission(&limiter, 1).await;
         assert!((20.0..21.0).contains(&waited), "{waited}");
         slot.finish_throttled(Some(Duration::from_secs(3600)));
-        let (waited, _slot) = wait(&limiter, 1).await;
+        let (waited, _slot) = time_admission(&limiter, 1).await;
         assert!((60.0..61.0).contains(&waited), "{waited}");
     }
 

@@ -19,8 +19,8 @@ const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns the time from which a response had stalled when a limit cut it off, or `None` if it had
 /// not stalled. `last` is the time at which the last chunk arrived.
-pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
-    (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
+pub(crate) fn stall_start(last_chunk_at: Instant) -> Option<Instant> {
+    (last_chunk_at.elapsed() > MAX_MODEL_PAUSE).then_some(last_chunk_at)
 }
 
 #[derive(Debug, Default)]
@@ -30,107 +30,107 @@ pub(crate) struct LostTime(Mutex<LossTimes>);
 struct LossTimes {
     total: Duration,
     /// Everything before this time is already counted.
-    counted: Option<Instant>,
+    counted_until: Option<Instant>,
     /// Start of the current loss, if no response has ended it yet.
-    since: Option<Instant>,
+    loss_start: Option<Instant>,
     /// The most recent cause.
-    why: String,
+    cause: String,
 }
 
 impl LostTime {
-    fn add(&self, from: Instant, why: Option<&str>) {
+    fn add(&self, start: Instant, cause: Option<&str>) {
         let now = Instant::now();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = state.counted.map_or(from, |counted| counted.max(from));
+        let from = state.counted_until.map_or(start, |counted| counted.max(start));
         state.total += now.saturating_duration_since(from);
-        state.since.get_or_insert(from);
-        state.counted = state.counted.max(Some(now));
-        if let Some(why) = why {
-            why.clone_into(&mut state.why);
+        state.loss_start.get_or_insert(from);
+        state.counted_until = state.counted_until.max(Some(now));
+        if let Some(why) = cause {
+            why.clone_into(&mut state.cause);
         }
     }
 
     /// Returns the total and its most recent cause, or `None` if no time was lost.
-    pub(crate) fn total(&self) -> Option<(Duration, String)> {
+    pub(crate) fn total_and_cause(&self) -> Option<(Duration, String)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
+        (!state.total.is_zero()).then(|| (state.total, state.cause.clone()))
     }
 
     /// Returns when the current loss started, if one is in progress.
-    pub(crate) fn current_start(&self) -> Option<Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).since
+    pub(crate) fn current_loss_start(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start
     }
 
     /// Starts an attempt. `progress` returns when the last chunk of the response arrived.
     pub(crate) fn start_attempt<'a>(
         &'a self,
-        progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
+        last_progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
     ) -> AttemptGuard<'a> {
         AttemptGuard {
-            lost: self,
-            begun: Instant::now(),
-            progress: Box::new(progress),
-            completed: false,
+            lost_time: self,
+            start: Instant::now(),
+            last_progress: Box::new(last_progress),
+            is_complete: false,
         }
     }
 
     /// Counts the time since `from` as queueing at the endpoint. The response starts now.
-    pub(crate) fn add_queueing(&self, from: Instant) {
-        self.add(from, Some("the endpoint queued the request"));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
+    pub(crate) fn add_queueing(&self, start: Instant) {
+        self.add(start, Some("the endpoint queued the request"));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start = None;
     }
 
     /// Counts the wait for the next attempt until the guard is dropped.
     pub(crate) fn start_wait(&self) -> LostWaitGuard<'_> {
-        LostWaitGuard { lost: self, begun: Instant::now(), why: None }
+        LostWaitGuard { lost_time: self, start: Instant::now(), cause: None }
     }
 
     /// Like [`Self::start_wait`], for a wait that does not follow a failed attempt of this trial.
-    pub(crate) fn start_wait_for(&self, why: &'static str) -> LostWaitGuard<'_> {
-        LostWaitGuard { why: Some(why), ..self.start_wait() }
+    pub(crate) fn start_wait_for(&self, cause: &'static str) -> LostWaitGuard<'_> {
+        LostWaitGuard { cause: Some(cause), ..self.start_wait() }
     }
 }
 
 /// Guards an attempt in flight, because such attempts are dropped when a trial ends. If the
 /// endpoint was silent during a dropped attempt, the attempt's time counts as lost.
 pub(crate) struct AttemptGuard<'a> {
-    lost: &'a LostTime,
-    begun: Instant,
-    progress: Box<dyn Fn() -> Option<Instant> + Send + Sync + 'a>,
-    completed: bool,
+    lost_time: &'a LostTime,
+    start: Instant,
+    last_progress: Box<dyn Fn() -> Option<Instant> + Send + Sync + 'a>,
+    is_complete: bool,
 }
 
 impl fmt::Debug for AttemptGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttemptGuard").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("AttemptGuard").field("begun", &self.start).finish_non_exhaustive()
     }
 }
 
 impl AttemptGuard<'_> {
     /// Ends an attempt that failed: all its time was lost.
-    pub(crate) fn fail(mut self, why: &str) {
-        self.completed = true;
-        self.lost.add(self.begun, Some(why));
+    pub(crate) fn fail(mut self, cause: &str) {
+        self.is_complete = true;
+        self.lost_time.add(self.start, Some(cause));
     }
 
     /// Ends an attempt with a response, or with a result that the endpoint did not cause.
     pub(crate) fn complete(mut self) {
-        self.completed = true;
-        self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
+        self.is_complete = true;
+        self.lost_time.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start = None;
     }
 }
 
 impl Drop for AttemptGuard<'_> {
     fn drop(&mut self) {
-        if self.completed {
+        if self.is_complete {
             return;
         }
-        let (since, why) = match (self.progress)() {
-            None => (Some(self.begun), "the last response did not start"),
-            Some(last) => (stalled_since(last), "the last response stalled"),
+        let (since, why) = match (self.last_progress)() {
+            None => (Some(self.start), "the last response did not start"),
+            Some(last) => (stall_start(last), "the last response stalled"),
         };
         if let Some(since) = since {
-            self.lost.add(since, Some(why));
+            self.lost_time.add(since, Some(why));
         }
     }
 }
@@ -138,14 +138,14 @@ impl Drop for AttemptGuard<'_> {
 /// A wait after a failed attempt, or while another trial makes an attempt.
 #[derive(Debug)]
 pub(crate) struct LostWaitGuard<'a> {
-    lost: &'a LostTime,
-    begun: Instant,
-    why: Option<&'static str>,
+    lost_time: &'a LostTime,
+    start: Instant,
+    cause: Option<&'static str>,
 }
 
 impl Drop for LostWaitGuard<'_> {
     fn drop(&mut self) {
-        self.lost.add(self.begun, self.why);
+        self.lost_time.add(self.start, self.cause);
     }
 }
 
@@ -164,34 +164,34 @@ mod tests {
         let attempt = lost.start_attempt(|| None);
         tokio::time::advance(second).await;
         attempt.complete();
-        assert_eq!(lost.total(), None);
+        assert_eq!(lost.total_and_cause(), None);
         let attempt = lost.start_attempt(|| None);
         tokio::time::advance(second).await;
         attempt.fail("503 overloaded");
         let wait = lost.start_wait();
         tokio::time::advance(second).await;
         drop(wait);
-        assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
+        assert_eq!(lost.total_and_cause(), Some((2 * second, "503 overloaded".into())));
         let attempt = lost.start_attempt(|| Some(Instant::now()));
         tokio::time::advance(second).await;
         let queued = tokio::time::Instant::now();
         tokio::time::advance(second).await;
         lost.add_queueing(queued);
-        assert!(lost.current_start().is_none(), "the response has started");
+        assert!(lost.current_loss_start().is_none(), "the response has started");
         tokio::time::advance(second).await;
         attempt.complete();
-        assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
+        assert_eq!(lost.total_and_cause().map(|(total, _)| total), Some(3 * second));
         // Three overlapping attempts are dropped, one of them after its first byte.
         let silent = || lost.start_attempt(|| None);
         let (one, two, three) = (lost.start_attempt(|| Some(Instant::now())), silent(), silent());
         tokio::time::advance(second).await;
         drop((one, two, three));
-        assert_eq!(lost.total().map(|(total, _)| total), Some(4 * second));
+        assert_eq!(lost.total_and_cause().map(|(total, _)| total), Some(4 * second));
         // The first piece arrived, and then only heartbeats.
         let first = Instant::now();
         let stalled = lost.start_attempt(move || Some(first));
         tokio::time::advance(10 * second).await;
         drop(stalled);
-        assert_eq!(lost.total().map(|(total, _)| total), Some(14 * second));
+        assert_eq!(lost.total_and_cause().map(|(total, _)| total), Some(14 * second));
     }
 }

@@ -18,9 +18,9 @@ use crate::{
 pub struct Meter {
     budget: Budget,
     pub(crate) clock: Clock,
-    pub(crate) own: Arc<Scope>,
+    pub(crate) own_scope: Arc<Scope>,
     /// All trials lock these in the same order, which prevents deadlocks.
-    pub(crate) shared: Vec<SharedMeter>,
+    pub(crate) shared_meters: Vec<SharedMeter>,
 }
 
 /// Measures the trials of an arm or a run against the limits that they share. Clones refer to the
@@ -36,7 +36,7 @@ impl fmt::Debug for SharedMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SharedMeter")
             .field(&self.scope.scope)
-            .field(&self.scope.spent())
+            .field(&self.scope.spending())
             .field(&self.limit)
             .finish()
     }
@@ -44,8 +44,8 @@ impl fmt::Debug for SharedMeter {
 
 impl SharedMeter {
     /// Creates a meter. `spent` is the spending of earlier invocations of the runtime.
-    pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spending) -> Self {
-        Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
+    pub fn new(scope: BudgetScope, limits: &SharedLimits, spending: Spending) -> Self {
+        Self { scope: Arc::new(Scope::new(scope, limits.to_budget(), spending)), limit: None }
     }
 
     /// Shares the limits with other processes. `limit` tracks what all of them spend.
@@ -59,42 +59,42 @@ impl SharedMeter {
         self.scope.scope
     }
 
-    pub fn spent(&self) -> Spending {
-        self.scope.spent()
+    pub fn spending(&self) -> Spending {
+        self.scope.spending()
     }
 
     /// Returns the limit that has been reached, if any. Once a limit is reached, no request of any
     /// trial is admitted.
     pub fn reached_limit(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached_limit();
-        self.scope.reached_limit().or_else(|| reached().and_then(|name| shared::kind(&name)))
+        self.scope.reached_limit().or_else(|| reached().and_then(|name| shared::budget_kind(&name)))
     }
 }
 
 impl Meter {
     pub fn new(budget: Budget) -> Self {
-        let own = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spending::default()));
-        Self { budget, clock: Clock::start(), own, shared: Vec::new() }
+        let own_scope = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spending::default()));
+        Self { budget, clock: Clock::start(), own_scope, shared_meters: Vec::new() }
     }
 
     /// Continues an interrupted trial. Its earlier usage counts, except for the time that was lost
     /// to the endpoint. The lost time ended the earlier try, so it is not counted.
     #[must_use]
-    pub fn resume_from(mut self, used: &PriorUsage) -> Self {
-        self.own.set_spent(used.spent);
-        self.clock = Clock::resume_from(used);
+    pub fn resume_from(mut self, prior_usage: &PriorUsage) -> Self {
+        self.own_scope.set_spending(prior_usage.spending);
+        self.clock = Clock::resume_from(prior_usage);
         self
     }
 
     /// Adds limits that the trial shares with others.
     #[must_use]
-    pub fn with_shared(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
-        self.shared.extend(shared);
+    pub fn with_shared_meters(mut self, shared_meters: impl IntoIterator<Item = SharedMeter>) -> Self {
+        self.shared_meters.extend(shared_meters);
         self
     }
 
-    pub(crate) fn set_spent(&self, spent: Spending) {
-        self.own.set_spent(spent);
+    pub(crate) fn set_spending(&self, spending: Spending) {
+        self.own_scope.set_spending(spending);
     }
 
     /// Returns the trial's own limits.
@@ -102,13 +102,13 @@ impl Meter {
         &self.budget
     }
 
-    pub fn spent(&self) -> Spending {
-        self.own.spent()
+    pub fn spending(&self) -> Spending {
+        self.own_scope.spending()
     }
 
     /// Returns the steps so far: delivered responses in the main conversation.
     pub fn steps(&self) -> u64 {
-        self.own.spent().steps
+        self.own_scope.spending().steps
     }
 
     /// Returns the time spent waiting for the endpoint and for shared limits, including a wait in
@@ -124,12 +124,12 @@ impl Meter {
     }
 
     /// Notes that a tool starts to run. Call [`Self::tool_ended`] once for each start.
-    pub fn tool_started(&self) {
-        self.clock.tool_started();
+    pub fn note_tool_start(&self) {
+        self.clock.note_tool_start();
     }
 
-    pub fn tool_ended(&self) {
-        self.clock.tool_ended();
+    pub fn note_tool_end(&self) {
+        self.clock.note_tool_end();
     }
 
     /// Returns the total time spent in tools.
@@ -147,57 +147,57 @@ impl Meter {
             }
         };
         tokio::select! {
-            () = sleep_or_pend(self.wall_left()) => BudgetKind::Wall,
+            () = sleep_or_pend(self.remaining_wall_time()) => BudgetKind::Wall,
             () = tools => BudgetKind::Tools,
         }
     }
 
     /// Counts a step of a scaffold that does not call a model.
     pub fn count_step(&self) {
-        self.own.count_step();
+        self.own_scope.count_step();
     }
 
-    pub(crate) fn add_grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
-        self.own.add_grace(usage, cost_usd, delivered);
+    pub(crate) fn count_grace_response(&self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) {
+        self.own_scope.count_grace_response(usage, cost_usd, is_delivered);
     }
 
     /// Returns the first of the trial's own limits that has been reached. Limits on steps, tokens
     /// and cost come before time limits, each group in the order of [`BudgetKind`].
     pub fn reached_limit(&self) -> Option<BudgetKind> {
-        self.own.reached_limit().or_else(|| self.reached_time_limit())
+        self.own_scope.reached_limit().or_else(|| self.reached_time_limit())
     }
 
     pub(crate) fn reached_time_limit(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [
-            (BudgetKind::Wall, gone(self.wall_left())),
-            (BudgetKind::Working, gone(self.working_left())),
-            (BudgetKind::Tools, gone(self.tools_left())),
+            (BudgetKind::Wall, gone(self.remaining_wall_time())),
+            (BudgetKind::Working, gone(self.remaining_working_time())),
+            (BudgetKind::Tools, gone(self.remaining_tool_time())),
         ];
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
     /// Returns the time left until the wall limit.
-    pub fn wall_left(&self) -> Option<Duration> {
+    pub fn remaining_wall_time(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.wall_time()))
     }
 
     /// Returns the working time left until its limit.
-    pub fn working_left(&self) -> Option<Duration> {
+    pub fn remaining_working_time(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.working_time()))
     }
 
     /// Returns the time in tools left until its limit.
-    pub fn tools_left(&self) -> Option<Duration> {
+    pub fn remaining_tool_time(&self) -> Option<Duration> {
         let limit = self.budget.tool_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.tool_time()))
     }
 }
 
-pub(crate) async fn sleep_or_pend(time: Option<Duration>) {
-    match time {
+pub(crate) async fn sleep_or_pend(duration: Option<Duration>) {
+    match duration {
         Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
     }
@@ -216,9 +216,9 @@ mod tests {
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;
-        let need = MaxUsage { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
+        let need = MaxUsage { class, is_from_sub_agent: false, input_tokens: 10, output_tokens: Some(5), cost_usd: 0.25 };
         let admission = meter
-            .admit(AdmissionRequest { need, shared: need, grace: false }, &[], &|_| {})
+            .admit(AdmissionRequest { max_usage: need, shared_max_usage: need, is_grace: false }, &[], &|_| {})
             .await
             .expect("some budget is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };
@@ -255,18 +255,18 @@ mod tests {
             Budget { wall_seconds: Some(20.0), working_seconds: Some(9.0), ..Budget::default() };
         let used = PriorUsage {
             elapsed: 12 * second,
-            waited: 3 * second,
-            waits: RequestWaits { retries: 3.0, ..RequestWaits::default() },
-            lost: 5 * second,
+            wait_time: 3 * second,
+            wait_totals: RequestWaits { retries: 3.0, ..RequestWaits::default() },
+            lost_time: 5 * second,
             ..PriorUsage::default()
         };
         let meter = Meter::new(budget).resume_from(&used);
         assert_eq!(
-            meter.wall_left(),
+            meter.remaining_wall_time(),
             Some(16 * second),
             "of 12 s, 5 s of failed attempts and 3 s of waits are not charged"
         );
-        assert_eq!(meter.working_left(), Some(5 * second));
+        assert_eq!(meter.remaining_working_time(), Some(5 * second));
     }
 
     #[tokio::test(start_paused = true)]
@@ -280,7 +280,7 @@ mod tests {
         drop(waiting);
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(meter.reached_limit(), None);
-        assert_eq!(meter.working_left(), Some(Duration::from_secs(1)));
+        assert_eq!(meter.remaining_working_time(), Some(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(meter.reached_limit(), Some(BudgetKind::Working));
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -21,18 +21,18 @@ pub(crate) struct OutgoingRequest {
     pub class: RequestClass,
     /// Whether the request is sent after a limit was reached. Such a request is not a step and is
     /// counted separately.
-    pub grace: bool,
+    pub is_grace: bool,
     /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
-    pub stream: bool,
+    pub is_streaming: bool,
     /// The client's headers, if both sides use the same format.
     pub headers: HeaderMap,
     /// The request's output limit, in tokens.
     pub max_output: Option<u64>,
     /// Whether the request offers tools.
-    pub tools: bool,
+    pub offers_tools: bool,
     /// Whether a sub-agent of the client made the request.
-    pub sub_agent: bool,
+    pub is_from_sub_agent: bool,
     /// Whether the request contains the whole conversation of the previous one.
     pub continues: bool,
 }
@@ -63,9 +63,9 @@ pub(crate) trait Client: Send {
     /// Waits for `work` and keeps the client's connection alive in the meantime.
     fn wait_for<T: Send>(
         &mut self,
-        work: impl Future<Output = T> + Send,
+        future: impl Future<Output = T> + Send,
     ) -> impl Future<Output = T> + Send {
-        work
+        future
     }
 
     /// Called when the head of a successful response arrives.
@@ -77,7 +77,7 @@ pub(crate) trait Client: Send {
         &mut self,
         _: &sse::Event,
         _: &[Delta],
-        _ended: bool,
+        _is_end: bool,
     ) -> impl Future<Output = ()> + Send {
         ready(())
     }
@@ -109,11 +109,11 @@ pub(crate) trait Client: Send {
 pub(crate) struct RequestEnd<'a> {
     pub step: Option<u64>,
     /// The complete response, with its usage and cost.
-    pub answer: Option<&'a ModelResponse>,
+    pub response: Option<&'a ModelResponse>,
     pub error: Option<String>,
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
-    pub delivered: bool,
+    pub is_delivered: bool,
     /// Whether the bytes that were sent contain the key, split across events.
     pub has_split_key: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use proctor_types::{Fault, Layer, ModelSpec, Price, PriceTier};
+use proctor_types::{Fault, FaultLayer, ModelSpec, Price, PriceTier};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ impl PriceTable {
 
     pub fn load(path: &Path) -> Result<Self, Fault> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Fault::new(Layer::Model, error.to_string()));
+            .map_err(|error| Fault::new(FaultLayer::Model, error.to_string()));
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
@@ -60,7 +60,7 @@ impl PriceTable {
     /// `from_toml`).
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
-            Fault::new(Layer::Model, what).hint("see configs/models.toml for the format")
+            Fault::new(FaultLayer::Model, what).hint("see configs/models.toml for the format")
         };
         let value: Value = toml::from_str(text).map_err(|error| fault(error.to_string()))?;
         let table: Self = serde_path_to_error::deserialize(value).map_err(|error| {

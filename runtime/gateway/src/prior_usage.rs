@@ -8,15 +8,15 @@ use proctor_types::{RequestWaits, Spending};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PriorUsage {
     /// Steps, tokens and cost.
-    pub spent: Spending,
+    pub spending: Spending,
     /// Wall-clock time since the agent's start.
     pub elapsed: Duration,
     /// Part of `elapsed` spent waiting for the endpoint and for shared limits.
-    pub waited: Duration,
+    pub wait_time: Duration,
     /// Total time spent in tools.
-    pub in_tools: Duration,
+    pub tool_time: Duration,
     /// Total waits of all requests. Overlapping waits are each counted in full.
-    pub waits: RequestWaits,
+    pub wait_totals: RequestWaits,
     /// Part of `elapsed` spent in attempts that failed because of the endpoint.
-    pub lost: Duration,
+    pub lost_time: Duration,
 }

@@ -119,8 +119,8 @@ fn has_reasoning(whole: &CollectedResponse) -> bool {
 impl TrialGateway {
     /// Notes the tokens that the endpoint counted for an answered request.
     pub(crate) fn note_prompt_count(&self, request: &OutgoingRequest, result: &AttemptResult) {
-        if request.class == RequestClass::Main && !request.grace {
-            self.add_prompt_count(&result.whole, &result.names, request.body.len());
+        if request.class == RequestClass::Main && !request.is_grace {
+            self.add_prompt_count(&result.response, &result.names, request.body.len());
         }
     }
 
@@ -150,7 +150,7 @@ impl TrialGateway {
             return None;
         }
         let bytes = request.body.len();
-        let count = PromptCount::new(&result.whole, &result.names, bytes)?;
+        let count = PromptCount::new(&result.response, &result.names, bytes)?;
         let counted = count.tokens;
         let (has_fallen, may_lack_messages) = {
             let counts = self.prompt_counts();
@@ -162,7 +162,7 @@ impl TrialGateway {
         let is_suspicious = is_counted
             && (has_fallen
                 || may_lack_messages && self.lacks_messages(check, request, counted).await);
-        let answers = self.meter().spent().steps;
+        let answers = self.meter().spending().steps;
         let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
         is_confirmed.then(|| {
             let why = format!(

@@ -16,8 +16,8 @@ impl TrialGateway {
         check: &ErrorTextCheck,
         result: &AttemptResult,
     ) -> Option<AttemptFailure> {
-        let whole = &result.whole;
-        let is_blocked = matches!(whole.stop, Some(StopReason::Filter | StopReason::Refusal));
+        let whole = &result.response;
+        let is_blocked = matches!(whole.reported_stop, Some(StopReason::Filter | StopReason::Refusal));
         if is_blocked || whole.calls().next().is_some() {
             return None;
         }

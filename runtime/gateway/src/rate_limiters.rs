@@ -13,8 +13,8 @@ use crate::{EndpointRates, RatePolicy, limiter::Limiter, shared::SharedRates};
 #[derive(Debug)]
 pub(crate) struct RateLimiters {
     policy: RatePolicy,
-    configured: Vec<(EndpointRates, Arc<Limiter>)>,
-    others: Mutex<BTreeMap<(String, String), Arc<Limiter>>>,
+    configured_limiters: Vec<(EndpointRates, Arc<Limiter>)>,
+    default_limiters: Mutex<BTreeMap<(String, String), Arc<Limiter>>>,
 }
 
 impl RateLimiters {
@@ -25,20 +25,20 @@ impl RateLimiters {
             let limiter = Limiter::with_shared_rates(table.clone(), policy, shared);
             (table, limiter)
         };
-        let configured = tables.into_iter().map(limited).collect();
-        Self { policy, configured, others: Mutex::default() }
+        let configured_limiters = tables.into_iter().map(limited).collect();
+        Self { policy, configured_limiters, default_limiters: Mutex::default() }
     }
 
     /// Returns every limiter that a request to the model passes, always in the same order. An
     /// endpoint without a table gets a limiter that only learns.
     pub(crate) fn limiters_for(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
-        let named = self.configured.iter().filter(|(table, _)| table.applies_to(model));
+        let named = self.configured_limiters.iter().filter(|(table, _)| table.applies_to(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();
         if !named.is_empty() {
             return named;
         }
         let key = (model.normalized_url().to_owned(), model.name.clone());
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.default_limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Limiter::new(EndpointRates::default(), self.policy);
         vec![Arc::clone(others.entry(key).or_insert_with(fresh))]
     }

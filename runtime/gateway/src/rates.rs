@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use proctor_types::EndpointRates;
-use proctor_types::{Fault, Layer, from_toml};
+use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
 /// How limits are enforced and learned. `configs/rates.toml` explains each value.
@@ -25,7 +25,7 @@ impl RatePolicy {
 
     /// Reads TOML. Errors name the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let fault = |what: &str| Fault::new(Layer::Model, what);
+        let fault = |what: &str| Fault::new(FaultLayer::Model, what);
         let policy: Self = from_toml(text).map_err(|error| fault(&error))?;
         for seconds in [policy.window_seconds, policy.longest_pause_seconds] {
             if Duration::try_from_secs_f64(seconds).is_err() {

@@ -42,10 +42,10 @@ fn read_response(api: Api, raw: &[u8]) -> Option<CollectedResponse> {
     }
     let mut decoder = sse::Decoder::default();
     decoder.push(raw);
-    let mut reader = codec::reader(api);
+    let mut reader = codec::stream_reader(api);
     let mut halves = lenient_json::SurrogateJoiner::default();
     let mut whole = CollectedResponse::default();
-    while let Some(event) = decoder.next_event().or_else(|| decoder.rest()) {
+    while let Some(event) = decoder.next_event().or_else(|| decoder.take_rest()) {
         // The response was accepted, so only data after its end can be invalid.
         let Ok(deltas) = reader.read(&event) else { break };
         halves.join(deltas, false).into_iter().for_each(|delta| whole.push(delta));

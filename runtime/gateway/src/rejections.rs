@@ -1,6 +1,6 @@
 //! Classifies an endpoint's errors, using `configs/rejections.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(crate) enum ErrorSubject {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct RejectionRow {
     subject: ErrorSubject,
     #[serde(default)]
     statuses: Vec<u16>,
@@ -48,7 +48,7 @@ struct Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rejections {
-    rejection: Vec<Row>,
+    rejection: Vec<RejectionRow>,
 }
 
 impl Rejections {
@@ -59,13 +59,13 @@ impl Rejections {
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<Rejections> =
             ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
-        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+        SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
     /// Returns what an error is about. `status` is the HTTP status.
     pub(crate) fn classify(&self, status: u16, body: &str) -> ErrorSubject {
-        let error = ApiError::read(body);
-        let fits = |row: &&Row| {
+        let error = ApiError::parse(body);
+        let fits = |row: &&RejectionRow| {
             (row.statuses.is_empty() || row.statuses.contains(&status))
                 && (error.codes.iter().any(|code| row.codes.contains(code))
                     || row.words.matches(&error.message))
@@ -96,13 +96,13 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    pub(crate) fn read(body: &str) -> Self {
+    pub(crate) fn parse(body: &str) -> Self {
         let mut error = Self::default();
         let parsed: Option<Value> = serde_json::from_str(body).ok();
         error.is_page = !matches!(parsed, Some(Value::Object(_) | Value::Array(_)));
         let mut messages = vec![error_message(body)];
         if let Some(parsed) = &parsed {
-            error.add(parsed, &mut messages, 0);
+            error.collect(parsed, &mut messages, 0);
         }
         let text = messages.join(" ").to_lowercase();
         error.message = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -111,7 +111,7 @@ impl ApiError {
 
     /// Collects codes and messages. Some routers put a provider's error into `metadata.raw` as
     /// text.
-    fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
+    fn collect(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
         const MAX_DEPTH: usize = 6;
         let (Some(first), true) =
             (if value.is_array() { value.get(0) } else { Some(value) }, depth < MAX_DEPTH)
@@ -134,12 +134,12 @@ impl ApiError {
         }
         for name in ["error", "metadata", "innererror", "response", "details", "detail"] {
             if first[name].is_object() || first[name].is_array() {
-                self.add(&first[name], messages, depth + 1);
+                self.collect(&first[name], messages, depth + 1);
             }
         }
         if let Value::String(raw) = &first["raw"] {
             match serde_json::from_str::<Value>(raw) {
-                Ok(inner) => self.add(&inner, messages, depth + 1),
+                Ok(inner) => self.collect(&inner, messages, depth + 1),
                 Err(_) => messages.push(raw.clone()),
             }
         }

@@ -15,7 +15,7 @@ pub(crate) struct RepairedRequest {
     /// The request as it is sent.
     pub request: OutgoingRequest,
     /// The request as the caller made it.
-    original: OutgoingRequest,
+    original_request: OutgoingRequest,
     /// Applied repairs, in order.
     repairs: Vec<Repair>,
 }
@@ -24,7 +24,7 @@ impl RepairedRequest {
     /// Applies the repairs that the model's endpoint is known to need.
     pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
         let mut form =
-            Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
+            Self { request: request.clone(), original_request: request.clone(), repairs: Vec::new() };
         let known = trial.route().halts.repairs(&trial.route().model);
         form.apply_repairs(trial, known, usize::MAX);
         form
@@ -36,7 +36,7 @@ impl RepairedRequest {
         &mut self,
         trial: &TrialGateway,
         repairs: impl IntoIterator<Item = Repair>,
-        most: usize,
+        max_count: usize,
     ) -> bool {
         let mut repairs = repairs.into_iter().peekable();
         // Don't parse the body if there is nothing to apply.
@@ -50,14 +50,14 @@ impl RepairedRequest {
         let is_stream_only = trial.route().halts.is_stream_only(&trial.route().model);
         let before = self.repairs.len();
         for repair in repairs {
-            let is_futile = is_stream_only && repair.action == Action::NoStream;
+            let is_futile = is_stream_only && repair.action == Action::DisableStreaming;
             if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns)
             {
                 continue;
             }
-            self.request.stream &= repair.action != Action::NoStream;
+            self.request.is_streaming &= repair.action != Action::DisableStreaming;
             self.repairs.push(repair);
-            if self.repairs.len() - before == most {
+            if self.repairs.len() - before == max_count {
                 break;
             }
         }
@@ -82,7 +82,7 @@ impl RepairedRequest {
         trial: &TrialGateway,
         status: u16,
         body: &str,
-        times: u32,
+        occurrences: u32,
     ) -> Result<bool, Fault> {
         // Don't keep repairing a request that is rejected every time.
         const MAX_REPAIRS: usize = 8;
@@ -91,9 +91,9 @@ impl RepairedRequest {
         }
         let model = &trial.route().model;
         let repairs: Vec<_> =
-            RepairTable::shipped()?.repairs_for(model.api, status, body, times).collect();
-        if repairs.iter().any(|repair| repair.action == Action::Stream) {
-            trial.route().halts.note_streams_only(model);
+            RepairTable::shipped()?.repairs_for(model.api, status, body, occurrences).collect();
+        if repairs.iter().any(|repair| repair.action == Action::EnableStreaming) {
+            trial.route().halts.note_stream_only(model);
             if self.restore_streaming(trial) {
                 return Ok(true);
             }
@@ -106,13 +106,13 @@ impl RepairedRequest {
     fn restore_streaming(&mut self, trial: &TrialGateway) -> bool {
         let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
             .into_iter()
-            .partition(|repair| repair.action == Action::NoStream);
+            .partition(|repair| repair.action == Action::DisableStreaming);
         if whole.is_empty() {
             self.repairs = others;
             return false;
         }
         let headers = std::mem::take(&mut self.request.headers);
-        self.request = OutgoingRequest { headers, ..self.original.clone() };
+        self.request = OutgoingRequest { headers, ..self.original_request.clone() };
         self.apply_repairs(trial, others, usize::MAX);
         true
     }
@@ -121,11 +121,11 @@ impl RepairedRequest {
     pub(crate) fn remember_repairs(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
         // The non-streamed response is also broken, so streaming was not the cause.
-        let is_broken = match self.request.tools {
+        let is_broken = match self.request.offers_tools {
             true => halts.writes_malformed_calls(model),
             false => halts.omits_fences(model),
         };
-        let is_futile = |repair: &&Repair| repair.action == Action::NoStream && is_broken;
+        let is_futile = |repair: &&Repair| repair.action == Action::DisableStreaming && is_broken;
         for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.remember_repair(model, repair);
         }

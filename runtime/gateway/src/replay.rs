@@ -33,25 +33,25 @@ struct ReceivedResponse {
     digest: u64,
     request_bytes: usize,
     /// Minimum size of a request that continues the conversation after this response.
-    next_bytes: usize,
+    min_next_request_bytes: usize,
 }
 
 impl ReceivedResponse {
-    fn new(whole: &CollectedResponse, request_bytes: usize) -> Self {
+    fn new(response: &CollectedResponse, request_bytes: usize) -> Self {
         let content = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => text.len(),
             Item::Call(call) => call.arguments.len(),
             Item::Reasoning(_) => 0,
         };
-        let content: usize = whole.items.iter().map(content).sum();
-        let next_bytes = request_bytes + content + MIN_NEXT_MESSAGE_BYTES;
-        Self { digest: digest(whole), request_bytes, next_bytes }
+        let content: usize = response.items.iter().map(content).sum();
+        let min_next_request_bytes = request_bytes + content + MIN_NEXT_MESSAGE_BYTES;
+        Self { digest: digest(response), request_bytes, min_next_request_bytes }
     }
 
     /// Whether `other` is the same response, returned for a later request in the conversation. If a
     /// client sends the same request twice, a cache may return the same response.
-    fn is_replayed_by(&self, other: &Self) -> bool {
-        self.digest == other.digest && other.request_bytes >= self.next_bytes
+    fn is_replayed_by(&self, later: &Self) -> bool {
+        self.digest == later.digest && later.request_bytes >= self.min_next_request_bytes
     }
 }
 
@@ -61,15 +61,15 @@ impl ReceivedResponses {
     pub(crate) fn is_replay(
         &self,
         id: Option<&str>,
-        whole: &CollectedResponse,
+        response: &CollectedResponse,
         request_bytes: usize,
     ) -> bool {
         if self.reuses_ids || self.by_id.is_empty() && self.by_call.is_empty() {
             return false;
         }
-        let reply = ReceivedResponse::new(whole, request_bytes);
+        let reply = ReceivedResponse::new(response, request_bytes);
         let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
-        match (by_id, unique_call_id(whole)) {
+        match (by_id, unique_call_id(response)) {
             // If a response has no call, a repeated response id is only weak evidence of a replay.
             // It is enough here, because accepting the response would end the conversation.
             (Some(before), None) => before.is_replayed_by(&reply),
@@ -84,10 +84,10 @@ impl ReceivedResponses {
     pub(crate) fn add(
         &mut self,
         id: Option<&str>,
-        whole: &CollectedResponse,
+        response: &CollectedResponse,
         request_bytes: usize,
     ) {
-        let reply = ReceivedResponse::new(whole, request_bytes);
+        let reply = ReceivedResponse::new(response, request_bytes);
         let keep = |map: &mut HashMap<String, ReceivedResponse>, id: &str| {
             let before = map.insert(id.to_owned(), reply);
             before.is_some_and(|before| before.digest != reply.digest)
@@ -95,7 +95,7 @@ impl ReceivedResponses {
         if let Some(id) = id.filter(|id| looks_unique(id)) {
             self.reuses_ids |= keep(&mut self.by_id, id);
         }
-        if let Some(call) = unique_call_id(whole) {
+        if let Some(call) = unique_call_id(response) {
             self.reuses_ids |= keep(&mut self.by_call, call);
         }
     }
@@ -103,8 +103,8 @@ impl ReceivedResponses {
 
 /// Returns the id of the first call, if it looks unique. Kimi's ids consist of the tool's name and
 /// a counter that restarts.
-fn unique_call_id(whole: &CollectedResponse) -> Option<&str> {
-    let call = whole.calls().next()?;
+fn unique_call_id(response: &CollectedResponse) -> Option<&str> {
+    let call = response.calls().next()?;
     let is_own = looks_unique(&call.id) && !call.id.contains(call.name.as_str());
     is_own.then_some(call.id.as_str())
 }
@@ -117,9 +117,9 @@ fn looks_unique(id: &str) -> bool {
     })
 }
 
-fn digest(whole: &CollectedResponse) -> u64 {
+fn digest(response: &CollectedResponse) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for item in &whole.items {
+    for item in &response.items {
         match item {
             Item::Text(text) => (0_u8, text).hash(&mut hasher),
             Item::Refusal(text) => (1_u8, text).hash(&mut hasher),

@@ -1,6 +1,6 @@
 //! Builds a request from an [`ModelRequest`] and a model's parameters.
 
-use proctor_types::{Fault, Layer, ModelRequest, ModelSpec, ToolSpec};
+use proctor_types::{Fault, FaultLayer, ModelRequest, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{Request, chat, message, neutral::Tool};
@@ -20,7 +20,7 @@ pub(crate) fn check_model(model: &ModelSpec) -> Result<(), Fault> {
         None => Ok(()),
         Some(field) => {
             let what = format!("model {}: extra_body.{field} cannot be set", model.name);
-            Err(Fault::new(Layer::Model, what).hint(format!("remove {field} from extra_body")))
+            Err(Fault::new(FaultLayer::Model, what).hint(format!("remove {field} from extra_body")))
         }
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn chat_fields(
 }
 
 /// Returns a request for an endpoint with a format other than chat, without the arm's parameters.
-pub(crate) fn neutral_request(model: &ModelSpec, ask: &ModelRequest) -> Request {
+pub(crate) fn neutral_request(model: &ModelSpec, model_request: &ModelRequest) -> Request {
     let tool = |tool: &ToolSpec| Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
@@ -71,8 +71,8 @@ pub(crate) fn neutral_request(model: &ModelSpec, ask: &ModelRequest) -> Request 
     };
     Request {
         model: model.name.clone(),
-        turns: ask.messages.iter().map(message::to_turn).collect(),
-        tools: ask.tools.iter().map(tool).collect(),
+        turns: model_request.messages.iter().map(message::to_turn).collect(),
+        tools: model_request.tools.iter().map(tool).collect(),
         max_output: model.max_output_tokens,
         ..Request::default()
     }
@@ -109,11 +109,11 @@ mod tests {
     use crate::sent_conversation::SentConversation;
 
     /// Returns the complete request body.
-    fn body(model: &ModelSpec, limit_field: &str, ask: &ModelRequest) -> Value {
+    fn body(model: &ModelSpec, limit_field: &str, model_request: &ModelRequest) -> Value {
         let mut written = SentConversation::default();
-        written.update(ask);
+        written.update(model_request);
         let body =
-            written.request_body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
+            written.request_body(&model.name, &chat_fields(model, limit_field, &model_request.tools, false));
         serde_json::from_slice(&body).expect("JSON")
     }
 

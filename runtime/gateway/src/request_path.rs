@@ -32,23 +32,23 @@ pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
 /// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    Refused(RequestError),
+    NoResponse(RequestError),
     /// The client has received part of the response. `cut` is the limit or fault that ended the
     /// response, if any.
     Interrupted {
-        why: String,
-        cut: Option<RequestError>,
-        charged: Charge,
+        reason: String,
+        cause: Option<RequestError>,
+        charge: Charge,
     },
     /// The caller has disconnected, so the gateway makes no further attempt.
     Disconnected {
-        why: String,
+        reason: String,
     },
 }
 
 impl<E: Into<RequestError>> From<E> for RequestFailure {
     fn from(error: E) -> Self {
-        Self::Refused(error.into())
+        Self::NoResponse(error.into())
     }
 }
 
@@ -59,24 +59,24 @@ pub(crate) struct Charge {
     pub cost_usd: Option<f64>,
     /// The step number, if the response was a step.
     pub step: Option<u64>,
-    pub delivered: bool,
+    pub is_delivered: bool,
     pub has_split_key: bool,
 }
 
 /// One attempt, with everything that is recorded about it.
 struct AttemptRecord<'a> {
-    form: &'a RepairedRequest,
+    repaired_request: &'a RepairedRequest,
     number: u32,
     /// Back-off before the attempt.
     pause: Duration,
     /// Time in the queue for limits, after the back-off.
-    queued: Duration,
+    queue_time: Duration,
     /// Part of `queued` spent on limits that trials share.
-    shared: Duration,
+    shared_queue_time: Duration,
     result: &'a AttemptResult,
     response_progress: &'a ResponseProgress,
-    judged: &'a Judgement,
-    charged: &'a Charge,
+    judgement: &'a Judgement,
+    charge: &'a Charge,
 }
 
 impl TrialGateway {
@@ -101,26 +101,26 @@ impl TrialGateway {
             let request = &form.request;
             // Reserve for each attempt separately: a request that waits for its next attempt
             // reserves nothing.
-            self.check_halts(request.tools)?;
-            let admitted = self.admit_request(request.bounds(), (request.grace, request.sub_agent));
+            self.check_halts(request.offers_tools)?;
+            let admitted = self.admit_request(request.bounds(), (request.is_grace, request.is_from_sub_agent));
             let admission = client.wait_for(admitted).await?;
             // The request may have waited for a long time.
-            self.check_halts(request.tools)?;
+            self.check_halts(request.offers_tools)?;
             // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queue_time() + std::mem::take(&mut waited);
             let shared = admission.shared_queue_time();
-            let origin = self.request_origin(request.tools);
+            let origin = self.request_origin(request.offers_tools);
             response_progress.restart();
             let attempt = self.lost_time().start_attempt(|| response_progress.last_progress());
             let result = self.send(request, client, &response_progress).await;
             let mut judged = judge(&result, &self.route().endpoint);
             let unsupported = match judged {
-                Judgement::Answered => self.unsupported_tools(request, &result.whole).await,
+                Judgement::Answered => self.unsupported_tools_fault(request, &result.response).await,
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_started_response() {
                 let doubt =
-                    self.retry_reason(&result, filtered, attempts.number(), request).await?;
+                    self.retry_reason(&result, filtered, attempts.next_number(), request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == FailureKind::Filtered);
                     judged = Judgement::Retry(trouble);
@@ -146,9 +146,9 @@ impl TrialGateway {
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
-                Judgement::Retry(trouble) => attempt.fail(&trouble.brief),
+                Judgement::Retry(trouble) => attempt.fail(&trouble.short_reason),
                 // On drop, the guard counts the time as lost if the endpoint was silent.
-                Judgement::Cut(_) => drop(attempt),
+                Judgement::Cancelled(_) => drop(attempt),
                 _ => attempt.complete(),
             }
             match &judged {
@@ -156,7 +156,7 @@ impl TrialGateway {
                     self.note_response(&origin);
                     self.received_responses().add(
                         result.names.id.as_deref(),
-                        &result.whole,
+                        &result.response,
                         request.body.len(),
                     );
                     self.note_prompt_count(request, &result);
@@ -169,28 +169,28 @@ impl TrialGateway {
             }
             let charged = self.settle(request, admission, &result, &judged, client).await;
             let attempted = AttemptRecord {
-                form: &form,
-                number: attempts.number(),
+                repaired_request: &form,
+                number: attempts.next_number(),
                 pause: attempts.pause,
-                queued,
-                shared,
+                queue_time: queued,
+                shared_queue_time: shared,
                 result: &result,
                 response_progress: &response_progress,
-                judged: &judged,
-                charged: &charged,
+                judgement: &judged,
+                charge: &charged,
             };
-            self.record(attempted, origin.answers).await?;
+            self.record_attempt(attempted, origin.response_count).await?;
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
-                    return self.deliver(request, result.whole, charged, client).await;
+                    return self.deliver(request, result.response, charged, client).await;
                 }
                 // Part of the response was already sent, so no other response can follow.
                 Judgement::Unusable(fault) if client.has_started_response() => {
                     let why = fault.what.clone();
                     return Err(RequestFailure::Interrupted {
-                        why,
-                        cut: Some(fault.into()),
-                        charged,
+                        reason: why,
+                        cause: Some(fault.into()),
+                        charge: charged,
                     });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
@@ -210,7 +210,7 @@ impl TrialGateway {
                     }
                     let error = self.classify_rejection(status, body, &form.request).await;
                     // The model responds, and it may accept other requests.
-                    if let Some(turn) = &response_progress.turn {
+                    if let Some(turn) = &response_progress.permit {
                         turn.note_response();
                     }
                     return Err(error.into());
@@ -219,7 +219,7 @@ impl TrialGateway {
                     // Some servers respond with a 5xx status to a request that they cannot parse.
                     let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_started_response() && !client.is_disconnected();
-                    let (status, number) = (result.status.unwrap_or_default(), attempts.number());
+                    let (status, number) = (result.status.unwrap_or_default(), attempts.next_number());
                     if failed
                         && free
                         && form.repair_for_error(
@@ -236,10 +236,10 @@ impl TrialGateway {
                     let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
-                        FailureKind::Corrupted => Some(("no_stream", Action::NoStream)),
-                        FailureKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
-                        FailureKind::Capped => {
-                            Some(("explicit_limit", Action::ExplicitLimit(limit)))
+                        FailureKind::Corrupted => Some(("no_stream", Action::DisableStreaming)),
+                        FailureKind::Endpoint if are_cut => Some(("no_stream", Action::DisableStreaming)),
+                        FailureKind::OutputCapped => {
+                            Some(("explicit_limit", Action::SetOutputLimit(limit)))
                         }
                         _ => None,
                     };
@@ -254,18 +254,18 @@ impl TrialGateway {
                     }
                     (Some(trouble), None)
                 }
-                Judgement::Cut(cut) => (None, Some(cut)),
+                Judgement::Cancelled(cut) => (None, Some(cut)),
             };
             if client.has_started_response() {
                 let why = match (&trouble, &cut) {
-                    (Some(trouble), _) => trouble.why.clone(),
+                    (Some(trouble), _) => trouble.reason.clone(),
                     (None, cut) => cut.as_ref().map(CancelReason::describe).unwrap_or_default(),
                 };
                 let why = self.route().endpoint.redact_text(&format!("aborted: {why}"));
                 return Err(RequestFailure::Interrupted {
-                    why,
-                    cut: cut.map(|cut| cut.error()),
-                    charged,
+                    reason: why,
+                    cause: cut.map(|cut| cut.error()),
+                    charge: charged,
                 });
             }
             match (trouble, cut) {
@@ -278,20 +278,20 @@ impl TrialGateway {
                     return Err(cut.error().into());
                 }
                 (Some(trouble), None) if client.is_disconnected() => {
-                    return Err(RequestFailure::Disconnected { why: trouble.why });
+                    return Err(RequestFailure::Disconnected { reason: trouble.reason });
                 }
                 (Some(trouble), None) => {
                     let wait = self.wait_for_retry(
                         &mut attempts,
-                        response_progress.turn.as_ref(),
+                        response_progress.permit.as_ref(),
                         &trouble,
                     );
                     client.wait_for(wait).await?;
                     // Let another waiting trial go first: this request may be the only one that
                     // fails.
-                    if response_progress.turn.take().is_some() {
+                    if response_progress.permit.take().is_some() {
                         let begun = Instant::now();
-                        response_progress.turn =
+                        response_progress.permit =
                             client.wait_for(self.acquire_call_permit()).await?;
                         waited = begun.elapsed();
                     }
@@ -306,9 +306,9 @@ impl TrialGateway {
     fn unknown_model_failure(
         &self,
         result: &AttemptResult,
-        judged: &Judgement,
+        judgement: &Judgement,
     ) -> Option<AttemptFailure> {
-        let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
+        let is_final = matches!(judgement, Judgement::Rejected { .. } | Judgement::Unusable(_));
         let status = result.status.filter(|_| is_final)?;
         let body = String::from_utf8_lossy(&result.raw);
         let line = self.route();
@@ -327,11 +327,11 @@ impl TrialGateway {
     async fn retry_reason(
         &self,
         result: &AttemptResult,
-        filtered: u32,
+        filtered_attempts: u32,
         attempt: u32,
         request: &OutgoingRequest,
     ) -> Result<Option<AttemptFailure>, Fault> {
-        let whole = &result.whole;
+        let whole = &result.response;
         let trouble = |kind, why: &str| Some(AttemptFailure::new(kind, why));
         let bytes = request.body.len();
         let is_main = request.class == RequestClass::Main;
@@ -343,18 +343,18 @@ impl TrialGateway {
                 &EndpointChecks::shipped()?.replay.hint,
             )));
         }
-        Ok(match whole.stop {
-            Some(StopReason::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
+        Ok(match whole.reported_stop {
+            Some(StopReason::Filter) if filtered_attempts + 1 < self.route().policy.rejected_attempts => {
                 trouble(FailureKind::Filtered, "the provider's filter stopped the response")
             }
-            Some(StopReason::Window) => {
+            Some(StopReason::ContextWindow) => {
                 let counted =
                     usage::count_usage(self.route().model.api, &request.body, whole).await;
                 let rules = ContextWindowRules::shipped()?;
                 let tokens = counted.input + counted.output;
                 let why =
                     format!("the endpoint reports a full context window after {tokens} tokens");
-                match rules.is_overflow_plausible(tokens, 0, self.route().window) {
+                match rules.is_overflow_plausible(tokens, 0, self.route().context_window) {
                     true => None,
                     false => trouble(FailureKind::Empty, &why),
                 }
@@ -381,7 +381,7 @@ impl TrialGateway {
         let attempts = self.route().policy.rejected_attempts;
         self.wait_before_attempt(
             pause,
-            WaitNotice::BackOff { attempt: rejections, attempts, why, pause },
+            WaitNotice::BackOff { attempt: rejections, max_attempts: attempts, reason: why, pause },
         )
         .await
     }
@@ -394,16 +394,16 @@ impl TrialGateway {
         request: &OutgoingRequest,
         admission: Admission,
         result: &AttemptResult,
-        judged: &Judgement,
+        judgement: &Judgement,
         client: &C,
     ) -> Charge {
-        let answered = matches!(judged, Judgement::Answered);
+        let answered = matches!(judgement, Judgement::Answered);
         let usage = if answered || result.has_output() {
-            Some(usage::count_usage(self.route().model.api, &request.body, &result.whole).await)
+            Some(usage::count_usage(self.route().model.api, &request.body, &result.response).await)
         } else {
             result.parse_failure.as_ref().and_then(|(_, billed)| *billed)
         };
-        match (usage, judged) {
+        match (usage, judgement) {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_disconnected();
@@ -412,7 +412,7 @@ impl TrialGateway {
                     usage: Some(usage),
                     cost_usd,
                     step,
-                    delivered,
+                    is_delivered: delivered,
                     has_split_key: result.has_split_key,
                 }
             }
@@ -424,23 +424,23 @@ impl TrialGateway {
         }
     }
 
-    async fn record(&self, attempted: AttemptRecord<'_>, step: u64) -> Result<(), Fault> {
+    async fn record_attempt(&self, attempt: AttemptRecord<'_>, step: u64) -> Result<(), Fault> {
         let AttemptRecord {
-            form,
+            repaired_request: form,
             number,
             pause,
-            queued,
-            shared,
+            queue_time: queued,
+            shared_queue_time: shared,
             result,
             response_progress,
-            judged,
-            charged,
-        } = attempted;
+            judgement: judged,
+            charge: charged,
+        } = attempt;
         let endpoint = &self.route().endpoint;
         let error = match judged {
             Judgement::Answered => None,
-            Judgement::Retry(trouble) => Some(trouble.why.clone()),
-            Judgement::Cut(cut) => Some(cut.describe()),
+            Judgement::Retry(trouble) => Some(trouble.reason.clone()),
+            Judgement::Cancelled(cut) => Some(cut.describe()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
@@ -463,7 +463,7 @@ impl TrialGateway {
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(result.duration.as_secs_f64()),
             lost_seconds: judged.lost_time(result, response_progress).as_secs_f64(),
-            first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
+            first_byte_seconds: result.first_byte_time.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,
             responder: match judged {
@@ -492,26 +492,26 @@ impl TrialGateway {
     async fn deliver<C: Client>(
         &self,
         request: &OutgoingRequest,
-        whole: CollectedResponse,
-        charged: Charge,
+        response: CollectedResponse,
+        charge: Charge,
         client: &mut C,
     ) -> Result<ModelResponse, RequestFailure> {
-        let Charge { usage, cost_usd, step, delivered, has_split_key } = charged;
+        let Charge { usage, cost_usd, step, is_delivered: delivered, has_split_key } = charge;
         let usage = usage.unwrap_or_default();
-        client.on_settled(&whole, &usage);
-        let mut answer = ModelResponse { usage, cost_usd, ..whole.to_model_response() };
+        client.on_settled(&response, &usage);
+        let mut answer = ModelResponse { usage, cost_usd, ..response.to_model_response() };
         if EndpointChecks::shipped()?.end_token.strip_end_tokens(&mut answer.content) {
             // The next request must contain the turn exactly as the endpoint wrote it.
-            answer.native = answer.native.or(whole.native);
+            answer.native = answer.native.or(response.native_turn);
         }
         let answer = self.route().endpoint.redact_response(answer);
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
         let end =
-            RequestEnd { step, answer: answered, error, usage, cost_usd, delivered, has_split_key };
+            RequestEnd { step, response: answered, error, usage, cost_usd, is_delivered: delivered, has_split_key };
         client.record(self, end).await?;
-        if request.grace {
+        if request.is_grace {
             let event = Event::GraceAnswered { answer: answer.clone() };
             self.sink().record_event(self.meter().steps(), event).await?;
         } else if let Some(step) = step {

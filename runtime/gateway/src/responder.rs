@@ -26,14 +26,14 @@ struct ResponseFields {
     provider: Value,
     system_fingerprint: Value,
     /// The first event of a Messages stream contains the response.
-    message: Option<Nested>,
+    message: Option<NestedFields>,
     /// The first event of a Responses stream also contains the response.
-    response: Option<Nested>,
+    response: Option<NestedFields>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Nested {
+struct NestedFields {
     id: Value,
     model: Value,
     provider: Value,
@@ -71,21 +71,21 @@ pub(crate) fn read_names(raw: &[u8], model: &str) -> ResponseNames {
 }
 
 /// Adds an object's names and returns its id. Names that were found earlier are kept.
-fn add_names(found: &mut Responder, object: &str) -> Option<String> {
+fn add_names(responder: &mut Responder, object: &str) -> Option<String> {
     let named = serde_json::from_str::<ResponseFields>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();
-    let nested: Vec<Nested> = nested.collect();
+    let nested: Vec<NestedFields> = nested.collect();
     let ids = [&named.id, &named.response_id].into_iter().chain(nested.iter().map(|one| &one.id));
     let id = ids.filter_map(Value::as_str).next().map(ToOwned::to_owned);
-    let of = |own: [&Value; 2], inner: fn(&Nested) -> &Value| {
+    let of = |own: [&Value; 2], inner: fn(&NestedFields) -> &Value| {
         own.into_iter().chain(nested.iter().map(inner)).find_map(clean_name)
     };
     let none = Value::Null;
     let model = of([&named.model, &named.model_version], |one| &one.model);
     let provider = of([&named.provider, &none], |one| &one.provider);
-    found.model = found.model.take().or(model);
-    found.provider = found.provider.take().or(provider);
-    found.fingerprint = found.fingerprint.take().or_else(|| clean_name(&named.system_fingerprint));
+    responder.model = responder.model.take().or(model);
+    responder.provider = responder.provider.take().or(provider);
+    responder.fingerprint = responder.fingerprint.take().or_else(|| clean_name(&named.system_fingerprint));
     id
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header};
-use proctor_types::{Fault, Layer, from_toml};
+use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
 /// Times are in seconds. `configs/retry.toml` explains each value.
@@ -37,7 +37,7 @@ impl RetryPolicy {
 
     /// Reads TOML. Errors name the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let fault = |what: String| Fault::new(Layer::Model, what);
+        let fault = |what: String| Fault::new(FaultLayer::Model, what);
         let policy: Self = from_toml(text).map_err(fault)?;
         let times = [
             ("first_seconds", policy.first_seconds),
@@ -82,13 +82,13 @@ impl RetryPolicy {
     /// If the endpoint requests a wait, up to 10 % is added to it, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
     /// shorten our own wait, because some endpoints always send 0.
-    pub(crate) fn pause(&self, failed: u32, retry_after: Option<Duration>) -> Duration {
+    pub(crate) fn pause(&self, failed_attempts: u32, retry_after: Option<Duration>) -> Duration {
         if let Some(retry_after) =
             retry_after.filter(|retry_after| *retry_after >= Duration::from_secs(1))
         {
             return retry_after.mul_f64(1.0 + 0.1 * fastrand::f64());
         }
-        let doubled = self.first_seconds * 2f64.powi(failed.saturating_sub(1).min(30) as i32);
+        let doubled = self.first_seconds * 2f64.powi(failed_attempts.saturating_sub(1).min(30) as i32);
         let most = doubled.min(self.longest_seconds);
         seconds(most * (0.5 + 0.5 * fastrand::f64())).max(retry_after.unwrap_or_default())
     }

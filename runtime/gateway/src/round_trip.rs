@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::codec::{
     Losses, native_turn, neutral::CollectedResponse, neutral::Request, neutral::Role,
-    neutral::Turn, read_request, read_response, reader, sse, write_request, write_response,
+    neutral::Turn, read_request, read_response, stream_reader, sse, write_request, write_response,
 };
 use crate::turns::NativeTurns;
 
@@ -22,7 +22,7 @@ fn text(rng: &mut Rng) -> String {
 }
 
 /// Returns a member that no format defines, under a random name.
-fn unknown(rng: &mut Rng) -> (String, Value) {
+fn unknown_member(rng: &mut Rng) -> (String, Value) {
     let value = match rng.u8(0..4) {
         0 => json!(text(rng)),
         1 => json!(rng.u32(..)),
@@ -32,9 +32,9 @@ fn unknown(rng: &mut Rng) -> (String, Value) {
     (format!("x_{}", rng.u32(..)), value)
 }
 
-fn with_unknown(mut value: Value, rng: &mut Rng) -> Value {
+fn with_unknown_member(mut value: Value, rng: &mut Rng) -> Value {
     for _ in 0..rng.usize(0..3) {
-        let (name, more) = unknown(rng);
+        let (name, more) = unknown_member(rng);
         value[name] = more;
     }
     value
@@ -54,7 +54,7 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
     let mut items = Vec::new();
     match api {
         Api::Chat => {
-            let mut message = with_unknown(json!({"role": "assistant", "content": text(rng)}), rng);
+            let mut message = with_unknown_member(json!({"role": "assistant", "content": text(rng)}), rng);
             if rng.bool() {
                 message["reasoning_content"] =
                     if rng.bool() { "".into() } else { text(rng).into() };
@@ -69,7 +69,7 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
                 let made = (0..calls).map(|number| {
                     let call = json!({"id": id(rng, number), "type": "function",
                         "function": {"name": "shell", "arguments": arguments(rng).to_string()}});
-                    with_unknown(call, rng)
+                    with_unknown_member(call, rng)
                 });
                 message["tool_calls"] = made.collect();
                 if rng.bool() {
@@ -80,13 +80,13 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
         }
         Api::Messages => {
             if rng.bool() {
-                items.push(with_unknown(
+                items.push(with_unknown_member(
                     json!({"type": "thinking", "thinking": text(rng), "signature": text(rng)}),
                     rng,
                 ));
                 items.push(json!({"type": "redacted_thinking", "data": text(rng)}));
             }
-            items.push(with_unknown(json!({"type": "text", "text": text(rng)}), rng));
+            items.push(with_unknown_member(json!({"type": "text", "text": text(rng)}), rng));
             if rng.bool() {
                 items.push(
                     json!({"type": "thinking", "thinking": text(rng), "signature": text(rng)}),
@@ -94,24 +94,24 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
             }
             for number in 0..calls {
                 let call = json!({"type": "tool_use", "id": id(rng, number), "name": "shell", "input": arguments(rng)});
-                items.push(with_unknown(call, rng));
+                items.push(with_unknown_member(call, rng));
             }
         }
         Api::Responses => {
             for number in 0..=calls {
                 if rng.bool() {
-                    items.push(with_unknown(json!({"type": "reasoning", "id": format!("rs_{number}"),
+                    items.push(with_unknown_member(json!({"type": "reasoning", "id": format!("rs_{number}"),
                         "summary": [{"type": "summary_text", "text": text(rng)}], "encrypted_content": text(rng)}), rng));
                 }
                 if number == 0 {
-                    items.push(with_unknown(
+                    items.push(with_unknown_member(
                         json!({"type": "message", "id": "msg_1", "role": "assistant",
                         "status": "completed", "phase": "commentary",
                         "content": [{"type": "output_text", "text": text(rng)}]}),
                         rng,
                     ));
                 } else {
-                    items.push(with_unknown(json!({"type": "function_call", "id": format!("fc_{number}"),
+                    items.push(with_unknown_member(json!({"type": "function_call", "id": format!("fc_{number}"),
                         "call_id": id(rng, number), "name": "shell", "arguments": arguments(rng).to_string()}), rng));
                 }
             }
@@ -123,7 +123,7 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
             items.push(json!({"text": text(rng)}));
             for number in 0..calls {
                 let call = json!({"functionCall": {"id": id(rng, number), "name": "shell", "args": arguments(rng)}});
-                let call = with_unknown(call, rng);
+                let call = with_unknown_member(call, rng);
                 let signature = Map::from_iter([("thoughtSignature".to_owned(), text(rng).into())]);
                 let mut call = call.as_object().cloned().expect("an object");
                 call.extend(signature);
@@ -148,7 +148,7 @@ fn response(api: Api, items: &[Value]) -> Value {
 }
 
 /// Splits a text into non-empty pieces. An empty text gives one empty piece.
-fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
+fn split_randomly(rng: &mut Rng, text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut out = Vec::new();
     let mut rest = chars.as_slice();
@@ -161,7 +161,7 @@ fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
 }
 
 /// Returns the turn as the data of a stream's events.
-fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
+fn stream_events(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
     let mut events = Vec::new();
     match api {
         Api::Chat => {
@@ -174,7 +174,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                     ("reasoning_details", Value::Array(details)) => {
                         for detail in details {
                             let field = if detail["text"].is_string() { "text" } else { "data" };
-                            for piece in pieces(rng, detail[field].as_str().unwrap_or_default()) {
+                            for piece in split_randomly(rng, detail[field].as_str().unwrap_or_default()) {
                                 delta(
                                     json!({name: [{"type": detail["type"], "index": detail["index"], field: piece}]}),
                                 );
@@ -192,7 +192,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                             first["index"] = index.into();
                             first["function"]["arguments"] = "".into();
                             delta(json!({name: [first]}));
-                            for piece in pieces(
+                            for piece in split_randomly(
                                 rng,
                                 call["function"]["arguments"].as_str().unwrap_or_default(),
                             ) {
@@ -203,7 +203,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                         }
                     }
                     (_, Value::String(text)) => {
-                        pieces(rng, text).into_iter().for_each(|piece| delta(json!({name: piece})));
+                        split_randomly(rng, text).into_iter().for_each(|piece| delta(json!({name: piece})));
                     }
                     (_, value) => delta(json!({name: value})),
                 }
@@ -222,7 +222,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                 let mut deltas = Vec::new();
                 if let Some(field) = field {
                     start[field] = "".into();
-                    for piece in pieces(rng, block[field].as_str().unwrap_or_default()) {
+                    for piece in split_randomly(rng, block[field].as_str().unwrap_or_default()) {
                         deltas.push(json!({"type": kind, field: piece}));
                     }
                 }
@@ -232,7 +232,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                 }
                 if block["type"] == "tool_use" {
                     start["input"] = json!({});
-                    for piece in pieces(rng, &block["input"].to_string()) {
+                    for piece in split_randomly(rng, &block["input"].to_string()) {
                         deltas.push(json!({"type": "input_json_delta", "partial_json": piece}));
                     }
                 }
@@ -261,7 +261,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                     .as_str()
                     .map(|text| ("response.function_call_arguments.delta", text));
                 if let Some((kind, text)) = text.or(arguments) {
-                    for piece in pieces(rng, text) {
+                    for piece in split_randomly(rng, text) {
                         events.push(json!({"type": kind, "output_index": index, "delta": piece}));
                     }
                 }
@@ -276,7 +276,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
             for item in items {
                 match item["text"].as_str() {
                     Some(text) => {
-                        for piece in pieces(rng, text) {
+                        for piece in split_randomly(rng, text) {
                             let mut one = item.clone();
                             one["text"] = piece.into();
                             part(one);
@@ -293,13 +293,13 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
 
 /// Reads an endpoint's stream as the gateway does.
 fn read_stream(api: Api, events: &[Value]) -> CollectedResponse {
-    let (mut reader, mut whole) = (reader(api), CollectedResponse::default());
+    let (mut reader, mut whole) = (stream_reader(api), CollectedResponse::default());
     for event in events {
         let event = sse::parse_event(format!("data: {event}\n\n").into());
         let deltas = reader.read(&event).expect("a valid event");
         deltas.into_iter().for_each(|delta| whole.push(delta));
     }
-    whole.native = Some(NativeTurn { api, items: reader.take_turn() });
+    whole.native_turn = Some(NativeTurn { api, items: reader.take_turn() });
     whole
 }
 
@@ -324,22 +324,22 @@ fn extract_turn(api: Api, body: &Map<String, Value>) -> Value {
 }
 
 /// Returns the request with which a client sends back the response it received.
-fn follow_up_request(api: Api, given: &Value) -> Value {
+fn follow_up_request(api: Api, response: &Value) -> Value {
     match api {
         Api::Chat => {
-            json!({"messages": [given["choices"][0]["message"], {"role": "user", "content": "on"}]})
+            json!({"messages": [response["choices"][0]["message"], {"role": "user", "content": "on"}]})
         }
         Api::Messages => {
-            json!({"max_tokens": 9, "messages": [{"role": "assistant", "content": given["content"]},
+            json!({"max_tokens": 9, "messages": [{"role": "assistant", "content": response["content"]},
             {"role": "user", "content": "on"}]})
         }
         Api::Responses => {
-            let mut items = given["output"].as_array().cloned().unwrap_or_default();
+            let mut items = response["output"].as_array().cloned().unwrap_or_default();
             items.push(json!({"type": "message", "role": "user", "content": "on"}));
             json!({ "input": items })
         }
         Api::Gemini => {
-            json!({"contents": [given["candidates"][0]["content"], {"role": "user", "parts": [{"text": "on"}]}]})
+            json!({"contents": [response["candidates"][0]["content"], {"role": "user", "parts": [{"text": "on"}]}]})
         }
     }
 }
@@ -355,8 +355,8 @@ proptest! {
             let body = response(api, &items);
             let mut whole = CollectedResponse::from_deltas(read_response(api, &body, 1).expect("an answer"));
             let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
-            whole.native = Some(NativeTurn { api, items: native_turn(api, &body, &ids) });
-            let streamed = read_stream(api, &stream(api, &items, &mut rng));
+            whole.native_turn = Some(NativeTurn { api, items: native_turn(api, &body, &ids) });
+            let streamed = read_stream(api, &stream_events(api, &items, &mut rng));
             for (how, whole) in [("whole", whole), ("streamed", streamed)] {
                 // Send the turn back as an in-process scaffold does.
                 let message = whole.to_model_response().to_message();
@@ -377,7 +377,7 @@ proptest! {
             }
             let mut rng = Rng::with_seed(seed);
             let items = turn(upstream, &mut rng);
-            let whole = read_stream(upstream, &stream(upstream, &items, &mut rng));
+            let whole = read_stream(upstream, &stream_events(upstream, &items, &mut rng));
             let mut turns = NativeTurns::default();
             turns.store(&whole);
             let given = write_response(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use proctor_types::{
-    Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
+    SubAgentConversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
 };
 
 /// The facts about a request that rules can match.
@@ -15,7 +15,7 @@ pub struct RequestFacts<'a> {
     pub model: &'a str,
     pub headers: &'a HeaderMap,
     pub system: &'a str,
-    pub tools: bool,
+    pub offers_tools: bool,
     pub max_tokens: Option<u64>,
 }
 
@@ -36,8 +36,8 @@ pub(crate) fn find_sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
     (tools, has_tool): (&[&str], &AtomicBool),
-    opening: impl FnOnce() -> String,
-) -> Option<Conversation> {
+    first_message: impl FnOnce() -> String,
+) -> Option<SubAgentConversation> {
     let rules = rules.sub_agents.as_ref()?;
     let value = |name: &Option<String>| {
         let value = headers.get(name.as_ref()?)?.to_str().ok()?;
@@ -53,8 +53,8 @@ pub(crate) fn find_sub_agent(
         return None;
     }
     let named = value(&rules.conversation).or(marked);
-    let id = named.unwrap_or_else(|| sha256_hex(opening().as_bytes()).chars().take(12).collect());
-    Some(Conversation { id, parent: value(&rules.parent) })
+    let id = named.unwrap_or_else(|| sha256_hex(first_message().as_bytes()).chars().take(12).collect());
+    Some(SubAgentConversation { id, parent: value(&rules.parent) })
 }
 
 fn rule_matches(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
@@ -69,7 +69,7 @@ fn rule_matches(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
     text(&rule.path, path)
         && text(&rule.model, request.model)
         && text(&rule.system, request.system)
-        && rule.tools.is_none_or(|tools| tools == request.tools)
+        && rule.tools.is_none_or(|tools| tools == request.offers_tools)
         && rule
             .max_tokens_up_to
             .is_none_or(|most| request.max_tokens.is_some_and(|tokens| tokens <= most))
@@ -111,12 +111,12 @@ tools = false
             model: "m",
             headers: &none,
             system: title,
-            tools: false,
+            offers_tools: false,
             max_tokens: None,
         };
         let cases = [
             (base, Side),
-            (RequestFacts { tools: true, ..base }, Main),
+            (RequestFacts { offers_tools: true, ..base }, Main),
             (RequestFacts { path: "/v1/responses", ..base }, Main),
             (RequestFacts { system: "You are an agent", ..base }, Main),
             (RequestFacts { headers: &agent, ..base }, Main),
@@ -124,7 +124,7 @@ tools = false
                 RequestFacts {
                     model: "claude-haiku-4",
                     max_tokens: Some(512),
-                    tools: true,
+                    offers_tools: true,
                     ..base
                 },
                 Side,
@@ -133,12 +133,12 @@ tools = false
                 RequestFacts {
                     model: "claude-haiku-4",
                     max_tokens: Some(513),
-                    tools: true,
+                    offers_tools: true,
                     ..base
                 },
                 Main,
             ),
-            (RequestFacts { model: "claude-haiku-4", tools: true, ..base }, Main),
+            (RequestFacts { model: "claude-haiku-4", offers_tools: true, ..base }, Main),
         ];
         for (facts, class) in cases {
             assert_eq!(classify_request(&rules, &facts), class, "{facts:?}");

@@ -20,10 +20,10 @@ pub(crate) struct MaxUsage {
     pub class: RequestClass,
     /// Whether a sub-agent made the request. If so, the request counts as a step but not as a main
     /// step.
-    pub sub_agent: bool,
-    pub input: u64,
+    pub is_from_sub_agent: bool,
+    pub input_tokens: u64,
     /// Output tokens. If `None` (unknown) and a limit depends on output, the request runs alone.
-    pub output: Option<u64>,
+    pub output_tokens: Option<u64>,
     pub cost_usd: f64,
 }
 
@@ -31,9 +31,9 @@ impl MaxUsage {
     /// Upper bound on the tokens of any request. A client's larger limit is clamped to this value.
     const MAX_TOKENS: u64 = 1 << 40;
 
-    pub(crate) fn clamped(mut self) -> Self {
-        self.input = self.input.min(Self::MAX_TOKENS);
-        self.output = self.output.map(|output| output.min(Self::MAX_TOKENS));
+    pub(crate) fn clamp_tokens(mut self) -> Self {
+        self.input_tokens = self.input_tokens.min(Self::MAX_TOKENS);
+        self.output_tokens = self.output_tokens.map(|output| output.min(Self::MAX_TOKENS));
         self
     }
 }
@@ -44,22 +44,22 @@ struct ReservedAmounts {
     requests: u64,
     steps: u64,
     main_steps: u64,
-    input: u64,
-    output: u64,
+    input_tokens: u64,
+    output_tokens: u64,
     cost_usd: f64,
     /// Whether one of these requests must run alone.
-    alone: bool,
+    is_exclusive: bool,
 }
 
 #[derive(Debug, Default)]
 struct ScopeSpending {
-    spent: Spending,
-    held: ReservedAmounts,
+    spending: Spending,
+    reserved: ReservedAmounts,
     queue: VecDeque<u64>,
-    next: u64,
+    next_ticket: u64,
     /// Set when a main request is rejected. The trial is then over, so side requests are also
     /// rejected.
-    ended: Option<BudgetKind>,
+    exhausted_limit: Option<BudgetKind>,
 }
 
 #[derive(Debug)]
@@ -67,153 +67,153 @@ pub(crate) struct Scope {
     pub scope: BudgetScope,
     limits: Budget,
     state: Mutex<ScopeSpending>,
-    changed: Notify,
+    change_notify: Notify,
 }
 
 impl Scope {
-    pub(crate) fn new(scope: BudgetScope, limits: Budget, spent: Spending) -> Self {
-        let state = ScopeSpending { spent, ..ScopeSpending::default() };
-        Self { scope, limits, state: Mutex::new(state), changed: Notify::new() }
+    pub(crate) fn new(scope: BudgetScope, limits: Budget, spending: Spending) -> Self {
+        let state = ScopeSpending { spending: spent: spending, ..ScopeSpending::default() };
+        Self { scope, limits, state: Mutex::new(state), change_notify: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, ScopeSpending> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn spent(&self) -> Spending {
-        self.lock().spent
+    pub(crate) fn spending(&self) -> Spending {
+        self.lock().spending
     }
 
-    pub(crate) fn set_spent(&self, spent: Spending) {
-        self.lock().spent = spent;
+    pub(crate) fn set_spending(&self, spending: Spending) {
+        self.lock().spending = spending;
     }
 
     pub(crate) fn count_step(&self) {
-        self.lock().spent.steps += 1;
+        self.lock().spending.steps += 1;
     }
 
     /// Counts the response to a request that was sent after a limit was reached.
-    pub(crate) fn add_grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
-        self.lock().spent.add_grace(usage, cost_usd, delivered);
+    pub(crate) fn count_grace_response(&self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) {
+        self.lock().spending.add_grace(usage, cost_usd, is_delivered);
     }
 
     /// Returns the first limit that is used up, in the order of [`BudgetKind`].
     pub(crate) fn reached_limit(&self) -> Option<BudgetKind> {
-        first_reached_limit(&self.limits, &self.lock().spent)
+        first_reached_limit(&self.limits, &self.lock().spending)
     }
 
     /// Resolves when `need` is reserved, or fails with the limit that is reached. Dropping the
     /// future removes the request from the queue.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
-        need: MaxUsage,
+        max_usage: MaxUsage,
     ) -> Result<ScopeReservation, BudgetKind> {
         let place = Ticket::take(self);
         loop {
             // Subscribe before checking, so that no change is missed in between.
-            let changed = self.changed.notified();
-            if self.try_reserve(place.ticket, &need)? {
-                return Ok(ScopeReservation { scope: Arc::clone(self), need });
+            let changed = self.change_notify.notified();
+            if self.try_reserve(place.ticket, &max_usage)? {
+                return Ok(ScopeReservation { scope: Arc::clone(self), max_usage: need: max_usage });
             }
             changed.await;
         }
     }
 
-    fn try_reserve(&self, ticket: u64, need: &MaxUsage) -> Result<bool, BudgetKind> {
+    fn try_reserve(&self, ticket: u64, max_usage: &MaxUsage) -> Result<bool, BudgetKind> {
         let mut state = self.lock();
-        let reached = match need.class {
-            RequestClass::Main if !need.sub_agent => {
-                first_reached_limit(&self.limits, &state.spent)
+        let reached = match max_usage.class {
+            RequestClass::Main if !max_usage.is_from_sub_agent => {
+                first_reached_limit(&self.limits, &state.spending)
             }
             // The last main step may still start sub-agents. After a main request is rejected, no
             // sub-agent may continue.
-            RequestClass::Main => state.ended.or_else(|| {
+            RequestClass::Main => state.exhausted_limit.or_else(|| {
                 first_reached_limit(
                     &Budget { main_steps: None, ..self.limits.clone() },
-                    &state.spent,
+                    &state.spending,
                 )
             }),
             // The tools of the last step may still make side requests, but not after a main request
             // is rejected.
-            RequestClass::Side => state.ended.or_else(|| {
+            RequestClass::Side => state.exhausted_limit.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
-                first_reached_limit(&limits, &state.spent)
+                first_reached_limit(&limits, &state.spending)
             }),
         };
         if let Some(kind) = reached {
-            if need.class == RequestClass::Main {
-                state.ended = Some(kind);
+            if max_usage.class == RequestClass::Main {
+                state.exhausted_limit = Some(kind);
             }
             return Err(kind);
         }
-        if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
+        if state.queue.front() != Some(&ticket) || !self.fits(&state, max_usage) {
             return Ok(false);
         }
-        let alone = state.spent.outgrown || self.is_unbounded(need);
-        let held = &mut state.held;
+        let alone = state.spending.outgrown || self.is_unbounded(max_usage);
+        let held = &mut state.reserved;
         held.requests += 1;
-        held.steps += reserved_steps(need);
-        held.main_steps += reserved_main_steps(need);
-        held.input += need.input;
-        held.output += need.output.unwrap_or_default();
-        held.cost_usd += need.cost_usd;
-        held.alone |= alone;
+        held.steps += reserved_steps(max_usage);
+        held.main_steps += reserved_main_steps(max_usage);
+        held.input_tokens += max_usage.input_tokens;
+        held.output_tokens += max_usage.output_tokens.unwrap_or_default();
+        held.cost_usd += max_usage.cost_usd;
+        held.is_exclusive |= alone;
         Ok(true)
     }
 
     /// Whether the request could exceed a limit by an unknown amount.
-    pub(crate) fn is_unbounded(&self, need: &MaxUsage) -> bool {
+    pub(crate) fn is_unbounded(&self, max_usage: &MaxUsage) -> bool {
         let limits = &self.limits;
         let matters = limits.output_tokens.is_some()
             || limits.total_tokens.is_some()
             || limits.cost_usd.is_some();
-        need.output.is_none() && matters
+        max_usage.output_tokens.is_none() && matters
     }
 
-    fn fits(&self, state: &ScopeSpending, need: &MaxUsage) -> bool {
-        let (spent, held, limits) = (&state.spent, &state.held, &self.limits);
+    fn fits(&self, state: &ScopeSpending, max_usage: &MaxUsage) -> bool {
+        let (spent, held, limits) = (&state.spending, &state.reserved, &self.limits);
         if held.requests == 0 {
             return true;
         }
-        if held.alone || state.spent.outgrown || self.is_unbounded(need) {
+        if held.is_exclusive || state.spending.outgrown || self.is_unbounded(max_usage) {
             return false;
         }
-        let output = need.output.unwrap_or_default();
+        let output = max_usage.output_tokens.unwrap_or_default();
         let within = |limit: Option<u64>, spent: u64, held: u64, need: u64| {
             limit.is_none_or(|limit| spent + held + need <= limit)
         };
-        let cost = spent.cost_usd + held.cost_usd + need.cost_usd;
-        within(limits.steps, spent.steps, held.steps, reserved_steps(need))
+        let cost = spent.cost_usd + held.cost_usd + max_usage.cost_usd;
+        within(limits.steps, spent.steps, held.steps, reserved_steps(max_usage))
             && within(
                 limits.main_steps,
                 spent.main_steps(),
                 held.main_steps,
-                reserved_main_steps(need),
+                reserved_main_steps(max_usage),
             )
-            && within(limits.input_tokens, spent.input_tokens, held.input, need.input)
-            && within(limits.output_tokens, spent.output_tokens, held.output, output)
+            && within(limits.input_tokens, spent.input_tokens, held.input_tokens, max_usage.input_tokens)
+            && within(limits.output_tokens, spent.output_tokens, held.output_tokens, output)
             && within(
                 limits.total_tokens,
                 spent.input_tokens + spent.output_tokens,
-                held.input + held.output,
-                need.input + output,
+                held.input_tokens + held.output_tokens,
+                max_usage.input_tokens + output,
             )
             && within(
                 limits.uncached_input_tokens,
                 spent.uncached_input_tokens(),
-                held.input,
-                need.input,
+                held.input_tokens,
+                max_usage.input_tokens,
             )
             && limits.cost_usd.is_none_or(|limit| to_nano_dollars(cost) <= to_nano_dollars(limit))
     }
 }
 
-fn reserved_steps(need: &MaxUsage) -> u64 {
-    u64::from(need.class == RequestClass::Main)
+fn reserved_steps(max_usage: &MaxUsage) -> u64 {
+    u64::from(max_usage.class == RequestClass::Main)
 }
 
-fn reserved_main_steps(need: &MaxUsage) -> u64 {
-    u64::from(need.class == RequestClass::Main && !need.sub_agent)
+fn reserved_main_steps(max_usage: &MaxUsage) -> u64 {
+    u64::from(max_usage.class == RequestClass::Main && !max_usage.is_from_sub_agent)
 }
 
 /// Rounds to whole billionths of a dollar: three times $0.15 must equal $0.45, although the sum of
@@ -222,24 +222,24 @@ fn to_nano_dollars(dollars: f64) -> f64 {
     (dollars * 1e9).round()
 }
 
-fn first_reached_limit(limits: &Budget, spent: &Spending) -> Option<BudgetKind> {
+fn first_reached_limit(limits: &Budget, spending: &Spending) -> Option<BudgetKind> {
     let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
-    let total = spent.input_tokens + spent.output_tokens;
+    let total = spending.input_tokens + spending.output_tokens;
     let checks = [
-        (BudgetKind::Steps, over(limits.steps, spent.steps)),
-        (BudgetKind::MainSteps, over(limits.main_steps, spent.main_steps())),
-        (BudgetKind::InputTokens, over(limits.input_tokens, spent.input_tokens)),
-        (BudgetKind::OutputTokens, over(limits.output_tokens, spent.output_tokens)),
+        (BudgetKind::Steps, over(limits.steps, spending.steps)),
+        (BudgetKind::MainSteps, over(limits.main_steps, spending.main_steps())),
+        (BudgetKind::InputTokens, over(limits.input_tokens, spending.input_tokens)),
+        (BudgetKind::OutputTokens, over(limits.output_tokens, spending.output_tokens)),
         (BudgetKind::TotalTokens, over(limits.total_tokens, total)),
         (
             BudgetKind::UncachedInputTokens,
-            over(limits.uncached_input_tokens, spent.uncached_input_tokens()),
+            over(limits.uncached_input_tokens, spending.uncached_input_tokens()),
         ),
         (
             BudgetKind::Cost,
             limits
                 .cost_usd
-                .is_some_and(|limit| to_nano_dollars(spent.cost_usd) >= to_nano_dollars(limit)),
+                .is_some_and(|limit| to_nano_dollars(spending.cost_usd) >= to_nano_dollars(limit)),
         ),
     ];
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
@@ -254,8 +254,8 @@ struct Ticket<'a> {
 impl<'a> Ticket<'a> {
     fn take(scope: &'a Scope) -> Self {
         let mut state = scope.lock();
-        let ticket = state.next;
-        state.next += 1;
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
         state.queue.push_back(ticket);
         Self { scope, ticket }
     }
@@ -264,7 +264,7 @@ impl<'a> Ticket<'a> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.scope.lock().queue.retain(|ticket| *ticket != self.ticket);
-        self.scope.changed.notify_waiters();
+        self.scope.change_notify.notify_waiters();
     }
 }
 
@@ -272,7 +272,7 @@ impl Drop for Ticket<'_> {
 #[derive(Debug)]
 pub(crate) struct ScopeReservation {
     scope: Arc<Scope>,
-    need: MaxUsage,
+    max_usage: MaxUsage,
 }
 
 impl ScopeReservation {
@@ -282,34 +282,34 @@ impl ScopeReservation {
         self,
         usage: &Usage,
         cost_usd: Option<f64>,
-        delivered: bool,
+        is_delivered: bool,
     ) -> Option<u64> {
         let mut state = self.scope.lock();
-        state.spent.add(self.need.class, usage, cost_usd, delivered);
-        let of_sub_agent = self.need.class == RequestClass::Main && self.need.sub_agent;
-        state.spent.sub_agent_steps += u64::from(delivered && of_sub_agent);
-        let output = self.need.output.unwrap_or(u64::MAX);
-        state.spent.outgrown |= usage.input > self.need.input || usage.output > output;
-        (delivered && self.need.class == RequestClass::Main).then_some(state.spent.steps)
+        state.spending.add(self.max_usage.class, usage, cost_usd, is_delivered);
+        let of_sub_agent = self.max_usage.class == RequestClass::Main && self.max_usage.is_from_sub_agent;
+        state.spending.sub_agent_steps += u64::from(is_delivered && of_sub_agent);
+        let output = self.max_usage.output_tokens.unwrap_or(u64::MAX);
+        state.spending.outgrown |= usage.input > self.max_usage.input_tokens || usage.output > output;
+        (is_delivered && self.max_usage.class == RequestClass::Main).then_some(state.spending.steps)
     }
 }
 
 impl Drop for ScopeReservation {
     fn drop(&mut self) {
         let mut state = self.scope.lock();
-        let held = &mut state.held;
+        let held = &mut state.reserved;
         held.requests -= 1;
-        held.steps -= reserved_steps(&self.need);
-        held.main_steps -= reserved_main_steps(&self.need);
-        held.input -= self.need.input;
-        held.output -= self.need.output.unwrap_or_default();
-        held.cost_usd -= self.need.cost_usd;
+        held.steps -= reserved_steps(&self.max_usage);
+        held.main_steps -= reserved_main_steps(&self.max_usage);
+        held.input_tokens -= self.max_usage.input_tokens;
+        held.output_tokens -= self.max_usage.output_tokens.unwrap_or_default();
+        held.cost_usd -= self.max_usage.cost_usd;
         if held.requests == 0 {
             // Nothing is reserved any longer, so reset the sums to remove rounding errors.
             *held = ReservedAmounts::default();
         }
         drop(state);
-        self.scope.changed.notify_waiters();
+        self.scope.change_notify.notify_waiters();
     }
 }
 
@@ -337,7 +337,7 @@ mod tests {
         let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spending::default()));
         let ask = async |sub_agent: bool| {
             let class = RequestClass::Main;
-            let need = MaxUsage { class, sub_agent, input: 10, output: Some(5), cost_usd: 0.0 };
+            let need = MaxUsage { class, is_from_sub_agent: sub_agent, input_tokens: 10, output_tokens: Some(5), cost_usd: 0.0 };
             let hold = scope.reserve(need).await?;
             let usage = Usage { input: 10, output: 5, ..Usage::default() };
             Ok::<_, BudgetKind>(hold.settle(&usage, None, true))
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(scope.reached_limit(), Some(BudgetKind::MainSteps));
         assert_eq!(ask(false).await, Err(BudgetKind::MainSteps));
         assert_eq!(ask(true).await, Err(BudgetKind::MainSteps), "the trial is over");
-        let spent = scope.spent();
+        let spent = scope.spending();
         assert_eq!((spent.steps, spent.sub_agent_steps, spent.main_steps()), (4, 2, 2));
     }
 }

@@ -1,7 +1,7 @@
 //! Finds a key in all its spellings: a record with `sk-a\/b` contains the key `sk-a/b`.
 
 /// Replacement for a key in a record.
-const REDACTED: &[u8] = b"[key]";
+const KEY_PLACEHOLDER: &[u8] = b"[key]";
 
 /// Returns `bytes` without the key, or `None` if the key does not occur. The key may be plain, or
 /// have characters escaped as in JSON (`\/`, `\u002f`) or a URL (`%2F`).
@@ -21,7 +21,7 @@ pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
             Some(length) if length > 0 => {
                 let out = out.get_or_insert_default();
                 out.extend_from_slice(&bytes[kept..at]);
-                out.extend_from_slice(REDACTED);
+                out.extend_from_slice(KEY_PLACEHOLDER);
                 at += length;
                 kept = at;
             }
@@ -63,7 +63,7 @@ mod tests {
 
     const KEY: &[u8] = b"sk-MARKED/KEY+123==";
 
-    fn shown(text: &str) -> Option<String> {
+    fn redact(text: &str) -> Option<String> {
         redact_key(text.as_bytes(), KEY).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -79,7 +79,7 @@ mod tests {
             r"\\sk-MARKED\\\/KEY+123==",
         ] {
             let text = format!("{{\"a\": \"no {spelling}, twice {spelling}\"}}");
-            let without = shown(&text).unwrap();
+            let without = redact(&text).unwrap();
             assert_eq!(without, "{\"a\": \"no [key], twice [key]\"}", "{spelling}");
         }
     }
@@ -89,9 +89,9 @@ mod tests {
         for text in
             ["", "sk-MARKED", "sk-MARKED/KEY+123=", r"sk-MARKED\u002GKEY+123==", "%", r"\u00"]
         {
-            assert_eq!(shown(text), None, "{text}");
+            assert_eq!(redact(text), None, "{text}");
         }
         assert_eq!(redact_key(b"\xff sk-MARKED/KEY+123==", KEY).unwrap(), b"\xff [key]");
-        assert_eq!(shown("ssk-MARKED/KEY+123==").unwrap(), "s[key]");
+        assert_eq!(redact("ssk-MARKED/KEY+123==").unwrap(), "s[key]");
     }
 }

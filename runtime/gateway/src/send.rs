@@ -54,31 +54,31 @@ pub(crate) struct ResponseProgress {
     /// is not a stream.
     pub has_response_content: AtomicBool,
     /// When the last chunk of the response arrived. Heartbeats and empty events don't count.
-    progress: Mutex<Option<Instant>>,
+    last_chunk_at: Mutex<Option<Instant>>,
     /// Held until the model responds for the first time in this run. Until then, other requests
     /// wait.
-    pub turn: Option<CallPermit>,
+    pub permit: Option<CallPermit>,
 }
 
 impl ResponseProgress {
-    pub(crate) fn new(turn: Option<CallPermit>) -> Self {
-        Self { turn, ..Self::default() }
+    pub(crate) fn new(permit: Option<CallPermit>) -> Self {
+        Self { permit: permit, ..Self::default() }
     }
 
     /// Resets the progress for a new attempt.
     pub(crate) fn restart(&mut self) {
         self.has_response_content = AtomicBool::new(false);
-        self.progress = Mutex::default();
+        self.last_chunk_at = Mutex::default();
     }
 
     /// Returns when the last chunk of the response arrived, if one did.
     pub(crate) fn last_progress(&self) -> Option<Instant> {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_chunk_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_progress(&self) -> Instant {
         let now = Instant::now();
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.last_chunk_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         now
     }
 }
@@ -97,13 +97,13 @@ impl TrialGateway {
         if let Err(ended) =
             self.receive(request, client, response_progress, &mut result, begun).await
         {
-            result.ended = Some(ended);
+            result.end = Some(ended);
         }
         result.duration = begun.elapsed();
         if result.is_success() {
-            result.names = read_names(&result.raw, &result.whole.model);
+            result.names = read_names(&result.raw, &result.response.model);
         }
-        result.has_split_key = self.route().endpoint.has_key(&result.whole.to_model_response());
+        result.has_split_key = self.route().endpoint.has_key(&result.response.to_model_response());
         result
     }
 
@@ -113,7 +113,7 @@ impl TrialGateway {
         client: &mut C,
         response_progress: &ResponseProgress,
         result: &mut AttemptResult,
-        begun: Instant,
+        start: Instant,
     ) -> Result<(), AttemptEnd> {
         let route = self.route();
         let cut = self.wait_for_cancel(true);
@@ -122,7 +122,7 @@ impl TrialGateway {
         let sent = client.wait_for(silence.wait_for_chunk(None, async {
             tokio::select! {
                 sent = open_response(route, request) => sent.map_err(AttemptEnd::Broken),
-                cut = &mut cut => Err(AttemptEnd::Cut(cut)),
+                cut = &mut cut => Err(AttemptEnd::Cancelled(cut)),
             }
         }));
         let mut response = sent.await?;
@@ -130,7 +130,7 @@ impl TrialGateway {
         result.retry_after = retry::retry_after(response.headers(), SystemTime::now());
         let mut inflate =
             Decompressor::from_headers(response.headers()).map_err(AttemptEnd::Broken)?;
-        let mut body = if result.is_success() { Body::Undecided } else { Body::Whole };
+        let mut body = if result.is_success() { Body::Undecided } else { Body::Complete };
         if result.is_success() {
             client.on_head(response.headers());
         }
@@ -139,21 +139,21 @@ impl TrialGateway {
         // When the first comment since the last event arrived.
         let mut queued = None;
         loop {
-            let is_finished = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
+            let is_finished = matches!(body, Body::Stream(_)) && result.response.reported_stop.is_some();
             let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.wait_for_chunk(Some(limit), async {
                 tokio::select! {
                     chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::from_reqwest(error))),
-                    cut = &mut cut => Err(AttemptEnd::Cut(cut)),
+                    cut = &mut cut => Err(AttemptEnd::Cancelled(cut)),
                 }
             }));
             let chunk = match next.await {
                 // The response is complete and billed, no matter how its stream ends.
                 Err(AttemptEnd::Broken(_)) if is_finished => None,
                 Err(AttemptEnd::Broken(broken)) if broken.kind == FailureKind::Silent => {
-                    return Err(AttemptEnd::Broken(BrokenResponse::silent(idle)));
+                    return Err(AttemptEnd::Broken(BrokenResponse::from_silence(idle)));
                 }
                 next => next?,
             };
@@ -166,7 +166,7 @@ impl TrialGateway {
             };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
-                    result.first_byte.get_or_insert_with(|| begun.elapsed());
+                    result.first_byte_time.get_or_insert_with(|| start.elapsed());
                     has_content = !chunk.trim_ascii().is_empty();
                 }
                 result.raw.extend_from_slice(&chunk);
@@ -177,13 +177,13 @@ impl TrialGateway {
                 match &mut body {
                     Body::Undecided => body = Body::detect(&result.raw, route.model.api),
                     Body::Stream(stream) => stream.decoder.push(&chunk),
-                    Body::Whole => {}
+                    Body::Complete => {}
                 }
             }
             let ended = match &mut body {
                 Body::Stream(stream) => {
-                    let ended = stream.read(route, last, request.stream, client, result).await;
-                    if std::mem::take(&mut stream.progressed) {
+                    let ended = stream.read_events(route, last, request.is_streaming, client, result).await;
+                    if std::mem::take(&mut stream.has_progress) {
                         progress = response_progress.note_progress();
                     }
                     let progressed = stream.has_event;
@@ -195,14 +195,14 @@ impl TrialGateway {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
                             if let Some(from) = queued.take() {
-                                result.queued = from.elapsed();
+                                result.queue_time = from.elapsed();
                                 self.lost_time().add_queueing(from);
                             }
                         }
                         (_, true) => {}
                     }
                     has_content = progressed;
-                    if let Some(turn) = &response_progress.turn {
+                    if let Some(turn) = &response_progress.permit {
                         has_content = result.has_output();
                         if has_content {
                             turn.note_response();
@@ -225,7 +225,7 @@ impl TrialGateway {
             }
         }
         match body {
-            Body::Stream(_) if result.whole.stop.is_none() => {
+            Body::Stream(_) if result.response.reported_stop.is_none() => {
                 let why = "the stream ended before the response was complete";
                 if result.has_output() {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
@@ -235,16 +235,16 @@ impl TrialGateway {
             Body::Stream(mut stream) => {
                 drain(response);
                 let items = stream.take_turn();
-                result.whole.native = Some(NativeTurn { api: route.model.api, items });
-                if !request.stream {
+                result.response.native_turn = Some(NativeTurn { api: route.model.api, items });
+                if !request.is_streaming {
                     // The client did not request a stream and receives the complete response.
-                    let usage = result.whole.usage.unwrap_or_default();
+                    let usage = result.response.usage.unwrap_or_default();
                     let whole =
-                        codec::write_response(route.model.api, &Map::new(), &result.whole, &usage);
+                        codec::write_response(route.model.api, &Map::new(), &result.response, &usage);
                     client.on_response(whole.to_string().as_bytes(), &stream.all_deltas);
                 }
             }
-            Body::Undecided | Body::Whole => {
+            Body::Undecided | Body::Complete => {
                 // Remove the key here, so that neither the client nor the code that uses the
                 // response sees it.
                 result.raw =
@@ -278,8 +278,8 @@ async fn open_response(
 ) -> Result<Response, BrokenResponse> {
     let (api, name, policy) = (route.model.api, &route.model.name, &route.policy);
     // An endpoint sends a non-streamed response only when it is complete.
-    let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
-    let url = route.endpoint.request_url(api, name, request.stream);
+    let first = if request.is_streaming { policy.idle_seconds } else { policy.attempt_seconds };
+    let url = route.endpoint.request_url(api, name, request.is_streaming);
     let mut built = route.http.post(url).build().map_err(BrokenResponse::from_reqwest)?;
     built.headers_mut().extend(headers(route, request));
     *built.body_mut() = Some(request.body.clone().into());
@@ -299,11 +299,11 @@ fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
 /// Returns the result of `work`, or the failure of a silent endpoint if `work` takes longer than
 /// `time`.
 async fn with_timeout<T>(
-    time: Duration,
-    work: impl Future<Output = Result<T, reqwest::Error>>,
+    timeout: Duration,
+    future: impl Future<Output = Result<T, reqwest::Error>>,
 ) -> Result<T, BrokenResponse> {
-    match tokio::time::timeout(time, work).await {
+    match tokio::time::timeout(timeout, future).await {
         Ok(result) => result.map_err(BrokenResponse::from_reqwest),
-        Err(_) => Err(BrokenResponse::silent(time)),
+        Err(_) => Err(BrokenResponse::from_silence(timeout)),
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct SentConversation {
     messages: Vec<Message>,
     json: Vec<u8>,
     /// End offset of each message in `json`.
-    ends: Vec<usize>,
+    message_ends: Vec<usize>,
 }
 
 impl SentConversation {
@@ -23,27 +23,27 @@ impl SentConversation {
     }
 
     /// Updates the conversation to match this request. Returns how many messages it repeats.
-    pub(crate) fn update(&mut self, ask: &ModelRequest) -> usize {
-        let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
+    pub(crate) fn update(&mut self, model_request: &ModelRequest) -> usize {
+        let same = self.messages.iter().zip(&model_request.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
         self.messages.truncate(kept);
-        self.ends.truncate(kept);
-        self.json.truncate(self.ends.last().copied().unwrap_or_default());
-        for message in ask.messages.get(kept..).unwrap_or_default() {
+        self.message_ends.truncate(kept);
+        self.json.truncate(self.message_ends.last().copied().unwrap_or_default());
+        for message in model_request.messages.get(kept..).unwrap_or_default() {
             if !self.json.is_empty() {
                 self.json.push(b',');
             }
             self.json.extend_from_slice(codec::message::to_chat(message).to_string().as_bytes());
-            self.ends.push(self.json.len());
+            self.message_ends.push(self.json.len());
             self.messages.push(message.clone());
         }
         kept
     }
 
     /// Returns the complete request body. `rest` has the fields that follow the messages.
-    pub(crate) fn request_body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
+    pub(crate) fn request_body(&self, model: &str, other_fields: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
-        let rest = Value::Object(rest.clone()).to_string();
+        let rest = Value::Object(other_fields.clone()).to_string();
         let mut body = Vec::with_capacity(self.json.len() + model.len() + rest.len() + 32);
         body.extend_from_slice(b"{\"model\":");
         body.extend_from_slice(model.as_bytes());
@@ -66,7 +66,7 @@ mod tests {
 
     use super::SentConversation;
 
-    fn ask(texts: &[&str]) -> ModelRequest {
+    fn model_request(texts: &[&str]) -> ModelRequest {
         let user = |text: &&str| Message::User { content: (*text).to_owned() };
         ModelRequest { messages: texts.iter().map(user).collect(), tools: Vec::new() }
     }
@@ -89,7 +89,7 @@ mod tests {
             (&["a"], 1),
             (&["z", "b"], 0),
         ] {
-            assert_eq!(written.update(&ask(texts)), kept, "{texts:?}");
+            assert_eq!(written.update(&model_request(texts)), kept, "{texts:?}");
             let messages: Vec<_> = texts.iter().map(|text| user(text)).collect();
             let wanted = json!({"model": "m", "messages": messages, "x": 1});
             assert_eq!(said(&written, json!({"x": 1})), wanted);

@@ -13,7 +13,7 @@ const MESSAGES_MAX_TEMPERATURE: f64 = 1.0;
 pub struct InvalidSetting {
     /// Path of the key within the model's table.
     pub key: Vec<&'static str>,
-    pub what: String,
+    pub problem: String,
     pub hint: String,
 }
 
@@ -24,7 +24,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), InvalidSetting> {
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {
         return Err(InvalidSetting {
             key: vec!["seed"],
-            what: format!("has no effect: requests with `api = \"{api}\"` have no seed"),
+            problem: format!("has no effect: requests with `api = \"{api}\"` have no seed"),
             hint: "remove the key".into(),
         });
     }
@@ -32,7 +32,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), InvalidSetting> {
     if let (Some(temperature), Api::Messages) = (hot, api) {
         return Err(InvalidSetting {
             key: vec!["temperature"],
-            what: format!("{temperature} is out of range for `api = \"{api}\"`"),
+            problem: format!("{temperature} is out of range for `api = \"{api}\"`"),
             hint: format!("use a number from 0 to {MESSAGES_MAX_TEMPERATURE}"),
         });
     }
@@ -40,7 +40,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), InvalidSetting> {
         None => Ok(()),
         Some(field) => Err(InvalidSetting {
             key: vec!["extra_body", field],
-            what: "cannot be set, because the gateway sets it".into(),
+            problem: "cannot be set, because the gateway sets it".into(),
             hint: format!("remove `{field}` from `extra_body`"),
         }),
     }
@@ -53,7 +53,7 @@ mod tests {
 
     use super::check_settings;
 
-    fn refused(api: Api, key: &str, value: serde_json::Value) -> Option<String> {
+    fn setting_error(api: Api, key: &str, value: serde_json::Value) -> Option<String> {
         let mut model = json!({"base_url": "http://h/v1", "name": "m", "api": api});
         model[key] = value;
         let model: ModelSpec = serde_json::from_value(model).expect("a model");
@@ -64,11 +64,11 @@ mod tests {
     fn check_settings_rejects_settings_that_the_format_lacks() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let seedless = matches!(api, Api::Responses | Api::Messages);
-            assert_eq!(refused(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");
+            assert_eq!(setting_error(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");
             let hot = (api == Api::Messages).then(|| "temperature".into());
-            assert_eq!(refused(api, "temperature", json!(1.5)), hot, "{api}");
-            assert_eq!(refused(api, "temperature", json!(1.0)), None, "{api}");
-            let stream = refused(api, "extra_body", json!({"stream": true}));
+            assert_eq!(setting_error(api, "temperature", json!(1.5)), hot, "{api}");
+            assert_eq!(setting_error(api, "temperature", json!(1.0)), None, "{api}");
+            let stream = setting_error(api, "extra_body", json!({"stream": true}));
             assert_eq!(stream.as_deref(), Some("extra_body.stream"), "{api}");
         }
     }

@@ -19,7 +19,7 @@ pub trait SharedLimit: fmt::Debug + Send + Sync {
     async fn reserve(
         &self,
         amounts: &Amounts,
-        alone: bool,
+        is_exclusive: bool,
     ) -> Result<Box<dyn Reservation>, ReserveError>;
 
     /// Returns the name of the limit that is used up, if any.
@@ -29,7 +29,7 @@ pub trait SharedLimit: fmt::Debug + Send + Sync {
 /// Reserved amounts. Dropping the reservation releases them.
 pub trait Reservation: fmt::Debug + Send + Sync {
     /// Replaces the reservation with the actual usage.
-    fn settle(self: Box<Self>, used: Amounts);
+    fn settle(self: Box<Self>, usage: Amounts);
 }
 
 /// Why nothing was reserved.
@@ -44,9 +44,9 @@ pub enum ReserveError {
 #[derive(Debug, Default, Clone)]
 pub struct SharedRates {
     /// Limit on `requests` in flight.
-    pub in_flight: Option<Arc<dyn SharedLimit>>,
+    pub in_flight_limit: Option<Arc<dyn SharedLimit>>,
     /// Limits on `requests` and `tokens` within a time window.
-    pub window: Option<Arc<dyn SharedLimit>>,
+    pub window_limit: Option<Arc<dyn SharedLimit>>,
 }
 
 /// Names of amounts.
@@ -54,20 +54,20 @@ pub const REQUESTS: &str = "requests";
 pub const TOKENS: &str = "tokens";
 
 const STEPS: &str = "steps";
-const INPUT: &str = "input_tokens";
-const OUTPUT: &str = "output_tokens";
-const TOTAL: &str = "total_tokens";
-const UNCACHED: &str = "uncached_input_tokens";
+const INPUT_TOKENS: &str = "input_tokens";
+const OUTPUT_TOKENS: &str = "output_tokens";
+const TOTAL_TOKENS: &str = "total_tokens";
+const UNCACHED_INPUT_TOKENS: &str = "uncached_input_tokens";
 /// Cost in whole billionths of a dollar.
 const COST: &str = "cost_nano_usd";
 
 impl ReserveError {
     pub(crate) fn into_budget_error(self, scope: BudgetScope) -> RequestError {
         match self {
-            Self::Reached(name) => match kind(&name) {
+            Self::Reached(name) => match budget_kind(&name) {
                 Some(kind) => RequestError::SharedBudget { scope, kind },
                 None => RequestError::Fault(Fault::new(
-                    proctor_types::Layer::Model,
+                    proctor_types::FaultLayer::Model,
                     format!("the shared limit {name} is not a budget"),
                 )),
             },
@@ -79,7 +79,7 @@ impl ReserveError {
     pub(crate) fn into_rate_fault(self) -> Fault {
         match self {
             Self::Reached(name) => Fault::new(
-                proctor_types::Layer::Model,
+                proctor_types::FaultLayer::Model,
                 format!("the shared rate limit on {name} is used up"),
             ),
             Self::Fault(fault) => fault,
@@ -88,19 +88,19 @@ impl ReserveError {
 }
 
 /// The budget kind of each amount.
-const KINDS: [(&str, BudgetKind); 6] = [
+const BUDGET_KINDS: [(&str, BudgetKind); 6] = [
     (STEPS, BudgetKind::Steps),
-    (INPUT, BudgetKind::InputTokens),
-    (OUTPUT, BudgetKind::OutputTokens),
-    (TOTAL, BudgetKind::TotalTokens),
-    (UNCACHED, BudgetKind::UncachedInputTokens),
+    (INPUT_TOKENS, BudgetKind::InputTokens),
+    (OUTPUT_TOKENS, BudgetKind::OutputTokens),
+    (TOTAL_TOKENS, BudgetKind::TotalTokens),
+    (UNCACHED_INPUT_TOKENS, BudgetKind::UncachedInputTokens),
     (COST, BudgetKind::Cost),
 ];
 
 /// Returns the budget kind of an amount's name, or `None` for a rate, which only delays requests
 /// and is never used up.
-pub(crate) fn kind(name: &str) -> Option<BudgetKind> {
-    KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+pub(crate) fn budget_kind(name: &str) -> Option<BudgetKind> {
+    BUDGET_KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
 fn amounts(counts: [(&str, u64); 6]) -> Amounts {
@@ -117,37 +117,37 @@ fn to_nano_dollars(dollars: f64) -> u64 {
 pub fn limit_amounts(limits: &SharedLimits) -> Amounts {
     let all = [
         (STEPS, limits.steps),
-        (INPUT, limits.input_tokens),
-        (OUTPUT, limits.output_tokens),
-        (TOTAL, limits.total_tokens),
-        (UNCACHED, limits.uncached_input_tokens),
+        (INPUT_TOKENS, limits.input_tokens),
+        (OUTPUT_TOKENS, limits.output_tokens),
+        (TOTAL_TOKENS, limits.total_tokens),
+        (UNCACHED_INPUT_TOKENS, limits.uncached_input_tokens),
         (COST, limits.cost_usd.map(to_nano_dollars)),
     ];
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
 /// Returns the usage under the same names as [`limit_amounts`].
-pub fn spent_amounts(spent: &Spending) -> Amounts {
+pub fn spent_amounts(spending: &Spending) -> Amounts {
     amounts([
-        (STEPS, spent.steps),
-        (INPUT, spent.input_tokens),
-        (OUTPUT, spent.output_tokens),
-        (TOTAL, spent.input_tokens.saturating_add(spent.output_tokens)),
-        (UNCACHED, spent.uncached_input_tokens()),
-        (COST, to_nano_dollars(spent.cost_usd)),
+        (STEPS, spending.steps),
+        (INPUT_TOKENS, spending.input_tokens),
+        (OUTPUT_TOKENS, spending.output_tokens),
+        (TOTAL_TOKENS, spending.input_tokens.saturating_add(spending.output_tokens)),
+        (UNCACHED_INPUT_TOKENS, spending.uncached_input_tokens()),
+        (COST, to_nano_dollars(spending.cost_usd)),
     ])
 }
 
 /// Returns the most that a request may use.
-pub(crate) fn needed_amounts(need: &MaxUsage) -> Amounts {
-    let output = need.output.unwrap_or_default();
+pub(crate) fn needed_amounts(max_usage: &MaxUsage) -> Amounts {
+    let output = max_usage.output_tokens.unwrap_or_default();
     amounts([
-        (STEPS, u64::from(need.class == RequestClass::Main)),
-        (INPUT, need.input),
-        (OUTPUT, output),
-        (TOTAL, need.input.saturating_add(output)),
-        (UNCACHED, need.input),
-        (COST, to_nano_dollars(need.cost_usd)),
+        (STEPS, u64::from(max_usage.class == RequestClass::Main)),
+        (INPUT_TOKENS, max_usage.input_tokens),
+        (OUTPUT_TOKENS, output),
+        (TOTAL_TOKENS, max_usage.input_tokens.saturating_add(output)),
+        (UNCACHED_INPUT_TOKENS, max_usage.input_tokens),
+        (COST, to_nano_dollars(max_usage.cost_usd)),
     ])
 }
 
@@ -156,10 +156,10 @@ pub(crate) fn used_amounts(
     class: RequestClass,
     usage: &Usage,
     cost_usd: Option<f64>,
-    delivered: bool,
+    is_delivered: bool,
 ) -> Amounts {
     let mut all = Spending::default();
-    all.add(class, usage, cost_usd, delivered);
+    all.add(class, usage, cost_usd, is_delivered);
     spent_amounts(&all)
 }
 
@@ -182,18 +182,18 @@ mod tests {
         let names = |amounts: &Amounts| amounts.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&limit_amounts(&all)), names(&took));
         assert_eq!(
-            (took[TOTAL], took[COST], limit_amounts(&all)[COST]),
+            (took[TOTAL_TOKENS], took[COST], limit_amounts(&all)[COST]),
             (7, 500_000_000, 250_000_000)
         );
         let need = MaxUsage {
             class: RequestClass::Main,
-            sub_agent: false,
-            input: 3,
-            output: Some(4),
+            is_from_sub_agent: false,
+            input_tokens: 3,
+            output_tokens: Some(4),
             cost_usd: 0.5,
         };
         assert_eq!(needed_amounts(&need), took);
-        let kinds: Vec<_> = took.keys().filter_map(|name| kind(name)).collect();
+        let kinds: Vec<_> = took.keys().filter_map(|name| budget_kind(name)).collect();
         assert_eq!(kinds.len(), 6);
         assert!(kinds.contains(&BudgetKind::Cost) && kinds.contains(&BudgetKind::Steps));
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_types::{Event, Fault};
 
 /// Waits shorter than this are not reported.
-pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
+pub(crate) const FIRST_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// A wait in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub enum WaitNotice {
     Silent {
         /// The model's name at the endpoint.
         model: String,
-        so_far: Duration,
+        elapsed: Duration,
     },
     /// The request waits until another one gets the model's first response in this run. Reported
     /// after one second and then at doubling intervals.
-    FirstAnswer {
+    FirstResponse {
         /// The model's name at the endpoint.
         model: String,
-        so_far: Duration,
+        elapsed: Duration,
     },
     /// An attempt failed, and the next one follows after `pause`. Reported if that is one second or
     /// more.
@@ -34,9 +34,9 @@ pub enum WaitNotice {
         /// The failed attempt, counted from 1.
         attempt: u32,
         /// Maximum number of attempts.
-        attempts: u32,
+        max_attempts: u32,
         /// The status and the first words of the response, or the error.
-        why: String,
+        reason: String,
         pause: Duration,
     },
 }
@@ -62,7 +62,7 @@ pub trait ExchangeSink: Send + Sync {
     /// Reports a waiting request to the user, because a minute without output looks like a hang.
     /// Nothing depends on this call. The record contains each wait, together with the attempt that
     /// follows it.
-    fn report_wait(&self, waiting: WaitNotice) {
-        let _ = waiting;
+    fn report_wait(&self, notice: WaitNotice) {
+        let _ = notice;
     }
 }

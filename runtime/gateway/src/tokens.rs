@@ -102,8 +102,8 @@ pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
 }
 
 /// Returns the number of output tokens in a response, including visible reasoning.
-pub(crate) fn count_response(answer: &ModelResponse) -> u64 {
-    count_message(&answer.to_message()) - MESSAGE_OVERHEAD
+pub(crate) fn count_response(response: &ModelResponse) -> u64 {
+    count_message(&response.to_message()) - MESSAGE_OVERHEAD
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! gateway detects them in the first response and halts the model for the run. Once the model has
 //! made a call, a response with a call in its text is requested again (`defects.rs`).
 
-use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
+use proctor_types::{Api, FaultCause, Fault, FaultLayer, RequestClass};
 use serde_json::Value;
 
 use crate::{
@@ -25,19 +25,19 @@ pub(crate) type Finding = (String, String);
 impl TrialGateway {
     /// Returns a fault if the response to a request with tools shows that the endpoint does not
     /// support them.
-    pub(crate) async fn unsupported_tools(
+    pub(crate) async fn unsupported_tools_fault(
         &self,
         request: &OutgoingRequest,
-        whole: &CollectedResponse,
+        response: &CollectedResponse,
     ) -> Option<Fault> {
-        if !request.tools || request.grace || request.class != RequestClass::Main {
+        if !request.offers_tools || request.is_grace || request.class != RequestClass::Main {
             return None;
         }
         let (model, halts) = (&self.route().model, &self.route().halts);
         if model.tool_check == Some(false) {
             return None;
         }
-        if whole.calls().next().is_some() {
+        if response.calls().next().is_some() {
             halts.note_call(model);
             return None;
         }
@@ -49,16 +49,16 @@ impl TrialGateway {
             Err(fault) => return Some(fault),
         };
         let (api, body) = (model.api, request.body.clone());
-        let reported = whole.usage.map(|usage| usage.input);
-        let text = text_or_reasoning(&whole.items);
+        let reported = response.usage.map(|usage| usage.input);
+        let text = text_or_reasoning(&response.items);
         // Run this off the async threads, because parsing a long conversation takes many
         // milliseconds.
         let found =
             tokio::task::spawn_blocking(move || find_problem(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;
-        let (base, name) = (self.route().endpoint.base(), &model.name);
+        let (base, name) = (self.route().endpoint.base_url(), &model.name);
         let what = self.route().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
-        let fault = Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused);
+        let fault = Fault::new(FaultLayer::Model, what).hint(hint).cause(FaultCause::Refused);
         halts.halt_tools(model, &fault);
         Some(fault)
     }
@@ -69,7 +69,7 @@ fn find_problem(
     api: Api,
     body: &[u8],
     text: &str,
-    reported: Option<u64>,
+    reported_tokens: Option<u64>,
 ) -> Option<Finding> {
     let request = usage::parse_request(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
@@ -79,14 +79,14 @@ fn find_problem(
     }
     let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
     find_call_in_text(&checks.text, text, &names)
-        .or_else(|| find_dropped_tools(&checks.dropped, request, reported?))
+        .or_else(|| find_dropped_tools(&checks.dropped, request, reported_tokens?))
 }
 
 /// Detects dropped tools: the reported prompt tokens roughly match the conversation without tools.
 fn find_dropped_tools(
     check: &DroppedToolsCheck,
     mut request: Request,
-    reported: u64,
+    reported_count: u64,
 ) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
     // Each vendor counts images differently.
@@ -103,10 +103,10 @@ fn find_dropped_tools(
     let least = share(conversation, check.least_share);
     let with_tools =
         share(conversation, check.conversation_share) + share(schemas, check.schema_share);
-    let reported_tokens = reported as f64;
+    let reported_tokens = reported_count as f64;
     (reported_tokens >= least && reported_tokens < with_tools).then(|| {
         let what = format!(
-            "the endpoint dropped the tools of the request: it counted {reported} prompt tokens, but \
+            "the endpoint dropped the tools of the request: it counted {reported_count} prompt tokens, but \
              the conversation has about {conversation} and the tools about {schemas} more"
         );
         (what, check.hint.clone())
@@ -168,10 +168,10 @@ fn match_marked_call<'a, 'b>(
     })
 }
 
-fn finding(check: &UnparsedCallCheck, form: Option<&UnparsedCallFormat>, tool: &str) -> Finding {
-    let shown = form.map_or("JSON", |form| form.marker.as_str());
+fn finding(check: &UnparsedCallCheck, call_format: Option<&UnparsedCallFormat>, tool: &str) -> Finding {
+    let shown = call_format.map_or("JSON", |form| form.marker.as_str());
     let parser = |of: fn(&UnparsedCallFormat) -> &Option<String>| {
-        form.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
+        call_format.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
     };
     let hint = check
         .hint
@@ -185,15 +185,15 @@ fn finding(check: &UnparsedCallCheck, form: Option<&UnparsedCallFormat>, tool: &
 /// mistake: even a server with a parser returns such a call as text.
 fn tool_after_marker<'a>(
     check: &UnparsedCallCheck,
-    rest: &str,
+    text: &str,
     tools: &[&'a str],
 ) -> Option<&'a str> {
-    let inner = rest.trim_start();
+    let inner = text.trim_start();
     if inner.starts_with(['{', '[']) {
         return called_tool(check, &first_value(inner)?, tools);
     }
-    let end = rest.char_indices().nth(check.reach).map_or(rest.len(), |(at, _)| at);
-    let near = &rest[..end];
+    let end = text.char_indices().nth(check.reach).map_or(text.len(), |(at, _)| at);
+    let near = &text[..end];
     tools.iter().copied().find(|tool| has_word(near, tool))
 }
 

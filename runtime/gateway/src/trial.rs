@@ -26,7 +26,7 @@ use crate::{
     replay::ReceivedResponses,
     scope::MaxUsage,
     sent_conversation::SentConversation,
-    sink::FIRST_NOTICE,
+    sink::FIRST_NOTICE_DELAY,
     turns::NativeTurns,
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct ModelRoute {
     pub http: reqwest::Client,
     pub price: Option<Price>,
     /// The context window in tokens, which is also an upper bound on a response's length.
-    pub window: Option<u64>,
+    pub context_window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
     pub halts: Arc<Halts>,
     pub policy: RetryPolicy,
@@ -53,19 +53,19 @@ pub struct TrialGateway {
     /// Identifies the trial.
     number: u64,
     /// Whether the endpoint has responded in this trial.
-    responsive: AtomicBool,
-    lost: LostTime,
-    written: Mutex<SentConversation>,
+    has_responded: AtomicBool,
+    lost_time: LostTime,
+    sent_conversation: Mutex<SentConversation>,
     /// The model's turns, for clients that use other formats.
-    turns: Mutex<NativeTurns>,
+    native_turns: Mutex<NativeTurns>,
     /// The endpoint's responses, by their ids.
-    replies: Mutex<ReceivedResponses>,
+    received_responses: Mutex<ReceivedResponses>,
     /// The endpoint's counts of the trial's prompts.
     counts: Mutex<PromptCounts>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
     redacted_request: Mutex<Bytes>,
-    cancelled: watch::Sender<bool>,
+    cancel_sender: watch::Sender<bool>,
 }
 
 impl fmt::Debug for TrialGateway {
@@ -109,21 +109,21 @@ impl TrialGateway {
             meter,
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            responsive: AtomicBool::new(false),
-            lost: LostTime::default(),
-            written: Mutex::default(),
-            turns: Mutex::default(),
-            replies: Mutex::default(),
+            has_responded: AtomicBool::new(false),
+            lost_time: LostTime::default(),
+            sent_conversation: Mutex::default(),
+            native_turns: Mutex::default(),
+            received_responses: Mutex::default(),
             counts: Mutex::default(),
             redacted_request: Mutex::default(),
-            cancelled: watch::Sender::new(false),
+            cancel_sender: watch::Sender::new(false),
         }
     }
 
     /// Continues a trial that has already spent part of its budget. The clock restarts.
     #[must_use]
-    pub fn resume_from(self, spent: Spending) -> Self {
-        self.meter.set_spent(spent);
+    pub fn resume_from(self, spending: Spending) -> Self {
+        self.meter.set_spending(spending);
         self
     }
 
@@ -131,8 +131,8 @@ impl TrialGateway {
         &self.meter
     }
 
-    pub fn spent(&self) -> Spending {
-        self.meter.spent()
+    pub fn spending(&self) -> Spending {
+        self.meter.spending()
     }
 
     /// Returns the limit that is reached, if any. The next request would be rejected.
@@ -148,7 +148,7 @@ impl TrialGateway {
 
     /// Cancels the request in flight, if there is one, and rejects all later ones.
     pub fn cancel(&self) {
-        self.cancelled.send_replace(true);
+        self.cancel_sender.send_replace(true);
     }
 
     /// Returns the cost of a response in US dollars, or `None` if the price is not known.
@@ -163,28 +163,28 @@ impl TrialGateway {
     /// tokens or cost is exceeded by at most the last admitted response, as long as no response is
     /// larger than its reservation. Once a response was larger than its reservation, requests run
     /// one at a time. Time limits and cancellation end the wait.
-    pub async fn admit(&self, reserve: RequestBounds) -> Result<Admission, RequestError> {
-        self.admit_request(reserve, (false, false)).await
+    pub async fn admit(&self, bounds: RequestBounds) -> Result<Admission, RequestError> {
+        self.admit_request(bounds, (false, false)).await
     }
 
     pub(crate) async fn admit_request(
         &self,
         reserve: RequestBounds,
-        (grace, sub_agent): (bool, bool),
+        (is_grace, is_from_sub_agent): (bool, bool),
     ) -> Result<Admission, RequestError> {
-        if *self.cancelled.borrow() {
+        if *self.cancel_sender.borrow() {
             return Err(RequestError::Cancelled);
         }
         let RequestBounds { class, input_estimate: input, max_output: output } = reserve;
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
             let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.max_cost(&usage));
-            MaxUsage { class, sub_agent, input, output, cost_usd }
+            MaxUsage { class, is_from_sub_agent: sub_agent: is_from_sub_agent, input_tokens: input, output_tokens: output, cost_usd }
         };
         // A request without an output limit would block all trials that share a scope. In shared
         // scopes, the model's context window is therefore used as the bound.
-        let shared = held(output.or(self.route.window));
-        let wanted = AdmissionRequest { need: held(output), shared, grace };
+        let shared = held(output.or(self.route.context_window));
+        let wanted = AdmissionRequest { max_usage: held(output), shared_max_usage: shared, is_grace: grace: is_grace };
         let notice = |so_far| self.sink.report_wait(WaitNotice::Queued(so_far));
         tokio::select! {
             biased;
@@ -194,31 +194,31 @@ impl TrialGateway {
     }
 
     /// Fails if an earlier request of the run has shown that this one would be rejected.
-    pub(crate) fn check_halts(&self, tools: bool) -> Result<(), RequestError> {
+    pub(crate) fn check_halts(&self, offers_tools: bool) -> Result<(), RequestError> {
         self.route
             .halts
-            .fault_for(&self.route.model, tools)
+            .fault_for(&self.route.model, offers_tools)
             .map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     pub(crate) fn request_origin(&self, tools: bool) -> RequestOrigin<'_> {
-        let (model, trial, answers) = (&self.route.model, self.number, self.meter.spent().steps);
-        RequestOrigin { model, trial, answers, tools }
+        let (model, trial, answers) = (&self.route.model, self.number, self.meter.spending().steps);
+        RequestOrigin { model, trial, response_count: answers, offers_tools: tools }
     }
 
     /// Returns the in-process caller's conversation.
     pub(crate) fn sent_conversation(&self) -> &Mutex<SentConversation> {
-        &self.written
+        &self.sent_conversation
     }
 
     /// Returns the model's turns as the endpoint wrote them.
     pub(crate) fn native_turns(&self) -> MutexGuard<'_, NativeTurns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.native_turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the responses that the endpoint has returned in this trial.
     pub(crate) fn received_responses(&self) -> MutexGuard<'_, ReceivedResponses> {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.received_responses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the endpoint's counts of the trial's prompts.
@@ -230,7 +230,7 @@ impl TrialGateway {
     /// the new bytes are searched.
     pub(crate) fn redact_request(&self, body: &Bytes) -> Bytes {
         let mut before = self.redacted_request.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = common_prefix(&before, body);
+        let same = common_prefix_length(&before, body);
         let clean = self.route.endpoint.redact_after_prefix(same, body.clone());
         // Compare the address and length: comparing all bytes would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
@@ -239,7 +239,7 @@ impl TrialGateway {
     }
 
     pub(crate) fn lost_time(&self) -> &LostTime {
-        &self.lost
+        &self.lost_time
     }
 
     pub(crate) fn route(&self) -> &ModelRoute {
@@ -252,13 +252,13 @@ impl TrialGateway {
 
     /// Notes whether the endpoint responded to an attempt. Returns whether the endpoint has
     /// responded in this trial.
-    pub(crate) fn note_attempt(&self, responds: bool) -> bool {
-        self.responsive.fetch_or(responds, Ordering::Relaxed) || responds
+    pub(crate) fn note_attempt(&self, has_responded: bool) -> bool {
+        self.has_responded.fetch_or(has_responded, Ordering::Relaxed) || has_responded
     }
 
     /// Notes that a response arrived. `origin` describes the state before the response was charged.
     pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
-        self.responsive.store(true, Ordering::Relaxed);
+        self.has_responded.store(true, Ordering::Relaxed);
         self.route.halts.note_response(origin);
     }
 
@@ -270,8 +270,8 @@ impl TrialGateway {
     ) -> Result<(), RequestError> {
         let _waiting = self.meter.clock.start_wait();
         let _retry = self.meter.clock.start_wait_timer(WaitKind::Retry);
-        let _lost = self.lost.start_wait();
-        if pause >= FIRST_NOTICE {
+        let _lost = self.lost_time.start_wait();
+        if pause >= FIRST_NOTICE_DELAY {
             self.sink.report_wait(notice);
         }
         tokio::select! {
@@ -283,26 +283,26 @@ impl TrialGateway {
 
     /// Resolves when requests in flight must end. `working` says whether the time counts as working
     /// time.
-    pub(crate) async fn wait_for_cancel(&self, working: bool) -> CancelReason {
-        let working = if working { self.meter.working_left() } else { None };
-        let mut cancelled = self.cancelled.subscribe();
+    pub(crate) async fn wait_for_cancel(&self, is_working_time: bool) -> CancelReason {
+        let working = if is_working_time { self.meter.remaining_working_time() } else { None };
+        let mut cancelled = self.cancel_sender.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
             _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
-            () = sleep_or_pend(self.meter.wall_left()) => CancelReason::Budget(BudgetKind::Wall),
+            () = sleep_or_pend(self.meter.remaining_wall_time()) => CancelReason::Budget(BudgetKind::Wall),
             () = sleep_or_pend(working) => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }
 
 /// Returns the length of the common prefix of two texts, in bytes.
-fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+fn common_prefix_length(first: &[u8], second: &[u8]) -> usize {
     const BLOCK_BYTES: usize = 4096;
     // Compare blocks with `memcmp`, and only the last one byte by byte.
-    let pieces = one
+    let pieces = first
         .chunks(BLOCK_BYTES)
-        .zip(other.chunks(BLOCK_BYTES))
+        .zip(second.chunks(BLOCK_BYTES))
         .take_while(|(one, other)| one == other);
-    let same = (pieces.count() * BLOCK_BYTES).min(one.len()).min(other.len());
-    same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()
+    let same = (pieces.count() * BLOCK_BYTES).min(first.len()).min(second.len());
+    same + first[same..].iter().zip(&second[same..]).take_while(|(one, other)| one == other).count()
 }

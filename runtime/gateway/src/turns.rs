@@ -26,28 +26,28 @@ pub(crate) struct NativeTurns {
 struct StoredTurn {
     calls: Vec<ToolCall>,
     text: String,
-    native: NativeTurn,
+    native_turn: NativeTurn,
 }
 
 impl NativeTurns {
     /// Keeps the turn of a response, if it has calls or text.
-    pub(crate) fn store(&mut self, whole: &CollectedResponse) {
-        let Some(native) = whole.native.clone().filter(|native| !native.items.is_empty()) else {
+    pub(crate) fn store(&mut self, response: &CollectedResponse) {
+        let Some(native) = response.native_turn.clone().filter(|native| !native.items.is_empty()) else {
             return;
         };
-        let text = whole.items.iter().filter_map(|item| match item {
+        let text = response.items.iter().filter_map(|item| match item {
             Item::Text(text) => Some(text.as_str()),
             _ => None,
         });
         let text = text.collect::<String>().trim().to_owned();
-        let calls: Vec<_> = whole.calls().cloned().collect();
+        let calls: Vec<_> = response.calls().cloned().collect();
         let at = self.stored_turns.len();
         match calls.first() {
             Some(first) => drop(self.by_call.insert(first.id.clone(), at)),
             None if text.is_empty() => return,
             None => drop(self.by_text.insert(text.clone(), at)),
         }
-        self.stored_turns.push(StoredTurn { calls, text, native });
+        self.stored_turns.push(StoredTurn { calls, text, native_turn: native });
     }
 
     /// Returns the turn for these calls and this text, if the client changed neither.
@@ -67,7 +67,7 @@ impl NativeTurns {
         // A client may drop the text next to calls. The model does not need that text.
         let same_text = normalize_whitespace(text) == normalize_whitespace(&kept.text)
             || (text.is_empty() && !calls.is_empty());
-        (same_calls && same_text).then_some(&kept.native)
+        (same_calls && same_text).then_some(&kept.native_turn)
     }
 
     /// Restores the endpoint's own turns in a translated request.
@@ -92,8 +92,8 @@ impl NativeTurns {
 
     /// Replaces the assistant's turns from index `begun` on with the stored turn. These turns are
     /// parts of one response that the Responses API split.
-    fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
-        let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
+    fn restore_last(&self, turns: &mut Vec<Turn>, start: usize) {
+        let parts = || turns[start..].iter().flat_map(|turn| &turn.parts);
         let calls: Vec<_> = parts()
             .filter_map(|part| match part {
                 Part::Call(call) => Some(call.clone()),
@@ -106,8 +106,8 @@ impl NativeTurns {
         });
         let text = texts.collect::<String>();
         let Some(native) = self.find(&calls, &text).cloned() else { return };
-        let parts: Vec<_> = turns.drain(begun..).flat_map(|turn| turn.parts).collect();
-        turns.push(Turn { native: Some(native), ..Turn::new(Role::Assistant, parts) });
+        let parts: Vec<_> = turns.drain(start..).flat_map(|turn| turn.parts).collect();
+        turns.push(Turn { native_turn: Some(native), ..Turn::new(Role::Assistant, parts) });
     }
 
     /// Restores the endpoint's own turns in a request of the endpoint's format. Returns whether the
@@ -193,23 +193,23 @@ impl NativeTurns {
     fn find_by_ids(&self, ids: &[String]) -> Option<&NativeTurn> {
         let kept = self.stored_turns.get(*self.by_call.get(ids.first()?)?)?;
         let same = kept.calls.iter().map(|call| &call.id).eq(ids.iter());
-        same.then_some(&kept.native)
+        same.then_some(&kept.native_turn)
     }
 }
 
 /// Whether two argument texts are equivalent. The text may differ because formats that use objects
 /// reserialize them.
-fn is_equivalent(one: &str, other: &str) -> bool {
+fn is_equivalent(first: &str, second: &str) -> bool {
     let object = |text: &str| match text.trim() {
         "" => Some(Value::Object(Map::new())),
         text => serde_json::from_str::<Value>(text).ok(),
     };
-    one == other || object(one).is_some_and(|one| object(other).as_ref() == Some(&one)) || {
+    first == second || object(first).is_some_and(|one| object(second).as_ref() == Some(&one)) || {
         // Arguments that are not JSON were wrapped under one name.
         let wrapped = |text: &str| {
             object(text).and_then(|value| Some(value.get("arguments")?.as_str()?.to_owned()))
         };
-        wrapped(other).as_deref() == Some(one)
+        wrapped(second).as_deref() == Some(first)
     }
 }
 
@@ -225,14 +225,14 @@ mod tests {
     use super::NativeTurns;
     use crate::codec::{self, Losses, neutral::CollectedResponse};
 
-    fn kept(message: &Value) -> NativeTurns {
+    fn store_message(message: &Value) -> NativeTurns {
         let body = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
         let mut whole = CollectedResponse::from_deltas(
             codec::read_response(Api::Chat, &body, 1).expect("an answer"),
         );
         let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
         let items = codec::native_turn(Api::Chat, &body, &ids);
-        whole.native = Some(NativeTurn { api: Api::Chat, items });
+        whole.native_turn = Some(NativeTurn { api: Api::Chat, items });
         let mut turns = NativeTurns::default();
         turns.store(&whole);
         turns
@@ -247,7 +247,7 @@ mod tests {
     fn restore_recovers_the_endpoints_message_after_translation() {
         let message = json!({"role": "assistant", "content": null, "reasoning_content": "",
             "tool_calls": [call("{\"x\": 1}")]});
-        let turns = kept(&message);
+        let turns = store_message(&message);
         let client = json!({"max_tokens": 9, "messages": [
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {"x": 1}}]},
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn restore_leaves_a_turn_that_the_client_changed() {
-        let turns = kept(
+        let turns = store_message(
             &json!({"role": "assistant", "content": null, "tool_calls": [call("{\"x\": 1}")]}),
         );
         let client = json!({"messages": [{"role": "assistant", "content": null, "tool_calls": [
@@ -273,13 +273,13 @@ mod tests {
         let mut request =
             codec::read_request(Api::Chat, client, &mut Losses::default()).expect("a request");
         turns.restore(&mut request);
-        assert!(request.turns.iter().all(|turn| turn.native.is_none()));
+        assert!(request.turns.iter().all(|turn| turn.native_turn.is_none()));
     }
 
     #[test]
     fn restore_in_body_adds_fields_that_a_client_left_out() {
         let turns =
-            kept(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
+            store_message(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
         let mut short = call("{}");
         short.as_object_mut().expect("an object").remove("extra_content");
         let body =

@@ -18,23 +18,23 @@ use crate::{
 ///
 /// For a long text, some servers report no output tokens, or only those of the first event. With
 /// such counts, no limit on tokens or cost would ever be reached.
-pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
-    let Some(reported) = whole.usage else { return estimate_usage(api, request, whole).await };
+pub(crate) async fn count_usage(api: Api, request: &Bytes, response: &CollectedResponse) -> Usage {
+    let Some(reported) = response.usage else { return estimate_usage(api, request, response).await };
     let Ok(checks) = EndpointChecks::shipped() else { return reported };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
     let is_inflated = reported.input >= checks.input.least_tokens && reported.input > most;
     // An input count of zero must be wrong, because a request is never empty.
     if reported.input == 0 || is_inflated {
-        let ours = estimate_usage(api, request, whole).await;
+        let ours = estimate_usage(api, request, response).await;
         let output = if reported.output == 0 { ours.output } else { reported.output };
         return Usage { output, reasoning: reported.reasoning.min(output), ..ours };
     }
-    if output_bytes(whole, reported.output == 0)
+    if count_output_bytes(response, reported.output == 0)
         <= reported.output.saturating_mul(checks.output.bytes_per_token)
     {
         return reported;
     }
-    let answer = whole.to_model_response();
+    let answer = response.to_model_response();
     let ours = tokio::task::spawn_blocking(move || tokens::count_response(&answer)).await;
     let ours = ours.unwrap_or_default();
     match ours > reported.output.saturating_mul(checks.output.factor) {
@@ -45,19 +45,19 @@ pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResp
 
 /// Returns the number of bytes in a response's text and calls. If `reasoning` is set, also counts
 /// the response's reasoning, which some endpoints do not count.
-fn output_bytes(whole: &CollectedResponse, reasoning: bool) -> u64 {
-    let bytes = whole.items.iter().map(|item| match item {
+fn count_output_bytes(response: &CollectedResponse, includes_reasoning: bool) -> u64 {
+    let bytes = response.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
         Item::Call(call) => call.name.len() + call.arguments.len(),
-        Item::Reasoning(thought) if reasoning => thought.text.len(),
+        Item::Reasoning(thought) if includes_reasoning => thought.text.len(),
         Item::Reasoning(_) => 0,
     });
     bytes.sum::<usize>() as u64
 }
 
 /// Returns our own count of the request and of the received response.
-async fn estimate_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
-    let (request, answer) = (request.clone(), whole.to_model_response());
+async fn estimate_usage(api: Api, request: &Bytes, response: &CollectedResponse) -> Usage {
+    let (request, answer) = (request.clone(), response.to_model_response());
     // Run this off the async threads, because parsing a long conversation takes many milliseconds.
     let counted = tokio::task::spawn_blocking(move || {
         let input = match parse_request(api, &request) {
@@ -90,7 +90,7 @@ mod tests {
     use super::count_usage;
     use crate::codec::neutral::{CollectedResponse, Delta, StopReason};
 
-    fn whole(text: &str, usage: Option<(u64, u64)>) -> CollectedResponse {
+    fn collected_response(text: &str, usage: Option<(u64, u64)>) -> CollectedResponse {
         let mut whole = CollectedResponse::from_deltas(vec![
             Delta::Text(text.into()),
             Delta::Stopped(StopReason::End),
@@ -101,9 +101,9 @@ mod tests {
         whole
     }
 
-    async fn output(text: &str, usage: Option<(u64, u64)>) -> (u64, bool) {
+    async fn counted_output(text: &str, usage: Option<(u64, u64)>) -> (u64, bool) {
         let request = r#"{"model":"m","messages":[{"role":"user","content":"hello world"}]}"#;
-        let usage = count_usage(Api::Chat, &request.into(), &whole(text, usage)).await;
+        let usage = count_usage(Api::Chat, &request.into(), &collected_response(text, usage)).await;
         assert!(usage.input > 0);
         if let Some(classes) = usage.classes.output_visible {
             assert_eq!(classes, usage.output - usage.reasoning);
@@ -126,7 +126,7 @@ mod tests {
             (&*long, Some((100, 150)), 150, false),
             ("", Some((100, 0)), 0, false),
         ] {
-            let (output, is_estimated) = output(text, reported).await;
+            let (output, is_estimated) = counted_output(text, reported).await;
             assert!(output >= least, "{reported:?}: {output}");
             assert_eq!(is_estimated, estimated, "{reported:?} of {} bytes", text.len());
         }

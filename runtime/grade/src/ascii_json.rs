@@ -1,12 +1,12 @@
 //! Converts JSON to ASCII for scripts in the sandbox.
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::Serialize;
 
 pub(crate) fn to_ascii_json(value: &impl Serialize) -> Result<String, Fault> {
     let text = serde_json::to_string(value);
     text.map(|text| escape_non_ascii(&text))
-        .map_err(|error| Fault::new(Layer::Grade, error.to_string()))
+        .map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))
 }
 
 /// Escapes JSON as ASCII, so that it is read correctly under any locale of the sandbox.

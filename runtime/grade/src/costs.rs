@@ -15,7 +15,7 @@ pub struct Costs {
 
 #[derive(Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
-enum Line {
+enum CostRecord {
     Test {
         id: String,
         #[serde(default)]
@@ -32,16 +32,16 @@ enum Line {
 impl Costs {
     /// Reads `results.jsonl` of a grading. Skips lines that the recorder did not write. Records are
     /// not authenticated, because the key is discarded after the grading.
-    pub fn read(raw: &[u8]) -> Self {
+    pub fn read(results: &[u8]) -> Self {
         let mut costs = Self::default();
-        for line in raw.split(|byte| *byte == b'\n') {
+        for line in results.split(|byte| *byte == b'\n') {
             let Some(at) = line.iter().position(|byte| *byte == b' ') else { continue };
             match serde_json::from_slice(&line[at + 1..]) {
-                Ok(Line::Test { id, seconds }) => {
+                Ok(CostRecord::Test { id, seconds }) => {
                     *costs.seconds.entry(id).or_default() += seconds.max(0.0);
                 }
-                Ok(Line::End { peak_kb }) => costs.peak_kb = peak_kb,
-                Ok(Line::Other) | Err(_) => {}
+                Ok(CostRecord::End { peak_kb }) => costs.peak_kb = peak_kb,
+                Ok(CostRecord::Other) | Err(_) => {}
             }
         }
         costs

@@ -42,7 +42,7 @@ pub(crate) const NOT_A_TEST: &str = "not_a_test";
 /// Parts of the patch could not be applied as written: they were skipped or interpreted
 /// differently.
 pub(crate) const PATCH_INCOMPLETE: &str = "patch_incomplete";
-pub(crate) use proctor_types::PATCH_REJECTED;
+pub(crate) use proctor_types::PATCH_REJECTED_KIND;
 /// The task's certificate lists some tests as flaky. This says nothing about the patch.
 pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
@@ -129,7 +129,7 @@ pub(crate) const KINDS: [&str; 52] = [
     OFFICIAL_ONLY,
     ORIGINAL_USED,
     PATCH_INCOMPLETE,
-    PATCH_REJECTED,
+    PATCH_REJECTED_KIND,
     QUARANTINED,
     READ_FROM_LOG,
     READ_FROM_REPORT,
@@ -152,11 +152,11 @@ pub(crate) const KINDS: [&str; 52] = [
     UNKNOWN_PLUGIN,
 ];
 
-pub(crate) fn new_evidence(kind: &str, what: impl Into<String>) -> Evidence {
-    Evidence::new(kind, what, Vec::new())
+pub(crate) fn new_evidence(kind: &str, text: impl Into<String>) -> Evidence {
+    Evidence::new(kind, text, Vec::new())
 }
 
 /// Returns evidence for parts of a patch that were not applied as written.
-pub(crate) fn incomplete_patch_evidence(left_out: Vec<String>) -> Vec<Evidence> {
-    left_out.into_iter().map(|what| new_evidence(PATCH_INCOMPLETE, what)).collect()
+pub(crate) fn incomplete_patch_evidence(skipped_parts: Vec<String>) -> Vec<Evidence> {
+    skipped_parts.into_iter().map(|what| new_evidence(PATCH_INCOMPLETE, what)).collect()
 }

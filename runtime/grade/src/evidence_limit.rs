@@ -28,7 +28,7 @@ pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
         let count = seen.entry(evidence.kind.clone()).or_default();
         *count += 1;
         if *count <= limits.evidence_per_kind {
-            shorten(&mut evidence.what, limits.evidence_characters);
+            truncate_text(&mut evidence.what, limits.evidence_characters);
             kept.push(evidence);
         } else {
             left_out.entry(evidence.kind).or_default().extend(evidence.steps);
@@ -44,8 +44,8 @@ pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
     Ok(())
 }
 
-fn shorten(text: &mut String, characters: usize) {
-    let Some((at, _)) = text.char_indices().nth(characters) else { return };
+fn truncate_text(text: &mut String, max_characters: usize) {
+    let Some((at, _)) = text.char_indices().nth(max_characters) else { return };
     let left = text[at..].chars().count();
     text.truncate(at);
     text.push_str(&format!("... ({left} more characters)"));

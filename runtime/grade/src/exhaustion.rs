@@ -14,7 +14,7 @@ use crate::evidence::{self, new_evidence};
 /// a new step cannot forget the check.
 ///
 /// Call this only after Proctor has started to apply the patch.
-pub(crate) async fn classify_fault(
+pub(crate) async fn exhaustion_evidence(
     handle: &SandboxHandle,
     fault: Fault,
 ) -> Result<Evidence, Fault> {

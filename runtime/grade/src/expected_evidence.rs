@@ -34,9 +34,9 @@ impl ExpectedEvidence {
 /// # Errors
 ///
 /// A grading fault if the policy cannot be read.
-pub fn expected_of_gold(graded: &GradingResult) -> Result<ExpectedEvidence, Fault> {
+pub fn expected_gold_evidence(result: &GradingResult) -> Result<ExpectedEvidence, Fault> {
     let kinds = &Policy::get()?.expected_of_gold;
-    let evidence = graded.verdict.evidence.iter().filter(|evidence| kinds.contains(&evidence.kind));
+    let evidence = result.verdict.evidence.iter().filter(|evidence| kinds.contains(&evidence.kind));
     Ok(ExpectedEvidence(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
 }
 
@@ -47,9 +47,9 @@ pub fn expected_of_gold(graded: &GradingResult) -> Result<ExpectedEvidence, Faul
 /// # Errors
 ///
 /// A grading fault if the policy cannot be read.
-pub fn expected_of_strict_gold(graded: &GradingResult) -> Result<ExpectedEvidence, Fault> {
-    let mut expected = expected_of_gold(graded)?;
-    expected.0.extend(strict_failure(&graded.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
+pub fn expected_strict_gold_evidence(result: &GradingResult) -> Result<ExpectedEvidence, Fault> {
+    let mut expected = expected_gold_evidence(result)?;
+    expected.0.extend(strict_failure(&result.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
     Ok(expected)
 }
 

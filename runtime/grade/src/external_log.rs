@@ -11,7 +11,7 @@ use proctor_official::{
     FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, add_official_verdict,
     parsers::text::pattern, reader,
 };
-use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
+use proctor_types::{Fault, FaultLayer, Task, TestStatus, Verdict};
 use regex::Regex;
 
 use crate::{
@@ -41,8 +41,8 @@ const F2P_LOG: &str = "test_output.txt";
 const P2P_PREFIX: &str = "test_output_p2p_";
 const HARNESS_LOG: &str = "run_instance.log";
 
-static P2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exit code: (-?\d+)"));
-static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
+static P2P_EXIT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exit code: (-?\d+)"));
+static F2P_EXIT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
 
 impl ExternalLog {
     /// Reads a log file, or the folder that contains a harness's logs of one attempt.
@@ -58,26 +58,26 @@ impl ExternalLog {
         let policy = OfficialPolicy::for_task(task).map_err(LogError::Policy)?;
         let folder = path.is_dir();
         let main = if folder { path.join(F2P_LOG) } else { path.to_owned() };
-        let log = read(&main)?;
+        let log = read_log_file(&main)?;
         if policy.is_none_or(|policy| policy.subject == Subject::Id) {
             return Ok(Self::Whole(log));
         }
         let harness = folder.then(|| fs::read(path.join(HARNESS_LOG)).ok()).flatten();
         let harness = String::from_utf8_lossy(harness.as_deref().unwrap_or_default()).into_owned();
-        let told = F2P_EXIT.captures_iter(&harness).last();
+        let told = F2P_EXIT_PATTERN.captures_iter(&harness).last();
         let exit = told.and_then(|found| found[1].parse().ok()).or_else(|| infer_exit_status(&log));
         let file = task.fail_to_pass.first().cloned().unwrap_or_default();
-        let fail_to_pass = FileRun { file, log, exit };
+        let fail_to_pass = FileRun { file, log, exit_status: exit };
         let mut pass_to_pass = Vec::new();
         for file in &task.pass_to_pass {
             let base = file.rsplit('/').next().unwrap_or(file).replace(".py", "");
             let log = path.join(format!("{P2P_PREFIX}{base}.txt"));
-            let log = if folder && log.exists() { read(&log)? } else { Vec::new() };
+            let log = if folder && log.exists() { read_log_file(&log)? } else { Vec::new() };
             let told =
-                P2P_EXIT.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
+                P2P_EXIT_PATTERN.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
             let exit =
                 told.and_then(|found| found[2].parse().ok()).or_else(|| infer_exit_status(&log));
-            pass_to_pass.push(FileRun { file: file.clone(), log, exit });
+            pass_to_pass.push(FileRun { file: file.clone(), log, exit_status: exit });
         }
         Ok(Self::Files { fail_to_pass, pass_to_pass })
     }
@@ -103,12 +103,12 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
     /// A phrase that names the parser.
-    pub reader: String,
-    pub lines: usize,
+    pub parser_description: String,
+    pub line_count: usize,
     /// Number of results, of any test.
-    pub results: usize,
+    pub result_count: usize,
     /// Number of results for tests that the task expects.
-    pub expected_results: usize,
+    pub expected_result_count: usize,
     /// Why the official grader rejected the log, if it did.
     pub rejection: Option<String>,
 }
@@ -129,29 +129,29 @@ impl ExternalLog {
         };
         let Some(policy) = OfficialPolicy::for_task(task).map_err(LogError::Policy)? else {
             let verdict = grade_strict(task, self).map_err(LogError::Fault)?;
-            let of_task = count_reported(&verdict.tests);
+            let of_task = count_reported_tests(&verdict.tests);
             let reader = "with Proctor's own rules".to_owned();
             return Ok(LogSummary {
-                reader,
-                lines,
-                results: of_task,
-                expected_results: of_task,
+                parser_description: reader,
+                line_count: lines,
+                result_count: of_task,
+                expected_result_count: of_task,
                 rejection: None,
             });
         };
         let official = grade_official(policy, task, self)?;
         let parser = policy.parser_for(task).map_err(LogError::Policy)?.name();
         Ok(LogSummary {
-            reader: format!("with the parser {parser} of {} {}", policy.benchmark, policy.version),
-            lines,
-            results: official.statuses.len(),
-            expected_results: count_reported(&official.tests),
-            rejection: (!official.was_graded).then_some(official.why),
+            parser_description: format!("with the parser {parser} of {} {}", policy.benchmark, policy.version),
+            line_count: lines,
+            result_count: official.statuses.len(),
+            expected_result_count: count_reported_tests(&official.tests),
+            rejection: (!official.was_graded).then_some(official.reason),
         })
     }
 }
 
-fn count_reported(tests: &BTreeMap<String, TestStatus>) -> usize {
+fn count_reported_tests(tests: &BTreeMap<String, TestStatus>) -> usize {
     tests.values().filter(|status| **status != TestStatus::Missing).count()
 }
 
@@ -199,7 +199,7 @@ fn grade_strict(task: &Task, log: &ExternalLog) -> Result<Verdict, Fault> {
 /// skipped tests.
 fn file_status(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = parse_totals(&run.log) else { return TestStatus::Missing };
-    if totals.failure_count() > 0 || run.exit.is_some_and(|exit| exit != 0) {
+    if totals.failure_count() > 0 || run.exit_status.is_some_and(|exit| exit != 0) {
         TestStatus::Failed
     } else if totals.count("skipped") > 0 && !may_skip {
         TestStatus::Skipped
@@ -226,7 +226,7 @@ fn infer_exit_status(log: &[u8]) -> Option<i32> {
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, LogError> {
+fn read_log_file(path: &Path) -> Result<Vec<u8>, LogError> {
     fs::read(path).map_err(|error| LogError::Unreadable { path: path.to_owned(), error })
 }
 
@@ -235,9 +235,9 @@ impl LogError {
     pub fn into_fault(self) -> Fault {
         match self {
             Self::Unreadable { path, error } => {
-                Fault::new(Layer::Grade, format!("{}: {error}", path.display()))
+                Fault::new(FaultLayer::Grade, format!("{}: {error}", path.display()))
             }
-            Self::Policy(error) => Fault::new(Layer::Grade, error.what).hint(error.hint),
+            Self::Policy(error) => Fault::new(FaultLayer::Grade, error.message).hint(error.hint),
             Self::Fault(fault) => fault,
         }
     }

@@ -18,11 +18,11 @@ use crate::{
 /// file, a test may only be skipped if it did not pass on the unmasked source.
 pub(crate) fn add_file_statuses(
     task: &Task,
-    frozen: Option<&FrozenIds>,
+    frozen_ids: Option<&FrozenIds>,
     pristine: &PristineTree,
     tests: &mut BTreeMap<String, TestStatus>,
 ) {
-    let passed_before = frozen.map(|frozen| &frozen.fail_to_pass[..]).unwrap_or_default();
+    let passed_before = frozen_ids.map(|frozen| &frozen.fail_to_pass[..]).unwrap_or_default();
     let status = |file: &String, may_skip: bool| {
         let before: Vec<&String> =
             passed_before.iter().filter(|id| file_from_test_id(id) == file).collect();
@@ -35,7 +35,7 @@ pub(crate) fn add_file_statuses(
         let bad = [TestStatus::Failed, TestStatus::Error, TestStatus::Missing, TestStatus::Skipped];
         let found = bad.iter().find(|bad| of_file().any(|(id, is)| is == *bad && counts(id, *is)));
         let run: BTreeSet<&str> = of_file().map(|(id, _)| strip_parameters(id)).collect();
-        let kept = definitions(file, pristine);
+        let kept = function_names(file, pristine);
         let is_gone = before
             .iter()
             .map(|id| strip_parameters(id))
@@ -56,7 +56,7 @@ fn strip_parameters(id: &str) -> &str {
 }
 
 /// The names of all functions in the pristine version of a file, at any depth.
-fn definitions(file: &str, pristine: &PristineTree) -> BTreeSet<String> {
+fn function_names(file: &str, pristine: &PristineTree) -> BTreeSet<String> {
     let Some(CurrentFile::File { bytes, .. }) = pristine.files.get(&escape_task_path(file)) else {
         return BTreeSet::new();
     };
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    fn file_status(before: &[&str], run: &[(&str, TestStatus)]) -> TestStatus {
+    fn file_status(earlier_passes: &[&str], statuses: &[(&str, TestStatus)]) -> TestStatus {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["t.py"], "test_command": []
@@ -86,10 +86,10 @@ mod tests {
         let file = CurrentFile::File { bytes: text.into(), mode: 0o644 };
         pristine.files.insert("t.py".into(), file);
         let frozen = FrozenIds {
-            fail_to_pass: before.iter().map(|id| format!("t.py::{id}")).collect(),
+            fail_to_pass: earlier_passes.iter().map(|id| format!("t.py::{id}")).collect(),
             pass_to_pass: Vec::new(),
         };
-        let mut tests = run.iter().map(|(id, status)| (format!("t.py::{id}"), *status)).collect();
+        let mut tests = statuses.iter().map(|(id, status)| (format!("t.py::{id}"), *status)).collect();
         add_file_statuses(&task, Some(&frozen), &pristine, &mut tests);
         tests["t.py"]
     }

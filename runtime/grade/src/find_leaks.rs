@@ -4,12 +4,12 @@ use proctor_sandbox_api::{
     Backend, PreparedEnvironment, SandboxHandle, SandboxRequest, wire::RawPath,
 };
 use proctor_setup::{LayerFindings, ToolFiles, check_workdir_and_user};
-use proctor_types::{Fault, Layer, SandboxSpec, Task};
+use proctor_types::{Fault, FaultLayer, SandboxSpec, Task};
 use serde::Deserialize;
 
 use crate::{launch::Launch, probe::run_isolated_script};
 
-const TOOLS: &str = include_str!("../python/tools.py");
+const TOOLS_SCRIPT: &str = include_str!("../python/tools.py");
 
 #[derive(Deserialize)]
 struct Tools {
@@ -62,16 +62,16 @@ pub async fn find_leaks(
 /// grading reports what is missing.
 async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
-        Layer::Sandbox => Err(fault),
+        FaultLayer::Sandbox => Err(fault),
         _ => Ok(()),
     };
-    let launch = match Launch::read(handle, &task.test_command, &task.env).await {
+    let launch = match Launch::from_command(handle, &task.test_command, &task.env).await {
         Ok(launch) => launch,
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),
     };
     let user = task.user.as_deref();
     let out =
-        run_isolated_script(handle, &launch, &task.workdir, &task.env, user, TOOLS, b"").await;
+        run_isolated_script(handle, &launch, &task.workdir, &task.env, user, TOOLS_SCRIPT, b"").await;
     let out = match out {
         Ok(out) => out,
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),

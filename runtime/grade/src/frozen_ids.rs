@@ -9,7 +9,7 @@ use std::time::Duration;
 use proctor_official::OfficialPolicy;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_setup::HiddenCopies;
-use proctor_types::{Cause, Fault, Layer, Task, TestStatus};
+use proctor_types::{FaultCause, Fault, FaultLayer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{TestPlan, TestRun, paths::file_from_test_id, run_tests};
@@ -38,10 +38,10 @@ pub fn needs_freezing(task: &Task) -> bool {
 ///
 /// A grading fault if no test of a fail-to-pass file passes or the run does not end properly,
 /// because then no patch can resolve the task. A sandbox fault if the sandbox fails.
-pub async fn freeze(
+pub async fn freeze_ids(
     handle: &SandboxHandle,
     task: &Task,
-    hidden: &HiddenCopies,
+    hidden_copies: &HiddenCopies,
     time_limit: Option<Duration>,
 ) -> Result<FrozenIds, Fault> {
     let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
@@ -55,7 +55,7 @@ pub async fn freeze(
         time_limit: time_limit.map_or(own, |limit| limit.min(own)),
         user: task.user.clone(),
     };
-    let run = run_tests(handle, &plan, hidden).await?;
+    let run = run_tests(handle, &plan, hidden_copies).await?;
     let frozen = FrozenIds {
         fail_to_pass: passed_tests(&run, &task.fail_to_pass),
         pass_to_pass: passed_tests(&run, &task.pass_to_pass),
@@ -70,7 +70,7 @@ pub async fn freeze(
     };
     let empty = task.fail_to_pass.iter().find(|file| !of(file));
     let what = match empty {
-        _ if !run.complete => {
+        _ if !run.is_complete => {
             "the test run does not end properly on the unmasked source".to_owned()
         }
         Some(file) => format!("no test of {file} passes on the unmasked source"),
@@ -78,8 +78,8 @@ pub async fn freeze(
     };
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    Err(Fault::new(Layer::Grade, format!("{}: {what}; last line of the output: {last}", task.id))
-        .cause(Cause::Invalid)
+    Err(Fault::new(FaultLayer::Grade, format!("{}: {what}; last line of the output: {last}", task.id))
+        .cause(FaultCause::Invalid)
         .hint("the environment is incomplete: run `proctor tasks validate`"))
 }
 
@@ -93,7 +93,7 @@ pub async fn freeze(
 pub async fn run_full_suite(
     handle: &SandboxHandle,
     task: &Task,
-    hidden: &HiddenCopies,
+    hidden_copies: &HiddenCopies,
 ) -> Result<Vec<String>, Fault> {
     // A file that cannot be collected, for example because an optional dependency is missing, must
     // not end the run.
@@ -107,16 +107,16 @@ pub async fn run_full_suite(
         time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)),
         user: task.user.clone(),
     };
-    let run = run_tests(handle, &plan, hidden).await?;
+    let run = run_tests(handle, &plan, hidden_copies).await?;
     let passed = run.tests.into_iter().filter(|(_, status)| *status == TestStatus::Passed);
-    Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
+    Ok(if run.is_complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
 }
 
 /// Returns the tests that passed in the files that `named` lists, and the ids in `named` that
 /// passed.
-fn passed_tests(run: &TestRun, named: &[String]) -> Vec<String> {
+fn passed_tests(run: &TestRun, expected_ids: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
-        named
+        expected_ids
             .iter()
             .any(|name| id == name || (!name.contains("::") && file_from_test_id(id) == name))
     };
@@ -126,7 +126,7 @@ fn passed_tests(run: &TestRun, named: &[String]) -> Vec<String> {
 
 impl FrozenIds {
     /// Returns the task with test ids instead of files.
-    pub(crate) fn expand(&self, task: &Task) -> Task {
+    pub(crate) fn replace_files_with_tests(&self, task: &Task) -> Task {
         Task {
             fail_to_pass: self.fail_to_pass.clone(),
             pass_to_pass: self.pass_to_pass.clone(),

@@ -1,7 +1,7 @@
 //! Detects tasks that cannot be graded, from the task alone.
 
 use proctor_official::OfficialPolicy;
-use proctor_types::{Cause, Fault, Layer, Task};
+use proctor_types::{FaultCause, Fault, FaultLayer, Task};
 
 use crate::{
     launch::{not_pytest_fault, starts_pytest},
@@ -26,8 +26,8 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     check_patches(task)?;
     let policy = OfficialPolicy::for_task(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {
-        Some(policy) => policy.check(task).map_err(policy_fault),
-        None if task.test_report().is_some() || starts_pytest(&task.test_command) => Ok(()),
+        Some(policy) => policy.check_task(task).map_err(policy_fault),
+        None if task.command_test_results().is_some() || starts_pytest(&task.test_command) => Ok(()),
         None => Err(not_pytest_fault(&task.test_command)),
     }
 }
@@ -38,8 +38,8 @@ fn check_patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {
         patch_paths(patch.as_bytes()).map_err(|error| {
-            Fault::new(Layer::Setup, format!("field `{field}`: {error}"))
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, format!("field `{field}`: {error}"))
+                .cause(FaultCause::Invalid)
                 .hint("use a unified diff with `---` and `+++` lines, as printed by `git diff`")
         })?;
     }

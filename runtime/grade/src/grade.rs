@@ -22,9 +22,9 @@ use proctor_sandbox_api::{
     wire::{EntryKind, RawPath},
 };
 use proctor_setup::{
-    AppliedPatch, ApplyError, KeptContent, apply_graded_patch, remove_hidden_content,
+    AppliedPatch, ApplyError, ContentToKeep, apply_graded_patch, remove_hidden_content,
 };
-use proctor_types::{Evidence, Fault, Layer, Task};
+use proctor_types::{Evidence, Fault, FaultLayer, Task};
 
 use self::{
     restart::Solution,
@@ -46,7 +46,7 @@ use crate::{
     pristine::{ContentHash, PristineTree, patch_paths, workdir_path},
     probe::{Probe, ProbeRequest},
     records::Records,
-    restore::{remove, restore},
+    restore::{remove_entry, restore_guarded_paths},
     run_changes::RunChanges,
     screening::{ScreeningBase, screen_patch},
     session::{OriginOptions, TestSession},
@@ -84,29 +84,29 @@ pub async fn grade(
 /// See [`grade`]; also a fault if a sandbox cannot be opened.
 pub async fn grade_with_fresh_sandboxes(
     handle: &SandboxHandle,
-    fresh: Option<&dyn FreshSandboxes>,
+    fresh_sandboxes: Option<&dyn FreshSandboxes>,
     task: &Task,
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<GradingResult, Fault> {
-    if let Some(results) = task.test_report() {
+    if let Some(results) = task.command_test_results() {
         let laid = AtomicBool::new(false);
         let grading =
-            report::ReportGrading { handle, task, results, options, fresh, patch_started: laid };
+            report::ReportGrading { handle, task, results, options, fresh_sandboxes: fresh: fresh_sandboxes, has_patch_started: laid };
         return Box::pin(grading.grade(patch)).await;
     }
     let expanded = match &options.frozen_ids {
-        Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
+        Some(frozen) if task.from_scratch.is_none() => Some(frozen.replace_files_with_tests(task)),
         _ => None,
     };
     let task = expanded.as_ref().unwrap_or(task);
-    let grading = Grading { fresh, ..Grading::prepare(handle, task, options).await? };
+    let grading = Grading { fresh_sandboxes: fresh: fresh_sandboxes, ..Grading::prepare(handle, task, options).await? };
     let graded = match &task.from_scratch {
         Some(start) => grading.grade_submission(start, patch).await,
         None => grading.grade(patch).await,
     };
     match graded {
-        Err(fault) if grading.patch_started.load(Ordering::Relaxed) => {
+        Err(fault) if grading.has_patch_started.load(Ordering::Relaxed) => {
             grading.exhausted_result(fault).await
         }
         graded => graded,
@@ -117,16 +117,16 @@ pub async fn grade_with_fresh_sandboxes(
 struct Grading<'a> {
     handle: &'a SandboxHandle,
     /// Provides sandboxes for second runs.
-    fresh: Option<&'a dyn FreshSandboxes>,
+    fresh_sandboxes: Option<&'a dyn FreshSandboxes>,
     task: &'a Task,
     options: &'a GradeOptions,
     policy: &'static Policy,
     launch: Launch,
     probe: Probe,
-    masked: BTreeSet<String>,
-    test_patch: BTreeSet<String>,
+    masked_paths: BTreeSet<String>,
+    test_patch_paths: BTreeSet<String>,
     /// Whether Proctor has started to apply the model's patch.
-    patch_started: AtomicBool,
+    has_patch_started: AtomicBool,
 }
 
 impl<'a> Grading<'a> {
@@ -136,13 +136,13 @@ impl<'a> Grading<'a> {
         options: &'a GradeOptions,
     ) -> Result<Self, Fault> {
         let env = task.command_env();
-        let launch = Launch::read(handle, &task.test_command, &env).await?;
+        let launch = Launch::from_command(handle, &task.test_command, &env).await?;
         let user = task.user.as_deref();
-        let lent = LentModules::from_hidden(&options.hidden);
+        let lent = LentModules::from_hidden(&options.hidden_copies);
         let request =
-            ProbeRequest { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
+            ProbeRequest { launch: &launch, workdir: &task.workdir, env: &env, user, lent_modules: &lent };
         let probe = match &options.preparation_key {
-            Some(prepared) => options.interpreters.probe(handle, prepared, &request).await?,
+            Some(prepared) => options.probe_cache.probe(handle, prepared, &request).await?,
             None => Probe::run(handle, &request).await?,
         };
         let of = |patch: &Option<String>, what: &str| {
@@ -151,7 +151,7 @@ impl<'a> Grading<'a> {
                 return Ok(BTreeSet::new());
             }
             patch_paths(patch.as_bytes()).map_err(|error| {
-                Fault::new(Layer::Setup, format!("{}: invalid {what}: {error}", task.id))
+                Fault::new(FaultLayer::Setup, format!("{}: invalid {what}: {error}", task.id))
             })
         };
         let masked = of(&task.mask, "mask")?;
@@ -161,15 +161,15 @@ impl<'a> Grading<'a> {
         let fresh = None;
         Ok(Self {
             handle,
-            fresh,
+            fresh_sandboxes: fresh,
             task,
             options,
             policy,
             launch,
             probe,
-            masked,
-            test_patch,
-            patch_started: laid,
+            masked_paths: masked,
+            test_patch_paths: test_patch,
+            has_patch_started: laid,
         })
     }
 
@@ -181,9 +181,9 @@ impl<'a> Grading<'a> {
             Err(error) => return self.rejected_result(&error),
         };
         let tree = PristineTree::walk(handle, &task.workdir, self.policy).await?;
-        let paths = self.paths(self.masked.clone(), &tree);
+        let paths = self.build_path_rules(self.masked_paths.clone(), &tree);
         let pristine = self.load_pristine_tree(tree, &paths, &touched).await?;
-        let roots = self.roots(&pristine, &paths);
+        let roots = self.find_import_roots(&pristine, &paths);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
             canary::create_canaries(handle, &self.launch, task, &pristine, apart).await?
@@ -196,25 +196,25 @@ impl<'a> Grading<'a> {
         if self.options.defences.screen_patch && !is_empty {
             let provided = self.provided_modules();
             let base = ScreeningBase {
-                names: &pristine.names,
-                provided: Some(&provided),
+                entries: &pristine.entries,
+                provided_modules: Some(&provided),
                 // All other paths are restored or removed before the run.
-                is_screened: &|path: &str| paths.guard(path).is_none(),
+                is_screened: &|path: &str| paths.guard_reason(path).is_none(),
             };
             screened = screen_patch(handle, task, patch, &base).await?;
         }
         let mut changed = touched;
         let mut left_out = Vec::new();
-        self.patch_started.store(true, Ordering::Relaxed);
+        self.has_patch_started.store(true, Ordering::Relaxed);
         if !is_empty {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
             match apply_graded_patch(handle, &root, patch, owner).await {
-                Ok(AppliedPatch { paths, left_out: parts }) => {
+                Ok(AppliedPatch { changed_paths: paths, deviations: parts }) => {
                     changed.extend(paths.iter().map(RawPath::to_escaped));
                     left_out = parts;
                 }
                 Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
-                Err(ApplyError::SandboxHandle(error)) => {
+                Err(ApplyError::Sandbox(error)) => {
                     return Err(error.to_fault("applying the patch"));
                 }
             }
@@ -227,25 +227,25 @@ impl<'a> Grading<'a> {
             // Skip self-loading files, which are removed and reported below.
             let imported = changed
                 .iter()
-                .filter(|path| paths.guard(path) != Some(GuardReason::SelfLoading))
+                .filter(|path| paths.guard_reason(path) != Some(GuardReason::SelfLoading))
                 .cloned()
                 .collect();
             let found = remove_shadows(handle, &task.workdir, &pristine, &roots, &imported);
             evidence.extend(found.await?);
         }
-        let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
+        let found = restore_guarded_paths(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
         let laid =
-            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &changed };
-        self.run_and_evaluate(&laid, &canaries, &Solution::Patch(patch), None, evidence).await
+            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed_paths: &changed };
+        self.run_and_evaluate_tests(&laid, &canaries, &Solution::Patch(patch), None, evidence).await
     }
 
-    fn paths(&self, masked: BTreeSet<String>, tree: &PristineTree) -> PathRules<'static> {
+    fn build_path_rules(&self, masked_paths: BTreeSet<String>, tree: &PristineTree) -> PathRules<'static> {
         // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| patch_paths(gold.as_bytes()).ok()).unwrap_or_default();
-        let source = masked.into_iter().chain(changed).collect();
-        PathRules::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
+        let source = masked_paths.into_iter().chain(changed).collect();
+        PathRules::new(self.policy, self.task, &self.probe, source, &self.test_patch_paths, &tree.entries)
     }
 
     /// Returns the top-level module names that do not belong to the repository.
@@ -253,7 +253,7 @@ impl<'a> Grading<'a> {
         self.probe.provided.iter().chain(&self.probe.standard_library).cloned().collect()
     }
 
-    fn roots(&self, pristine: &PristineTree, paths: &PathRules<'_>) -> ImportRoots {
+    fn find_import_roots(&self, pristine: &PristineTree, paths: &PathRules<'_>) -> ImportRoots {
         let workdir = &self.task.workdir;
         ImportRoots::find(workdir, pristine, &self.probe, self.policy, paths, &self.launch)
     }
@@ -263,7 +263,7 @@ impl<'a> Grading<'a> {
         &self,
         mut pristine: PristineTree,
         paths: &PathRules<'_>,
-        touched: &BTreeSet<String>,
+        touched_paths: &BTreeSet<String>,
     ) -> Result<PristineTree, Fault> {
         let (handle, task) = (self.handle, self.task);
         let named = |path: &str| {
@@ -272,18 +272,18 @@ impl<'a> Grading<'a> {
         };
         // A hidden copy in a test folder stays hidden, unless it is itself an expected test file.
         let is_hidden = |path: &str| {
-            self.options.hidden.is_leak(&workdir_path(&task.workdir, path)) && !named(path)
+            self.options.hidden_copies.is_leak(&workdir_path(&task.workdir, path)) && !named(path)
         };
-        let keep = |path: &str| match paths.guard(path) {
+        let keep = |path: &str| match paths.guard_reason(path) {
             _ if is_hidden(path) => false,
             None | Some(GuardReason::Bytecode) => false,
             Some(GuardReason::Config | GuardReason::SelfLoading | GuardReason::Test) => {
                 paths.is_task_path(path)
-                    || touched.contains(path)
-                    || self.masked.contains(path)
+                    || touched_paths.contains(path)
+                    || self.masked_paths.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
                     // `ImportRoots::find` reads the import path from these files.
-                    || (paths.guard(path) == Some(GuardReason::Config) && !path.contains('/'))
+                    || (paths.guard_reason(path) == Some(GuardReason::Config) && !path.contains('/'))
             }
         };
         pristine.store_files(handle, &task.workdir, &keep).await?;
@@ -306,28 +306,28 @@ impl<'a> Grading<'a> {
         paths: &PathRules<'_>,
     ) -> Result<BTreeSet<String>, Fault> {
         let task = self.task;
-        remove_hidden_content(handle, task, &self.options.hidden, KeptContent::default()).await?;
-        let compiled = pristine.names.keys().filter(|path| {
-            paths.guard(path) == Some(GuardReason::Bytecode) && !paths.is_interpreter(path)
+        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default()).await?;
+        let compiled = pristine.entries.keys().filter(|path| {
+            paths.guard_reason(path) == Some(GuardReason::Bytecode) && !paths.is_interpreter(path)
         });
-        for path in pristine.histories.iter().chain(compiled) {
-            remove(handle, &task.workdir, path).await?;
+        for path in pristine.history_folders.iter().chain(compiled) {
+            remove_entry(handle, &task.workdir, path).await?;
         }
         let hidden = pristine.files.keys().filter(|path| paths.is_task_path(path));
-        Ok(self.masked.iter().chain(&self.test_patch).chain(hidden).cloned().collect())
+        Ok(self.masked_paths.iter().chain(&self.test_patch_paths).chain(hidden).cloned().collect())
     }
 
-    async fn run_and_evaluate(
+    async fn run_and_evaluate_tests(
         &self,
-        laid: &PatchedTree<'_>,
+        patched_tree: &PatchedTree<'_>,
         canaries: &Canaries,
         solution: &Solution<'_>,
-        submitted: Option<OriginOptions>,
+        origin_options: Option<OriginOptions>,
         mut evidence: Vec<Evidence>,
     ) -> Result<GradingResult, Fault> {
         let task = self.task;
-        let PatchedTree { pristine, roots, .. } = *laid;
-        let plan = self.plan();
+        let PatchedTree { pristine, roots, .. } = *patched_tree;
+        let plan = self.build_plan();
         let expected: BTreeMap<String, ContentHash> = pristine
             .files
             .iter()
@@ -339,28 +339,28 @@ impl<'a> Grading<'a> {
                 CurrentFile::Link { .. } => None,
             })
             .collect();
-        let data = pristine.names.iter().filter(|(path, kind)| {
+        let data = pristine.entries.iter().filter(|(path, kind)| {
             **kind == EntryKind::File
                 && !path.ends_with(".py")
-                && laid.paths.guard(path) == Some(GuardReason::Test)
+                && patched_tree.paths.guard_reason(path) == Some(GuardReason::Test)
         });
         let data = data.map(|(path, _)| path.clone()).take(MAX_WATCHED_DATA_FILES).collect();
         let defences = self.options.defences;
-        evidence.extend(exposed_content_evidence(&self.options.hidden));
-        let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
+        evidence.extend(exposed_content_evidence(&self.options.hidden_copies));
+        let folder = origin_options.as_ref().map(|submitted| submitted.folder.clone());
         let session = TestSession {
             plan: &plan,
             launch: &self.launch,
             probe: &self.probe,
             canaries,
-            watch: expected.keys().cloned().collect(),
-            data,
-            provided: roots.reserved_names(pristine),
-            folders: laid.test_folders(),
-            helpers: roots.helper_module_names(pristine, laid.paths),
+            watched_files: expected.keys().cloned().collect(),
+            data_files: data,
+            provided_modules: roots.reserved_names(pristine),
+            test_folders: patched_tree.test_folders(),
+            helper_modules: roots.helper_module_names(pristine, patched_tree.paths),
             defences,
-            lent: LentModules::from_hidden(&self.options.hidden),
-            origin_options: submitted,
+            lent_modules: LentModules::from_hidden(&self.options.hidden_copies),
+            origin_options,
         };
         let (mut run, records, since) = session.run(self.handle).await?;
         let mut judged =
@@ -368,17 +368,17 @@ impl<'a> Grading<'a> {
         let again = CanaryResults::files_to_rerun(canaries, &records, &run, task);
         canaries.append_to_log(&mut run.log);
         let mut runs = vec![records];
-        if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed.is_empty()) {
+        if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed_canaries.is_empty()) {
             let times = self.policy.canaries.again;
-            let controls = canaries.control_run(&judged.passed, times);
+            let controls = canaries.control_run(&judged.passed_canaries, times);
             let files = controls
-                .list
+                .canaries
                 .iter()
                 .map(|canary| file_from_test_id(&canary.id).to_owned())
                 .collect();
             let part = plan.restricted_to(&files);
             let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
-            match Box::pin(self.rerun(&second, laid, solution)).await? {
+            match Box::pin(self.rerun(&second, patched_tree, solution)).await? {
                 Ok((second, records)) => {
                     judged.evaluate_passed(canaries, Some((&records, &second)), times)
                 }
@@ -391,7 +391,7 @@ impl<'a> Grading<'a> {
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.restricted_to(&again));
             let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
-            match Box::pin(self.rerun(&second, laid, solution)).await? {
+            match Box::pin(self.rerun(&second, patched_tree, solution)).await? {
                 Ok((second, records)) => {
                     runs.push(records);
                     let passed = run.merge_rerun(second);
@@ -412,42 +412,42 @@ impl<'a> Grading<'a> {
             defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {
             if defences.fingerprints {
-                evidence.extend(interpreter_checks::check_swallowed(records, &run.tests));
+                evidence.extend(interpreter_checks::swallowed_error_evidence(records, &run.tests));
                 let trust = TrustedCode {
                     plan: &plan,
                     probe: &self.probe,
                     submission: folder.as_deref(),
                     run_changes: &during,
-                    is_pristine: &|path: &str| laid.is_pristine(path),
+                    is_pristine: &|path: &str| patched_tree.is_pristine(path),
                 };
-                evidence.extend(interpreter_checks::check_interpreter(records, &trust));
+                evidence.extend(interpreter_checks::interpreter_evidence(records, &trust));
             }
             if defences.guard_roots {
-                evidence.extend(self.replaced_module_evidence(laid, records));
+                evidence.extend(self.replaced_module_evidence(patched_tree, records));
             }
             if is_watched {
-                evidence.extend(interpreter_checks::check_content(records, &expected));
+                evidence.extend(interpreter_checks::content_evidence(records, &expected));
             }
         }
         if is_watched {
-            let found = during.evaluate(self.handle, &task.workdir, self.policy, laid);
+            let found = during.evaluate(self.handle, &task.workdir, self.policy, patched_tree);
             evidence.extend(found.await?);
         }
         if let Some(judged) = judged {
-            evidence.extend(judged.unverified_passes(canaries, task, &run.tests));
+            evidence.extend(judged.unverified_pass_evidence(canaries, task, &run.tests));
             evidence.extend(judged.evidence);
         }
-        let expected = &self.options.expected;
+        let expected = &self.options.expected_evidence;
         evidence.retain(|evidence| !expected.contains(evidence));
         // If the end check is disabled, which only the attack tests do, every run counts as
         // complete.
-        let complete = run.complete || !defences.require_end;
+        let complete = run.is_complete || !defences.require_end;
         let quarantine = &self.options.quarantine;
         let verdict = build_verdict(task, &run.tests, complete, evidence, quarantine)?;
-        Ok(GradingResult { verdict, log: run.log, raw: run.raw })
+        Ok(GradingResult { verdict, log: run.log, raw_results: run.raw_results })
     }
 
-    fn plan(&self) -> TestPlan {
+    fn build_plan(&self) -> TestPlan {
         let task = self.task;
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let ids: Vec<String> = ids.filter(|id| self.policy.is_test(id)).cloned().collect();
@@ -467,16 +467,16 @@ impl<'a> Grading<'a> {
 
     /// Reports modules of the patch that replaced modules of the environment, based on the import
     /// path that the tests used.
-    fn replaced_module_evidence(&self, laid: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
-        let Some(end) = records.end() else { return Vec::new() };
+    fn replaced_module_evidence(&self, patched_tree: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
+        let Some(end) = records.end_record() else { return Vec::new() };
         let searched =
-            laid.roots.with_import_path(&self.task.workdir, &self.probe, &end.sight.path);
-        let found = searched.find_shadows(laid.pristine, laid.changed);
+            patched_tree.roots.with_import_path(&self.task.workdir, &self.probe, &end.sight.path);
+        let found = searched.find_shadows(patched_tree.pristine, patched_tree.changed_paths);
         // Skip modules that were removed before the run, which are already reported.
-        let removed = laid.roots.find_shadows(laid.pristine, laid.changed);
+        let removed = patched_tree.roots.find_shadows(patched_tree.pristine, patched_tree.changed_paths);
         found
             .difference(&removed)
-            .filter(|path| laid.paths.guard(path).is_none())
+            .filter(|path| patched_tree.paths.guard_reason(path).is_none())
             .map(|path| {
                 new_evidence(evidence::MODULE_REPLACED, format!("{path}: on the import path"))
             })

@@ -19,12 +19,12 @@ pub struct GradeOptions {
     pub frozen_ids: Option<FrozenIds>,
     /// The content that was hidden when the sandbox was prepared, and the content to hide in the
     /// work directory.
-    pub hidden: HiddenCopies,
+    pub hidden_copies: HiddenCopies,
     /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
     /// against other patches.
-    pub expected: ExpectedEvidence,
+    pub expected_evidence: ExpectedEvidence,
     /// Identifies the sandbox's content and preparation. The interpreter's probe is cached under
     /// this key. If `None`, each grading probes again.
     pub preparation_key: Option<String>,
-    pub interpreters: ProbeCache,
+    pub probe_cache: ProbeCache,
 }

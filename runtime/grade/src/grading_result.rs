@@ -9,5 +9,5 @@ pub struct GradingResult {
     /// Output of the test run.
     pub log: Vec<u8>,
     /// The raw content of the results pipe.
-    pub raw: Vec<u8>,
+    pub raw_results: Vec<u8>,
 }

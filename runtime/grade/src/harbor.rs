@@ -11,23 +11,23 @@ use proctor_sandbox_api::{
     Command, SandboxHandle,
     wire::{EntryKind, RawPath},
 };
-use proctor_setup::{LOGS, copy_inputs, create_log_dirs};
+use proctor_setup::{LOG_DIR, copy_inputs, create_log_dirs};
 use proctor_types::{
-    Cause, Fault, HARBOR_RULES, HarborNetwork, Integrity, Layer, PolicyVerdict, Task, TestGroup,
-    TestStatus, VERDICT_SCHEMA, Verdict, plural,
+    FaultCause, Fault, HARBOR_RULES_VERSION, HarborNetwork, Integrity, FaultLayer, PolicyVerdict, Task, TestGroup,
+    TestStatus, VERDICT_SCHEMA_VERSION, Verdict, count_with_noun,
 };
 use serde_json::Value;
 
-use crate::{GradingResult, session::append};
+use crate::{GradingResult, session::append_output};
 
 /// Path of the tests in a sandbox.
-const TESTS: &str = "/tests";
+const TESTS_PATH: &str = "/tests";
 
 /// The rewards folder, below the logs.
-const VERIFIER: &str = "verifier";
+const VERIFIER_FOLDER: &str = "verifier";
 
 /// The file with the verifier's output, in [`VERIFIER`].
-const OUTPUT: &str = "test-stdout.txt";
+const OUTPUT_FILE: &str = "test-stdout.txt";
 
 /// Maximum number of output bytes to keep, from the end.
 const OUTPUT_LIMIT: u64 = 8 << 20;
@@ -38,17 +38,17 @@ const BASH_OR_SH: &str =
 
 /// One run of a verifier.
 #[derive(Debug, Clone, Copy)]
-pub struct Verification<'a> {
+pub struct VerifierRun<'a> {
     /// The task, including the values from its image.
     pub task: &'a Task,
     /// The files of `tests/`.
-    pub tests: &'a [InputFile],
+    pub test_files: &'a [InputFile],
     /// Environment variables in addition to the task's: the verifier's own, and those for a proxy.
     pub env: &'a [(String, String)],
     /// Whether the verifier runs in the agent's sandbox, with the agent's processes and files.
-    pub shared: bool,
+    pub is_shared: bool,
     /// Whether the image contains the tests.
-    pub bundled: bool,
+    pub has_bundled_tests: bool,
 }
 
 /// Runs a task's verifier in a sandbox that contains the agent's result.
@@ -56,12 +56,12 @@ pub struct Verification<'a> {
 /// # Errors
 /// A grading fault if the verifier writes no reward, does not end, or could not download its tools.
 /// A sandbox fault if the sandbox fails.
-pub async fn verify(
+pub async fn grade_with_verifier(
     handle: &SandboxHandle,
-    verification: &Verification<'_>,
+    run: &VerifierRun<'_>,
 ) -> Result<GradingResult, Fault> {
-    let Verification { task, tests, env, shared, bundled } = *verification;
-    let logs = RawPath::from(LOGS).join(&RawPath::from(VERIFIER));
+    let VerifierRun { task, test_files: tests, env, is_shared: shared, has_bundled_tests: bundled } = *run;
+    let logs = RawPath::from(LOG_DIR).join(&RawPath::from(VERIFIER_FOLDER));
     let laid = async {
         if shared {
             for name in ["reward.txt", "reward.json"] {
@@ -70,20 +70,20 @@ pub async fn verify(
         } else {
             handle.remove(&logs).await?;
         }
-        create_log_dirs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
+        create_log_dirs(handle, &[VERIFIER_FOLDER, "agent", "artifacts"]).await?;
         if bundled {
             // Harbor also runs `chmod`. If `chmod` fails, the verifier does not start, and its
             // output says why.
-            let script = format!("{TESTS}/{TEST_SCRIPT}");
+            let script = format!("{TESTS_PATH}/{TEST_SCRIPT}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
-        copy_inputs(handle, TESTS, tests, TEST_SCRIPT, !shared).await
+        copy_inputs(handle, TESTS_PATH, tests, TEST_SCRIPT, !shared).await
     };
     laid.await.map_err(|error| error.to_fault("copying the verifier"))?;
-    let command = command(task, env)?;
+    let command = build_command(task, env)?;
     let done = handle.run(command).await.map_err(|error| error.to_fault("running the verifier"))?;
-    let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
-    append(&mut log, &done.stderr);
+    let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT_FILE))).await?;
+    append_output(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
     // Ignore messages about failed downloads if the verifier has no network. Such a verifier cannot
     // download anything, so the message comes from the agent's result, and the reward counts.
@@ -91,19 +91,19 @@ pub async fn verify(
     let has_network =
         harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);
     let rules = Rules::get().map_err(grade_fault)?;
-    let download = rules.failed_download(&text).filter(|_| has_network);
-    if done.exited.timed_out {
+    let download = rules.find_failed_download(&text).filter(|_| has_network);
+    if done.exit.timed_out {
         let seconds = task.timeouts.grade_seconds;
-        let what = format!("{}: {TESTS}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
+        let what = format!("{}: {TESTS_PATH}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
         let hint = "raise `verifier.timeout_sec` in task.toml";
-        return Err(Fault::new(Layer::Grade, what).hint(hint).into_permanent());
+        return Err(Fault::new(FaultLayer::Grade, what).hint(hint).into_permanent());
     }
     let rewards = load_rewards(handle, &logs).await.map_err(|why| {
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         let said = last.map_or("the verifier printed nothing".to_owned(), |last| {
             format!("last line of the verifier's output: {}", last.trim())
         });
-        let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
+        let fault = Fault::new(FaultLayer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
             Some(line) => unreachable_fault(fault, line),
             None => fault
@@ -120,29 +120,29 @@ pub async fn verify(
         && rewards.values().all(|reward| *reward <= 0.0)
     {
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
-        return Err(unreachable_fault(Fault::new(Layer::Grade, what), line));
+        return Err(unreachable_fault(Fault::new(FaultLayer::Grade, what), line));
     }
-    Ok(GradingResult { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
+    Ok(GradingResult { verdict: build_verdict(task, rewards, tests, shared), log, raw_results: Vec::new() })
 }
 
 fn unreachable_fault(fault: Fault, line: &str) -> Fault {
     fault
-        .cause(Cause::Unreachable)
+        .cause(FaultCause::Unreachable)
         .hint(format!("check the task's network policy and this machine's network ({line})"))
 }
 
-fn grade_fault(why: String) -> Fault {
-    Fault::new(Layer::Grade, why)
+fn grade_fault(message: String) -> Fault {
+    Fault::new(FaultLayer::Grade, message)
 }
 
-fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
+fn build_command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let harbor = task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
+        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id)).cause(FaultCause::Invalid)
     })?;
     let user = harbor.verifier.user.clone().or_else(|| task.from_image.image_user.clone());
     let as_verifier = Task { user, ..task.clone() };
-    let logs = format!("{LOGS}/{VERIFIER}/{OUTPUT}");
-    let line = format!("({TESTS}/{TEST_SCRIPT}) > {logs} 2>&1");
+    let logs = format!("{LOG_DIR}/{VERIFIER_FOLDER}/{OUTPUT_FILE}");
+    let line = format!("({TESTS_PATH}/{TEST_SCRIPT}) > {logs} 2>&1");
     let mut command = Command::new(["/bin/sh", "-c", BASH_OR_SH, "sh", &line]).cwd(task.cwd());
     for (name, value) in as_verifier.command_env() {
         command = command.env(&name, value.as_str());
@@ -176,10 +176,10 @@ async fn read_output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, 
 
 async fn load_rewards(
     handle: &SandboxHandle,
-    logs: &RawPath,
+    logs_folder: &RawPath,
 ) -> Result<BTreeMap<String, f64>, String> {
-    let json = read_small_file(handle, &logs.join(&RawPath::from("reward.json"))).await?;
-    let txt = read_small_file(handle, &logs.join(&RawPath::from("reward.txt"))).await?;
+    let json = read_small_file(handle, &logs_folder.join(&RawPath::from("reward.json"))).await?;
+    let txt = read_small_file(handle, &logs_folder.join(&RawPath::from("reward.txt"))).await?;
     read_rewards(json.as_deref(), txt.as_deref()).map_err(|error| error.to_string())
 }
 
@@ -229,19 +229,19 @@ fn parse_ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
     tests
 }
 
-fn verdict(
+fn build_verdict(
     task: &Task,
     rewards: BTreeMap<String, f64>,
     tests: BTreeMap<String, TestStatus>,
-    shared: bool,
+    is_shared: bool,
 ) -> Verdict {
     let resolved = !rewards.is_empty() && rewards.values().all(|reward| *reward >= 1.0);
     let clipped: f64 = rewards.values().map(|reward| reward.clamp(0.0, 1.0)).sum();
     let passed_rate = if rewards.is_empty() { 0.0 } else { clipped / rewards.len() as f64 };
     let said: Vec<String> =
         rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
-    let why = format!("{}: {}", plural(rewards.len(), "reward"), said.join(", "));
-    let (name, version) = HARBOR_RULES.split_once('-').unwrap_or((HARBOR_RULES, ""));
+    let why = format!("{}: {}", count_with_noun(rewards.len(), "reward"), said.join(", "));
+    let (name, version) = HARBOR_RULES_VERSION.split_once('-').unwrap_or((HARBOR_RULES_VERSION, ""));
     let policy = PolicyVerdict {
         name: Some(name.to_owned()),
         version: Some(version.to_owned()),
@@ -249,7 +249,7 @@ fn verdict(
         why,
     };
     Verdict {
-        schema_version: VERDICT_SCHEMA,
+        schema_version: VERDICT_SCHEMA_VERSION,
         task: task.id.clone(),
         resolved,
         counted: Some("strict".to_owned()),
@@ -259,7 +259,7 @@ fn verdict(
         pass_to_pass: TestGroup::default(),
         tests,
         policies: BTreeMap::from([("strict".to_owned(), policy)]),
-        integrity: if shared { Integrity::Unverified } else { Integrity::Clean },
+        integrity: if is_shared { Integrity::Unverified } else { Integrity::Clean },
         evidence: Vec::new(),
         environment: None,
         noise: BTreeMap::new(),
@@ -280,9 +280,9 @@ mod tests {
         .unwrap()
     }
 
-    fn verdict_for(rewards: &[(&str, f64)], shared: bool) -> Verdict {
+    fn verdict_for(rewards: &[(&str, f64)], is_shared: bool) -> Verdict {
         let rewards = rewards.iter().map(|(name, reward)| ((*name).to_owned(), *reward)).collect();
-        verdict(&task(serde_json::json!({"digest": ""})), rewards, BTreeMap::new(), shared)
+        build_verdict(&task(serde_json::json!({"digest": ""})), rewards, BTreeMap::new(), is_shared)
     }
 
     #[test]
@@ -304,13 +304,13 @@ mod tests {
     fn verifier_runs_as_its_own_user_or_the_image_user() {
         let mut task = task(serde_json::json!({"digest": ""}));
         task.user = Some("agent".into());
-        assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's user");
+        assert_eq!(build_command(&task, &[]).unwrap().user, None, "not as the agent's user");
         task.from_image.image_user = Some("app".into());
-        assert_eq!(command(&task, &[]).unwrap().user.as_deref(), Some("app"));
+        assert_eq!(build_command(&task, &[]).unwrap().user.as_deref(), Some("app"));
         if let Some(harbor) = &mut task.harbor {
             harbor.verifier.user = Some("root".into());
         }
-        let as_root = command(&task, &[("K".into(), "v".into())]).unwrap();
+        let as_root = build_command(&task, &[("K".into(), "v".into())]).unwrap();
         assert_eq!((as_root.user.as_deref(), as_root.cwd), (None, RawPath::from("/app")));
         assert_eq!(as_root.env["K"], RawPath::from("v"));
         assert!(as_root.reap_all);

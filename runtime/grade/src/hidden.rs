@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::evidence::{self, new_evidence};
 
 /// A script that makes the lent modules importable.
-pub(crate) const LEND: &str = include_str!("../python/lend.py");
+pub(crate) const LEND_SCRIPT: &str = include_str!("../python/lend.py");
 
 /// Modules that only the test tool can import, in the form that `lend.py` reads.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -22,9 +22,9 @@ struct LentModule {
 
 impl LentModules {
     /// Includes only the source files of Python modules: nothing else can be imported from memory.
-    pub(crate) fn from_hidden(hidden: &HiddenCopies) -> Self {
+    pub(crate) fn from_hidden(hidden_copies: &HiddenCopies) -> Self {
         let module = |lent: &proctor_setup::ProvidedModule| {
-            let place = lent.place.to_string();
+            let place = lent.path.to_string();
             let files = lent.files.iter().filter(|(path, _)| path.ends_with(".py"));
             LentModule {
                 root: place.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
@@ -33,7 +33,7 @@ impl LentModules {
                     .collect(),
             }
         };
-        Self(hidden.provided_modules.iter().map(module).collect())
+        Self(hidden_copies.provided_modules.iter().map(module).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -43,14 +43,14 @@ impl LentModules {
 
 /// Returns evidence of hidden content that the test tools or the benchmark's procedure can still
 /// read.
-pub(crate) fn exposed_content_evidence(hidden: &HiddenCopies) -> Vec<Evidence> {
-    let lent = hidden.provided_modules.iter().map(|lent| {
-        let what = format!("{}: required to start the test tool", lent.place);
+pub(crate) fn exposed_content_evidence(hidden_copies: &HiddenCopies) -> Vec<Evidence> {
+    let lent = hidden_copies.provided_modules.iter().map(|lent| {
+        let what = format!("{}: required to start the test tool", lent.path);
         new_evidence(evidence::LENT_TO_TOOL, what)
     });
-    let kept = hidden
-        .kept
+    let kept = hidden_copies
+        .remaining_copies
         .iter()
-        .map(|kept| new_evidence(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.place, kept.why)));
+        .map(|kept| new_evidence(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.location, kept.reason)));
     lent.chain(kept).collect()
 }

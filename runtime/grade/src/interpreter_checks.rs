@@ -29,7 +29,7 @@ impl TrustedCode<'_> {
     /// Whether a file belongs to the environment, which means that it is below an import folder and
     /// older than the run. It is not enough that the file is outside the work directory, because
     /// the graded code can write there.
-    fn is_environment(&self, file: &str) -> bool {
+    fn is_in_environment(&self, file: &str) -> bool {
         let probe = self.probe;
         let is_below = |folder: &String| {
             folder != &probe.root
@@ -39,15 +39,15 @@ impl TrustedCode<'_> {
         let inside = self.relative_to_workdir(file).is_some();
         let known = probe.prefixes.iter().any(is_below)
             || (!inside && probe.outside.iter().chain(&probe.path).any(is_below));
-        known && !self.is_submitted(file) && !self.run_changes.outside.contains(file)
+        known && !self.is_submitted(file) && !self.run_changes.outside_files.contains(file)
     }
 
     /// Whether a file belongs to the environment or to the unchanged work directory.
     fn is_trusted(&self, file: &str) -> bool {
         let file = normalize_path(file);
         let is_old =
-            |path: &str| (self.is_pristine)(path) && !self.run_changes.inside.contains_key(path);
-        self.is_environment(&file)
+            |path: &str| (self.is_pristine)(path) && !self.run_changes.workdir_entries.contains_key(path);
+        self.is_in_environment(&file)
             || self.relative_to_workdir(&file).is_some_and(|path| is_old(&path))
     }
 
@@ -78,8 +78,8 @@ impl TrustedCode<'_> {
 /// - test files that the graded code read
 /// - functions of pytest, unittest and Python that the graded code or code without a file replaced
 /// - modules of the environment that were imported from elsewhere
-pub(crate) fn check_interpreter(records: &Records, trust: &TrustedCode<'_>) -> Vec<Evidence> {
-    let Some(end) = records.end() else { return Vec::new() };
+pub(crate) fn interpreter_evidence(records: &Records, trust: &TrustedCode<'_>) -> Vec<Evidence> {
+    let Some(end) = records.end_record() else { return Vec::new() };
     let sight = &end.sight;
     let mut found = BTreeSet::new();
     let is_known = |file: &str| file.starts_with('/') && trust.is_trusted(file);
@@ -101,7 +101,7 @@ pub(crate) fn check_interpreter(records: &Records, trust: &TrustedCode<'_>) -> V
         }
     }
     for (name, file) in &sight.swapped {
-        if !file.starts_with('/') || !trust.is_environment(&normalize_path(file)) {
+        if !file.starts_with('/') || !trust.is_in_environment(&normalize_path(file)) {
             let what = format!("{name}: replaced after collection, from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
@@ -125,11 +125,11 @@ pub(crate) fn check_interpreter(records: &Records, trust: &TrustedCode<'_>) -> V
 }
 
 /// Reports tests that passed although one of their assertions failed or they raised an exception.
-pub(crate) fn check_swallowed(
+pub(crate) fn swallowed_error_evidence(
     records: &Records,
     tests: &BTreeMap<String, TestStatus>,
 ) -> Vec<Evidence> {
-    let Some(end) = records.end() else { return Vec::new() };
+    let Some(end) = records.end_record() else { return Vec::new() };
     let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
     let kinds = [
         (evidence::ASSERTION_SWALLOWED, &end.sight.swallowed),
@@ -143,17 +143,17 @@ pub(crate) fn check_swallowed(
 
 /// Checks that the tests had the expected content when they were compiled and collected, and that
 /// their folders were not moved. `expected` contains the expected content of each file.
-pub(crate) fn check_content(
+pub(crate) fn content_evidence(
     records: &Records,
-    expected: &BTreeMap<String, ContentHash>,
+    expected_hashes: &BTreeMap<String, ContentHash>,
 ) -> Vec<Evidence> {
-    let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
+    let collected = records.begin_record().map(|begin| &begin.collected[..]).unwrap_or_default();
     let collected: BTreeSet<&str> = collected.iter().map(|id| file_from_test_id(id)).collect();
-    let compiled = records.end().map(|end| &end.sight.compiled);
+    let compiled = records.end_record().map(|end| &end.sight.compiled);
     let mut found = Vec::new();
-    for (path, content) in expected {
+    for (path, content) in expected_hashes {
         let is_other = |seen: &Option<String>| seen.as_ref() != Some(&content.sha256);
-        let watched = records.begin().and_then(|begin| begin.watched.get(path));
+        let watched = records.begin_record().and_then(|begin| begin.watched.get(path));
         let texts = compiled.and_then(|all| all.get(path));
         // Pytest compiles either all tests itself or none.
         let is_elsewhere = collected.contains(path.as_str())
@@ -166,7 +166,7 @@ pub(crate) fn check_content(
             found.push(format!("{path}: other content was compiled"));
         }
     }
-    let moved = records.end().map(|end| &end.sight.moved[..]).unwrap_or_default();
+    let moved = records.end_record().map(|end| &end.sight.moved[..]).unwrap_or_default();
     found.extend(moved.iter().map(|folder| format!("{folder}: replaced by another folder")));
     found.into_iter().map(|what| new_evidence(evidence::CHANGED_DURING_RUN, what)).collect()
 }

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 
 /// How pytest is started: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Launch {
     ///
     /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the
     /// recorder could not start before the graded code.
-    pub(crate) async fn read(
+    pub(crate) async fn from_command(
         handle: &SandboxHandle,
         command: &[String],
         env: &BTreeMap<String, String>,
@@ -101,9 +101,9 @@ pub(crate) fn not_pytest_fault(command: &[String]) -> Fault {
     invalid_command_fault(command, "it is not `python -m pytest ...` or `pytest ...`")
 }
 
-fn invalid_command_fault(command: &[String], why: &str) -> Fault {
-    Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
-        .cause(Cause::Invalid)
+fn invalid_command_fault(command: &[String], reason: &str) -> Fault {
+    Fault::new(FaultLayer::Grade, format!("the test command {command:?} cannot be graded: {reason}"))
+        .cause(FaultCause::Invalid)
         .hint(
             "set `test_command` to [\"python\", \"-m\", \"pytest\", ...], or describe the results \
              of another runner in `test_results`",

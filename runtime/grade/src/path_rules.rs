@@ -30,7 +30,7 @@ pub(crate) enum GuardReason {
 pub(crate) struct PathRules<'a> {
     policy: &'a Policy,
     /// The files of expected tests, hidden paths and paths of the test patch. Always restored.
-    own: BTreeSet<String>,
+    task_paths: BTreeSet<String>,
     /// Test folders.
     test_folders: BTreeSet<String>,
     /// Other folders that directly contain an expected test, such as a folder of source code or the
@@ -40,9 +40,9 @@ pub(crate) struct PathRules<'a> {
     prefixes: Vec<String>,
     /// Paths that the mask changes, or the gold patch if there is no mask. They are source code
     /// even below a test folder.
-    masked: BTreeSet<String>,
+    masked_paths: BTreeSet<String>,
     /// Whether tests are recognized by file name only, because the task's ids come from a report.
-    by_name: bool,
+    is_name_based: bool,
 }
 
 impl<'a> PathRules<'a> {
@@ -50,55 +50,55 @@ impl<'a> PathRules<'a> {
     pub(crate) fn for_report_task(
         policy: &'a Policy,
         task: &Task,
-        masked: BTreeSet<String>,
-        test_patch: &BTreeSet<String>,
+        masked_paths: BTreeSet<String>,
+        test_patch_paths: &BTreeSet<String>,
     ) -> Self {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let files = ids
             .filter(|_| task.test_ids_start_with_file())
             .map(|id| escape_task_path(file_from_test_id(id)));
-        let own: BTreeSet<String> = files
+        let task_paths: BTreeSet<String> = files
             // The model may change a source file even if it contains its own tests.
-            .filter(|path| task.mask.is_some() || !masked.contains(path))
+            .filter(|path| task.mask.is_some() || !masked_paths.contains(path))
             .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
-            .chain(test_patch.iter().cloned())
+            .chain(test_patch_paths.iter().cloned())
             .collect();
         let (test_folders, mixed_folders, prefixes) =
             (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        Self { policy, own, test_folders, mixed_folders, prefixes, masked, by_name: true }
+        Self { policy, task_paths, test_folders, mixed_folders, prefixes, masked_paths: masked_paths, is_name_based: true }
     }
 
     pub(crate) fn new(
         policy: &'a Policy,
         task: &Task,
         probe: &Probe,
-        masked: BTreeSet<String>,
-        test_patch: &BTreeSet<String>,
-        names: &BTreeMap<String, EntryKind>,
+        masked_paths: BTreeSet<String>,
+        test_patch_paths: &BTreeSet<String>,
+        entries: &BTreeMap<String, EntryKind>,
     ) -> Self {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
-        let own: BTreeSet<String> = ids
+        let task_paths: BTreeSet<String> = ids
             .map(|id| escape_task_path(file_from_test_id(id)))
             .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
-            .chain(test_patch.iter().cloned())
+            .chain(test_patch_paths.iter().cloned())
             .chain(config_file_option(&task.test_command))
             // The model may change a source file even if it contains doctests.
             .filter(|path| {
-                task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
+                task.mask.is_some() || test_patch_paths.contains(path) || !masked_paths.contains(path)
             })
             .collect();
         let (test_folders, mixed_folders) =
-            test_trees::find_test_folders(policy, task, &own, &masked, names);
+            test_trees::find_test_folders(policy, task, &task_paths, &masked_paths, entries);
         let prefixes =
             probe.prefixes.iter().filter_map(|prefix| relative_to(&task.workdir, prefix)).collect();
-        Self { policy, own, test_folders, mixed_folders, prefixes, masked, by_name: false }
+        Self { policy, task_paths, test_folders, mixed_folders, prefixes, masked_paths: masked_paths, is_name_based: false }
     }
 
     /// Why a path is guarded; `None` if the model may change it.
-    pub(crate) fn guard(&self, path: &str) -> Option<GuardReason> {
+    pub(crate) fn guard_reason(&self, path: &str) -> Option<GuardReason> {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if self.by_name {
-            return self.guard_by_name(path, name);
+        if self.is_name_based {
+            return self.guard_reason_by_name(path, name);
         }
         let ends =
             |suffixes: &[String]| suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()));
@@ -117,18 +117,18 @@ impl<'a> PathRules<'a> {
             return Some(GuardReason::Config);
         }
         let shared = self.test_folders.iter().any(|tree| is_at_or_below(tree, path))
-            && !self.masked.contains(path);
+            && !self.masked_paths.contains(path);
         let beside = self.mixed_folders.contains(parent(path))
             && test_trees::is_test_file(name)
-            && !self.masked.contains(path);
+            && !self.masked_paths.contains(path);
         (self.is_task_path(path) || shared || beside).then_some(GuardReason::Test)
     }
 
-    fn guard_by_name(&self, path: &str, name: &str) -> Option<GuardReason> {
+    fn guard_reason_by_name(&self, path: &str, name: &str) -> Option<GuardReason> {
         if self.is_task_path(path) {
             return Some(GuardReason::Test);
         }
-        if self.masked.contains(path) {
+        if self.masked_paths.contains(path) {
             return None;
         }
         let names = &self.policy.report;
@@ -145,7 +145,7 @@ impl<'a> PathRules<'a> {
     /// Whether the run must not write to an existing file. This applies to guarded files and to
     /// files in the same folder as an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
-        !matches!(self.guard(path), None | Some(GuardReason::Bytecode))
+        !matches!(self.guard_reason(path), None | Some(GuardReason::Bytecode))
             || self.mixed_folders.contains(parent(path))
     }
 
@@ -154,12 +154,12 @@ impl<'a> PathRules<'a> {
         self.test_folders.iter().any(|tree| is_at_or_below(tree, path))
             || self.mixed_folders.contains(parent(path))
             || self.is_task_path(path)
-            || (self.guard(path) == Some(GuardReason::Bytecode)
+            || (self.guard_reason(path) == Some(GuardReason::Bytecode)
                 && self.mixed_folders.contains(parent(parent(path))))
     }
 
     /// Whether a folder directly contains watched files or a test folder.
-    pub(crate) fn contains_watched(&self, folder: &str) -> bool {
+    pub(crate) fn contains_watched_entry(&self, folder: &str) -> bool {
         self.mixed_folders.contains(folder)
             || self
                 .test_folders
@@ -169,7 +169,7 @@ impl<'a> PathRules<'a> {
 
     /// Whether a path is the file of an expected test, is hidden, or belongs to the test patch.
     pub(crate) fn is_task_path(&self, path: &str) -> bool {
-        self.own.iter().any(|own| is_at_or_below(own, path))
+        self.task_paths.iter().any(|own| is_at_or_below(own, path))
     }
 
     /// Whether a test folder is below this folder.
@@ -179,7 +179,7 @@ impl<'a> PathRules<'a> {
 
     /// Whether the mask removes or changes a path.
     pub(crate) fn is_masked(&self, path: &str) -> bool {
-        self.masked.contains(path)
+        self.masked_paths.contains(path)
     }
 
     /// Whether a path belongs to an interpreter in the work directory.
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guard_matches_tests_of_other_runners_by_file_name() {
+    fn guard_reason_matches_tests_of_other_runners_by_file_name() {
         let task = |format: &str, id: &str| -> Task {
             serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {}, "hidden": ["checks/"],
@@ -226,7 +226,7 @@ mod tests {
         let guard = |task: &Task, path: &str| {
             let masked = BTreeSet::from(["tests/util.rs".to_owned()]);
             PathRules::for_report_task(Policy::get().unwrap(), task, masked, &BTreeSet::new())
-                .guard(path)
+                .guard_reason(path)
         };
         // `calc` is both a crate and a source folder.
         let cargo = task("libtest", "calc::tests::adds");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_covers_tests_configuration_and_self_loading_files() {
+    fn guard_reason_covers_tests_configuration_and_self_loading_files() {
         let probe = Probe { prefixes: vec!["/testbed/.venv".into()], ..Probe::default() };
         let masked = BTreeSet::from(["pkg/tests/source.py".to_owned()]);
         let policy = Policy::get().unwrap();
@@ -290,7 +290,7 @@ mod tests {
             ("pkg/core.py", None),
             ("pkg/testsuite.py", None),
         ] {
-            assert_eq!(paths.guard(path), guard, "{path}");
+            assert_eq!(paths.guard_reason(path), guard, "{path}");
         }
     }
 }

@@ -49,11 +49,11 @@ pub struct TestRun {
     pub exit: CommandExit,
     /// Whether the results have a start record, and an end record that matches the exit status and
     /// the number of test records.
-    pub complete: bool,
+    pub is_complete: bool,
     /// Standard output, then standard error. For humans only: no results are read from it.
     pub log: Vec<u8>,
     /// The raw content of the results pipe.
-    pub raw: Vec<u8>,
+    pub raw_results: Vec<u8>,
     pub evidence: Vec<Evidence>,
 }
 
@@ -65,21 +65,21 @@ impl TestRun {
 
     /// Adds the results of a rerun of failed tests, including its log and evidence. Returns the
     /// tests that passed in the rerun.
-    pub(crate) fn merge_rerun(&mut self, again: Self) -> Vec<String> {
+    pub(crate) fn merge_rerun(&mut self, rerun: Self) -> Vec<String> {
         let bad = [TestStatus::Failed, TestStatus::Error];
         let mut passed = Vec::new();
-        for (id, status) in again.tests {
+        for (id, status) in rerun.tests {
             let now = self.tests.get_mut(&id).filter(|now| bad.contains(now));
             if let Some(now) = now.filter(|_| status == TestStatus::Passed) {
                 *now = status;
                 passed.push(id);
             }
         }
-        self.complete &= again.complete;
+        self.is_complete &= rerun.is_complete;
         self.log.extend_from_slice(b"\n===== rerun without canaries =====\n");
-        self.log.extend_from_slice(&again.log);
-        self.raw.extend_from_slice(&again.raw);
-        self.evidence.extend(again.evidence);
+        self.log.extend_from_slice(&rerun.log);
+        self.raw_results.extend_from_slice(&rerun.raw_results);
+        self.evidence.extend(rerun.evidence);
         passed
     }
 }

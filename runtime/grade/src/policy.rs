@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use proctor_types::{Evidence, Fault, Integrity, Layer, ShippedTable, TestNames};
+use proctor_types::{Evidence, Fault, Integrity, FaultLayer, ShippedTable, TestNames};
 use regex::RegexSet;
 use serde::Deserialize;
 
 use crate::report_canary::ReportCanaryRules;
 
-const TEXT: &str = include_str!("../../../configs/grading.toml");
+const POLICY_TEXT: &str = include_str!("../../../configs/grading.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,9 +105,9 @@ pub fn test_names() -> Result<&'static TestNames, Fault> {
 impl Environment {
     /// Returns the environment variables of the interpreter, for probing as well as for running
     /// tests.
-    pub(crate) fn for_task(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn for_task(&self, task_variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
-        env.extend(task.clone());
+        env.extend(task_variables.clone());
         for name in &self.unset {
             env.remove(name);
         }
@@ -124,11 +124,11 @@ pub(crate) struct EvidenceEffect {
     pub blocks: bool,
 }
 
-static POLICY: ShippedTable<Policy> = ShippedTable::new("grading.toml", TEXT);
+static POLICY: ShippedTable<Policy> = ShippedTable::new("grading.toml", POLICY_TEXT);
 
 impl Policy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
+        POLICY.get().map_err(|error| Fault::new(FaultLayer::Grade, error))
     }
 
     /// Whether an id can belong to a test. Some benchmarks list other words as ids, because their
@@ -157,7 +157,7 @@ mod tests {
     use crate::evidence::KINDS;
 
     #[test]
-    fn is_test_rejects_words_of_a_log() {
+    fn is_test_rejects_words_from_a_log() {
         let policy = Policy::get().unwrap();
         assert!(RegexSet::new(&policy.not_tests).is_ok());
         for id in [

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
 };
-use proctor_types::{Cause, Fault, Layer, sha256_hex};
+use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
 
 use crate::policy::Policy;
 
@@ -19,10 +19,10 @@ const READ_CONCURRENCY: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct PristineTree {
     /// The kind of each entry, by its relative, escaped path.
-    pub names: BTreeMap<String, EntryKind>,
+    pub entries: BTreeMap<String, EntryKind>,
     pub files: BTreeMap<String, CurrentFile>,
     /// Version control folders. Their content is not listed.
-    pub histories: Vec<String>,
+    pub history_folders: Vec<String>,
 }
 
 impl PristineTree {
@@ -56,10 +56,10 @@ impl PristineTree {
             }
             if names.len() > policy.limits.entries {
                 let what = format!("{workdir} has more than {} entries", policy.limits.entries);
-                return Err(Fault::new(Layer::Grade, what));
+                return Err(Fault::new(FaultLayer::Grade, what));
             }
         }
-        Ok(Self { names, files: BTreeMap::new(), histories })
+        Ok(Self { entries: names, files: BTreeMap::new(), history_folders: histories })
     }
 
     /// Stores the content of every path that `keep` selects.
@@ -67,12 +67,12 @@ impl PristineTree {
         &mut self,
         handle: &SandboxHandle,
         workdir: &str,
-        keep: &(dyn Fn(&str) -> bool + Sync),
+        should_store: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<(), Fault> {
         let kept: Vec<String> = self
-            .names
+            .entries
             .iter()
-            .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && keep(path))
+            .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && should_store(path))
             .map(|(path, _)| path.clone())
             .collect();
         for (path, current) in read_entries(handle, workdir, kept).await? {
@@ -88,8 +88,8 @@ impl PristineTree {
     pub(crate) fn apply_test_patch(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.to_escaped()).cloned();
         let changes = Patch::parse(test_patch).resolve(&current).map_err(|error| {
-            Fault::new(Layer::Setup, format!("the test patch does not apply: {error}"))
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, format!("the test patch does not apply: {error}"))
+                .cause(FaultCause::Invalid)
         })?;
         for change in changes {
             match change {
@@ -107,7 +107,7 @@ impl PristineTree {
                 }
                 Change::Remove { path } => {
                     self.files.remove(&path.to_escaped());
-                    self.names.remove(&path.to_escaped());
+                    self.entries.remove(&path.to_escaped());
                 }
             }
         }

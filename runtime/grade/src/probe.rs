@@ -4,29 +4,29 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proctor_sandbox_api::{Command, SandboxHandle, describe_exit, wire::RawPath};
 use proctor_setup::Memo;
-use proctor_types::{Cause, Fault, Layer, sha256_hex};
+use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
 use serde::Deserialize;
 
 use crate::{
     ascii_json::escape_non_ascii,
-    hidden::{LEND, LentModules},
+    hidden::{LEND_SCRIPT, LentModules},
     launch::Launch,
     policy::Policy,
 };
 
-const PROBE: &str = include_str!("../python/probe.py");
+const PROBE_SCRIPT: &str = include_str!("../python/probe.py");
 
 /// Extends a script so that it first loads the lent modules from memory. Returns the script and its
 /// input.
-fn prepend_lent_modules(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
-    if lent.is_empty() {
+fn prepend_lent_modules(script: &str, lent_modules: &LentModules) -> Result<(String, Vec<u8>), Fault> {
+    if lent_modules.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
     }
     let text =
-        serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+        serde_json::to_string(lent_modules).map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
     let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
-    Ok((format!("{apart}{LEND}\n{first}\n{script}"), escape_non_ascii(&text).into_bytes()))
+    Ok((format!("{apart}{LEND_SCRIPT}\n{first}\n{script}"), escape_non_ascii(&text).into_bytes()))
 }
 
 /// Properties of the pristine interpreter, and the files that it would load.
@@ -64,16 +64,16 @@ pub(crate) struct ProbeRequest<'a> {
     pub workdir: &'a str,
     pub env: &'a BTreeMap<String, String>,
     pub user: Option<&'a str>,
-    pub lent: &'a LentModules,
+    pub lent_modules: &'a LentModules,
 }
 
 impl ProbeRequest<'_> {
     /// Returns a hash of everything that determines the probe's result in a `prepared` sandbox.
-    fn key(&self, prepared: &str) -> Result<String, Fault> {
+    fn cache_key(&self, preparation_key: &str) -> Result<String, Fault> {
         let parts =
-            (prepared, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent);
+            (preparation_key, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent_modules);
         let text = serde_json::to_vec(&parts)
-            .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+            .map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
         Ok(sha256_hex(&text))
     }
 }
@@ -88,13 +88,13 @@ impl ProbeCache {
     pub(crate) async fn probe(
         &self,
         handle: &SandboxHandle,
-        prepared: &str,
+        preparation_key: &str,
         request: &ProbeRequest<'_>,
     ) -> Result<Probe, Fault> {
         // Don't cache faults: the sandbox may have caused them.
         self.0
             .get_or_compute(
-                request.key(prepared)?,
+                request.cache_key(preparation_key)?,
                 |_| true,
                 async || Probe::run(handle, request).await,
             )
@@ -107,17 +107,17 @@ impl Probe {
         handle: &SandboxHandle,
         request: &ProbeRequest<'_>,
     ) -> Result<Self, Fault> {
-        let ProbeRequest { launch, workdir, env, user, lent } = *request;
-        let (text, stdin) = prepend_lent_modules(PROBE, lent)?;
+        let ProbeRequest { launch, workdir, env, user, lent_modules: lent } = *request;
+        let (text, stdin) = prepend_lent_modules(PROBE_SCRIPT, lent)?;
         let env = Policy::get()?.environment.for_task(env);
         // Don't isolate the interpreter (`-I`), because the probe must have the same import path as
         // the tests.
         let out = run_script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
-            .map_err(|error| fault(launch, format!("invalid output: {error}")))?;
+            .map_err(|error| probe_fault(launch, format!("invalid output: {error}")))?;
         if probe.pytest.is_none() {
-            return Err(fault(launch, "cannot import pytest".into())
-                .cause(Cause::Missing)
+            return Err(probe_fault(launch, "cannot import pytest".into())
+                .cause(FaultCause::Missing)
                 .hint("install pytest in the task's set-up lines"));
         }
         Ok(probe)
@@ -158,7 +158,7 @@ async fn run_script(
     }
     command.stdin = stdin.to_vec();
     command.user = user.map(str::to_owned);
-    command.output_cap = 64 << 20;
+    command.head_cap = 64 << 20;
     command.time_limit = Some(Duration::from_secs(policy.limits.probe_seconds));
     let done =
         handle.run(command).await.map_err(|error| error.to_fault("running the interpreter"))?;
@@ -166,22 +166,22 @@ async fn run_script(
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
         // A shell exits with these codes if a program is missing or not executable.
-        let cause = match done.exited.code {
-            Some(126 | 127) => Cause::Missing,
-            _ => Cause::Other,
+        let cause = match done.exit.code {
+            Some(126 | 127) => FaultCause::Missing,
+            _ => FaultCause::Other,
         };
-        let what = format!("failed ({}): {last}", describe_exit(&done.exited));
-        return Err(fault(launch, what).cause(cause));
+        let what = format!("failed ({}): {last}", describe_exit(&done.exit));
+        return Err(probe_fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)
 }
 
-fn fault(launch: &Launch, what: String) -> Fault {
-    Fault::new(Layer::Grade, format!("interpreter {}: {what}", launch.interpreter.join(" ")))
+fn probe_fault(launch: &Launch, message: String) -> Fault {
+    Fault::new(FaultLayer::Grade, format!("interpreter {}: {message}", launch.interpreter.join(" ")))
 }
 
 /// Returns a random path in the sandbox that the graded code cannot guess.
-pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
+pub(crate) fn generate_secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random_bytes::<12>()?))))
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Fault> {
         filled +=
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
                 .map_err(|error| {
-                    Fault::new(Layer::Grade, format!("failed to get random bytes: {error}"))
+                    Fault::new(FaultLayer::Grade, format!("failed to get random bytes: {error}"))
                 })?;
     }
     Ok(bytes)
@@ -221,21 +221,21 @@ mod tests {
             workdir: "/testbed",
             env: &none,
             user: None,
-            lent: &lent,
+            lent_modules: &lent,
         };
         let keys = [
-            request.key("a"),
-            request.key("b"),
-            ProbeRequest { launch: &other, ..request }.key("a"),
-            ProbeRequest { workdir: "/src", ..request }.key("a"),
-            ProbeRequest { env: &some, ..request }.key("a"),
-            ProbeRequest { user: Some("tester"), ..request }.key("a"),
+            request.cache_key("a"),
+            request.cache_key("b"),
+            ProbeRequest { launch: &other, ..request }.cache_key("a"),
+            ProbeRequest { workdir: "/src", ..request }.cache_key("a"),
+            ProbeRequest { env: &some, ..request }.cache_key("a"),
+            ProbeRequest { user: Some("tester"), ..request }.cache_key("a"),
         ];
         let keys: std::collections::BTreeSet<_> =
             keys.into_iter().map(|key| key.expect("a key")).collect();
         assert_eq!(keys.len(), 6);
         assert!(
-            keys.contains(&request.key("a").expect("a key")),
+            keys.contains(&request.cache_key("a").expect("a key")),
             "an equal request has the same key"
         );
     }

@@ -137,9 +137,9 @@ pub(crate) struct Observations {
 /// The content of the results pipe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Records {
-    pub list: Vec<Record>,
+    pub records: Vec<Record>,
     /// Number of lines that the recorder did not write.
-    pub garbage: usize,
+    pub garbage_line_count: usize,
     /// The start of the first such line.
     pub garbage_sample: String,
 }
@@ -148,21 +148,21 @@ impl Records {
     /// Reads lines of the form `MAC JSON`. Each MAC also covers the previous valid line. As a
     /// result, a foreign line affects no other line, and a dropped record invalidates all records
     /// after it.
-    pub(crate) fn read(raw: &[u8], key: &PipeKey, authenticate: bool) -> Self {
+    pub(crate) fn read(raw: &[u8], key: &PipeKey, should_authenticate: bool) -> Self {
         let mut records = Self::default();
         let mut last = Vec::new();
         for line in raw.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match parse_record(line, &last, key, authenticate) {
+            match parse_record(line, &last, key, should_authenticate) {
                 Some((mac, record)) => {
                     last = mac;
-                    records.list.push(record);
+                    records.records.push(record);
                 }
                 None => {
-                    if records.garbage == 0 {
+                    if records.garbage_line_count == 0 {
                         let head = &line[..line.len().min(120)];
                         records.garbage_sample = String::from_utf8_lossy(head).into_owned();
                     }
-                    records.garbage += 1;
+                    records.garbage_line_count += 1;
                 }
             }
         }
@@ -170,25 +170,25 @@ impl Records {
     }
 
     pub(crate) fn has_start(&self) -> bool {
-        self.list.contains(&Record::Start)
+        self.records.contains(&Record::Start)
     }
 
-    pub(crate) fn begin(&self) -> Option<&BeginRecord> {
-        self.list.iter().find_map(|record| match record {
+    pub(crate) fn begin_record(&self) -> Option<&BeginRecord> {
+        self.records.iter().find_map(|record| match record {
             Record::Begin(begin) => Some(begin),
             _ => None,
         })
     }
 
-    pub(crate) fn end(&self) -> Option<&EndRecord> {
-        match self.list.last() {
+    pub(crate) fn end_record(&self) -> Option<&EndRecord> {
+        match self.records.last() {
             Some(Record::End(end)) => Some(end),
             _ => None,
         }
     }
 
-    pub(crate) fn tests(&self) -> impl Iterator<Item = &TestRecord> {
-        self.list.iter().filter_map(|record| match record {
+    pub(crate) fn test_records(&self) -> impl Iterator<Item = &TestRecord> {
+        self.records.iter().filter_map(|record| match record {
             Record::Test(test) => Some(test),
             _ => None,
         })
@@ -197,16 +197,16 @@ impl Records {
 
 fn parse_record(
     line: &[u8],
-    last: &[u8],
+    last_mac: &[u8],
     key: &PipeKey,
-    authenticate: bool,
+    should_authenticate: bool,
 ) -> Option<(Vec<u8>, Record)> {
     let at = line.iter().position(|byte| *byte == b' ')?;
     let (mac, body) = (&line[..at], &line[at + 1..]);
     let mut expected = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    expected.update(last);
+    expected.update(last_mac);
     expected.update(body);
-    if authenticate && proctor_types::hex(&expected.finalize().into_bytes()).as_bytes() != mac {
+    if should_authenticate && proctor_types::hex(&expected.finalize().into_bytes()).as_bytes() != mac {
         return None;
     }
     Some((mac.to_vec(), serde_json::from_slice(body).ok()?))
@@ -243,7 +243,7 @@ mod tests {
         let mut lines = testing::signed_lines(&KEY, &[COLLECT, COLLECT]);
         lines.insert(1, r#"0000 {"t":"test","id":"a","when":"call","outcome":"passed"}"#.into());
         let records = Records::read(lines.join("\n").as_bytes(), &KEY, true);
-        assert_eq!((records.list.len(), records.garbage), (2, 1));
+        assert_eq!((records.records.len(), records.garbage_line_count), (2, 1));
         assert!(records.garbage_sample.starts_with("0000"));
     }
 
@@ -251,9 +251,9 @@ mod tests {
     fn dropped_or_changed_line_is_detected() {
         let lines = testing::signed_lines(&KEY, &[COLLECT, COLLECT, COLLECT]);
         let dropped = format!("{}\n{}", lines[0], lines[2]);
-        assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage, 1);
+        assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage_line_count, 1);
         let changed = lines[0].replace("a.py", "b.py");
-        assert_eq!(Records::read(changed.as_bytes(), &KEY, true).garbage, 1);
-        assert_eq!(Records::read(lines.join("\n").as_bytes(), &[8; 32], true).garbage, 3);
+        assert_eq!(Records::read(changed.as_bytes(), &KEY, true).garbage_line_count, 1);
+        assert_eq!(Records::read(lines.join("\n").as_bytes(), &[8; 32], true).garbage_line_count, 3);
     }
 }

@@ -18,27 +18,27 @@ use crate::{
 /// `changed` contains the paths that the model's patch changed. Only these produce evidence.
 /// `absent` contains the hidden and masked paths, which grading itself removed before applying the
 /// patch.
-pub(crate) async fn restore(
+pub(crate) async fn restore_guarded_paths(
     handle: &SandboxHandle,
     workdir: &str,
     pristine: &PristineTree,
     paths: &PathRules<'_>,
-    changed: &BTreeSet<String>,
-    absent: &BTreeSet<String>,
+    changed_paths: &BTreeSet<String>,
+    removed_paths: &BTreeSet<String>,
     defences: Defences,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    for path in remove_folder_replacements(handle, workdir, pristine, changed).await? {
+    for path in remove_folder_replacements(handle, workdir, pristine, changed_paths).await? {
         found.push(new_evidence(
             evidence::TEST_RESTORED,
             format!("{path}: removed, because it replaced a folder"),
         ));
     }
-    let guarded: BTreeMap<&String, GuardReason> = changed
+    let guarded: BTreeMap<&String, GuardReason> = changed_paths
         .iter()
-        .chain(absent)
-        .filter_map(|path| paths.guard(path).map(|guard| (path, guard)))
-        .filter(|(path, guard)| !changed.contains(*path) || is_active(*guard, defences))
+        .chain(removed_paths)
+        .filter_map(|path| paths.guard_reason(path).map(|guard| (path, guard)))
+        .filter(|(path, guard)| !changed_paths.contains(*path) || is_defence_active(*guard, defences))
         .collect();
     for (path, guard) in &guarded {
         let now = read_entry(handle, workdir, path).await?;
@@ -47,13 +47,13 @@ pub(crate) async fn restore(
             continue;
         }
         replace_entry(handle, workdir, path, was).await?;
-        if changed.contains(*path) {
+        if changed_paths.contains(*path) {
             let did = if was.is_some() { "restored" } else { "removed" };
             found.push(new_evidence(evidence_kind(*guard), format!("{path}: {did}")));
         }
     }
     // The test patch's files are written whether or not the model's patch changed them.
-    let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
+    let done = |path: &String| guarded.contains_key(path) || changed_paths.contains(path);
     let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
     for (path, now) in read_entries(handle, workdir, rest).await? {
         let was = pristine.files.get(&path);
@@ -64,8 +64,8 @@ pub(crate) async fn restore(
     Ok(found)
 }
 
-fn is_active(guard: GuardReason, defences: Defences) -> bool {
-    match guard {
+fn is_defence_active(reason: GuardReason, defences: Defences) -> bool {
+    match reason {
         GuardReason::Test => defences.restore_tests,
         GuardReason::Config => defences.restore_config,
         GuardReason::SelfLoading => defences.remove_self_loading,
@@ -73,8 +73,8 @@ fn is_active(guard: GuardReason, defences: Defences) -> bool {
     }
 }
 
-fn evidence_kind(guard: GuardReason) -> &'static str {
-    match guard {
+fn evidence_kind(reason: GuardReason) -> &'static str {
+    match reason {
         GuardReason::Test => evidence::TEST_RESTORED,
         GuardReason::Config => evidence::CONFIG_RESTORED,
         GuardReason::SelfLoading => evidence::SELF_LOADING_REMOVED,
@@ -89,14 +89,14 @@ async fn remove_folder_replacements(
     handle: &SandboxHandle,
     workdir: &str,
     pristine: &PristineTree,
-    changed: &BTreeSet<String>,
+    changed_paths: &BTreeSet<String>,
 ) -> Result<Vec<String>, Fault> {
     let mut cleared = Vec::new();
-    for path in changed {
+    for path in changed_paths {
         let folder = format!("{path}/");
         let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&folder));
         if kept_below && read_entry(handle, workdir, path).await?.is_some() {
-            remove(handle, workdir, path).await?;
+            remove_entry(handle, workdir, path).await?;
             cleared.push(path.clone());
         }
     }
@@ -107,14 +107,14 @@ pub(crate) async fn replace_entry(
     handle: &SandboxHandle,
     workdir: &str,
     path: &str,
-    was: Option<&CurrentFile>,
+    original: Option<&CurrentFile>,
 ) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
     let full = workdir_path(workdir, path);
     // Remove the file first, so that nothing is written through a link. Also, the new file then has
     // a new modification time, so that a compiled copy of an edited file does not match it.
-    remove(handle, workdir, path).await?;
-    match was {
+    remove_entry(handle, workdir, path).await?;
+    match original {
         Some(CurrentFile::File { bytes, mode }) => handle
             .write_beneath(&root, &full, bytes, Some(*mode))
             .await
@@ -127,7 +127,7 @@ pub(crate) async fn replace_entry(
     }
 }
 
-pub(crate) async fn remove(handle: &SandboxHandle, workdir: &str, path: &str) -> Result<(), Fault> {
+pub(crate) async fn remove_entry(handle: &SandboxHandle, workdir: &str, path: &str) -> Result<(), Fault> {
     handle
         .remove(&workdir_path(workdir, path))
         .await

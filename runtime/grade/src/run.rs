@@ -30,26 +30,26 @@ use crate::{
 pub async fn run_tests(
     handle: &SandboxHandle,
     plan: &TestPlan,
-    hidden: &HiddenCopies,
+    hidden_copies: &HiddenCopies,
 ) -> Result<TestRun, Fault> {
-    let launch = Launch::read(handle, &plan.command, &plan.env).await?;
+    let launch = Launch::from_command(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
-    let lent = LentModules::from_hidden(hidden);
+    let lent = LentModules::from_hidden(hidden_copies);
     let request =
-        ProbeRequest { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent: &lent };
+        ProbeRequest { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent_modules: &lent };
     let probe = Probe::run(handle, &request).await?;
     let session = TestSession {
         plan,
         launch: &launch,
         probe: &probe,
         canaries: &Canaries::default(),
-        watch: Vec::new(),
-        data: Vec::new(),
-        provided: BTreeSet::new(),
-        folders: Vec::new(),
-        helpers: BTreeSet::new(),
+        watched_files: Vec::new(),
+        data_files: Vec::new(),
+        provided_modules: BTreeSet::new(),
+        test_folders: Vec::new(),
+        helper_modules: BTreeSet::new(),
         defences: Defences::default(),
-        lent,
+        lent_modules: lent,
         origin_options: None,
     };
     let (mut run, records, _) = session.run(handle).await?;
@@ -62,6 +62,6 @@ pub async fn run_tests(
         run_changes: &during,
         is_pristine: &|_| true,
     };
-    run.evidence.extend(interpreter_checks::check_interpreter(&records, &trust));
+    run.evidence.extend(interpreter_checks::interpreter_evidence(&records, &trust));
     Ok(run)
 }

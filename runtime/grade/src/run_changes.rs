@@ -22,11 +22,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct RunChanges {
     /// Changed entries below the work directory; paths are relative and escaped.
-    pub inside: BTreeMap<String, EntryKind>,
+    pub workdir_entries: BTreeMap<String, EntryKind>,
     /// Changed files on the rest of the import path; paths are absolute.
-    pub outside: BTreeSet<String>,
+    pub outside_files: BTreeSet<String>,
     /// Folders that can no longer be scanned, each with the reason.
-    unscannable: Vec<String>,
+    scan_failures: Vec<String>,
 }
 
 impl RunChanges {
@@ -37,15 +37,15 @@ impl RunChanges {
         workdir: &str,
         probe: &Probe,
         policy: &Policy,
-        since: ChangeTime,
+        start_time: ChangeTime,
     ) -> Result<Self, Fault> {
         let mut found = Self::default();
         let skip = policy.history_folders.iter().chain(&policy.unwatched);
         let skip: Vec<RawPath> = skip.map(|name| RawPath::from(name.as_str())).collect();
         let ask = async |root: RawPath| {
             let entry_limit = policy.limits.entries as u64;
-            let request = ChangesRequest { root, since, skip: skip.clone(), entry_limit };
-            match handle.changes(request).await {
+            let request = ChangesRequest { root, since: start_time, skip: skip.clone(), entry_limit };
+            match handle.list_changes(request).await {
                 Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
                 Ok(reply) => {
                     let folder = &reply.unwalked[0];
@@ -63,19 +63,19 @@ impl RunChanges {
             Ok(changed) => {
                 let entries =
                     changed.into_iter().map(|entry| (entry.path.to_escaped(), entry.kind));
-                found.inside = entries.collect();
+                found.workdir_entries = entries.collect();
             }
-            Err(why) => found.unscannable.push(why),
+            Err(why) => found.scan_failures.push(why),
         }
-        for folder in outermost(&probe.outside) {
+        for folder in outermost_folders(&probe.outside) {
             match ask(RawPath::from(folder)).await? {
-                Ok(changed) => found.outside.extend(
+                Ok(changed) => found.outside_files.extend(
                     changed
                         .iter()
                         .filter(|entry| entry.kind != EntryKind::Dir)
                         .map(|entry| format!("{folder}/{}", entry.path.to_escaped())),
                 ),
-                Err(why) => found.unscannable.push(why),
+                Err(why) => found.scan_failures.push(why),
             }
         }
         Ok(found)
@@ -92,12 +92,12 @@ impl RunChanges {
         handle: &SandboxHandle,
         workdir: &str,
         policy: &Policy,
-        laid: &PatchedTree<'_>,
+        patched_tree: &PatchedTree<'_>,
     ) -> Result<Vec<Evidence>, Fault> {
-        let mut found: Vec<String> = self.unscannable.clone();
-        let (pristine, paths) = (laid.pristine, laid.paths);
-        let was_there = |path: &str| laid.existed_before_run(path);
-        for (path, kind) in &self.inside {
+        let mut found: Vec<String> = self.scan_failures.clone();
+        let (pristine, paths) = (patched_tree.pristine, patched_tree.paths);
+        let was_there = |path: &str| patched_tree.existed_before_run(path);
+        for (path, kind) in &self.workdir_entries {
             if *kind == EntryKind::Dir || is_unwatched(policy, path) {
                 continue;
             }
@@ -110,13 +110,13 @@ impl RunChanges {
             }
         }
         let mut folders: BTreeSet<&str> = BTreeSet::new();
-        for (path, kind) in &self.inside {
-            if *kind == EntryKind::Dir && paths.contains_watched(path) {
+        for (path, kind) in &self.workdir_entries {
+            if *kind == EntryKind::Dir && paths.contains_watched_entry(path) {
                 folders.insert(path);
             }
         }
         // Listing the work directory does not return an entry for the directory itself.
-        if paths.contains_watched("") {
+        if paths.contains_watched_entry("") {
             folders.insert("");
         }
         for folder in folders {
@@ -128,7 +128,7 @@ impl RunChanges {
                 }
             };
             for (path, name) in direct_entries(pristine, folder) {
-                let is_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
+                let is_folder = pristine.entries.get(path) == Some(&EntryKind::Dir);
                 let expected = if is_folder {
                     let below = format!("{path}/");
                     paths.is_in_test_folder(path)
@@ -141,7 +141,7 @@ impl RunChanges {
                 }
             }
         }
-        for path in &self.outside {
+        for path in &self.outside_files {
             if is_importable(policy, path)
                 || is_bytecode(policy, path)
                 || is_self_loading(policy, path)
@@ -154,12 +154,12 @@ impl RunChanges {
             .map(|what| new_evidence(evidence::CHANGED_DURING_RUN, what))
             .collect();
         let made: BTreeSet<String> = self
-            .inside
+            .workdir_entries
             .iter()
             .filter(|(_, kind)| **kind != EntryKind::Dir)
             .map(|(path, _)| path.clone())
             .collect();
-        for path in laid.roots.find_shadows(pristine, &made) {
+        for path in patched_tree.roots.find_shadows(pristine, &made) {
             evidence.push(new_evidence(
                 evidence::MODULE_REPLACED,
                 format!("{path}: created during the run"),
@@ -170,7 +170,7 @@ impl RunChanges {
 }
 
 /// Returns the folders that are not inside any of the others.
-fn outermost(folders: &[String]) -> Vec<&str> {
+fn outermost_folders(folders: &[String]) -> Vec<&str> {
     let is_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
     };
@@ -189,7 +189,7 @@ fn direct_entries<'a>(pristine: &'a PristineTree, folder: &'a str) -> Vec<(&'a s
         (!rest.contains('/')).then_some((path.as_str(), rest))
     };
     let names: BTreeMap<&str, &str> =
-        pristine.names.keys().chain(pristine.files.keys()).filter_map(of).collect();
+        pristine.entries.keys().chain(pristine.files.keys()).filter_map(of).collect();
     names.into_iter().collect()
 }
 
@@ -213,7 +213,7 @@ fn is_self_loading(policy: &Policy, path: &str) -> bool {
 fn is_loaded_by_location(policy: &Policy, paths: &PathRules<'_>, path: &str) -> bool {
     is_importable(policy, path)
         || is_bytecode(policy, path)
-        || matches!(paths.guard(path), Some(GuardReason::Config | GuardReason::SelfLoading))
+        || matches!(paths.guard_reason(path), Some(GuardReason::Config | GuardReason::SelfLoading))
 }
 
 fn is_unwatched(policy: &Policy, path: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_patch::{CurrentFile, gold_patch};
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_screening::{ScreeningInput, own_packages, screen};
-use proctor_types::{Evidence, Fault, Layer, Task};
+use proctor_types::{Evidence, Fault, FaultLayer, Task};
 
 use crate::{
     evidence::new_evidence,
@@ -16,10 +16,10 @@ use crate::{
 /// The state that a patch is compared with.
 pub(crate) struct ScreeningBase<'a> {
     /// Every path of the work directory before the patch is applied; relative and escaped.
-    pub names: &'a BTreeMap<String, EntryKind>,
+    pub entries: &'a BTreeMap<String, EntryKind>,
     /// Modules that the environment or the language provides, so that a patch cannot claim them as
     /// its own. If `None`, the patch cannot claim any module.
-    pub provided: Option<&'a BTreeSet<String>>,
+    pub provided_modules: Option<&'a BTreeSet<String>>,
     /// Whether a path is screened.
     pub is_screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
@@ -51,12 +51,12 @@ pub(crate) fn screen_submission(
 ) -> Result<Vec<Evidence>, Fault> {
     let files = task.from_scratch.as_ref().map(|start| &start.files);
     let before: BTreeMap<String, CurrentFile> =
-        files.into_iter().flatten().map(|(path, text)| (path.clone(), file(text))).collect();
+        files.into_iter().flatten().map(|(path, text)| (path.clone(), text_file(text))).collect();
     let Ok(touched) = patch_paths(patch) else { return Ok(Vec::new()) };
     screening_evidence(task, patch, &before, &touched, base)
 }
 
-fn file(text: &str) -> CurrentFile {
+fn text_file(text: &str) -> CurrentFile {
     CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
@@ -64,7 +64,7 @@ fn file(text: &str) -> CurrentFile {
 fn is_judged_by_pytest(task: &Task) -> bool {
     let mut tests = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     task.harbor.is_none()
-        && task.test_report().is_none()
+        && task.command_test_results().is_none()
         && !task.fail_to_pass.is_empty()
         && tests.all(|id| id.split("::").next().is_some_and(|file| file.ends_with(".py")))
 }
@@ -72,31 +72,31 @@ fn is_judged_by_pytest(task: &Task) -> bool {
 fn screening_evidence(
     task: &Task,
     patch: &[u8],
-    before: &BTreeMap<String, CurrentFile>,
-    touched: &BTreeSet<String>,
+    original_files: &BTreeMap<String, CurrentFile>,
+    touched_paths: &BTreeSet<String>,
     base: &ScreeningBase<'_>,
 ) -> Result<Vec<Evidence>, Fault> {
     let roots = &Policy::get()?.names.import_roots;
-    let mut owned = own_packages(base.names.keys(), roots, &BTreeSet::new());
-    if let Some(provided) = base.provided {
-        owned.extend(own_packages(touched.iter(), roots, provided));
+    let mut owned = own_packages(base.entries.keys(), roots, &BTreeSet::new());
+    if let Some(provided) = base.provided_modules {
+        owned.extend(own_packages(touched_paths.iter(), roots, provided));
     }
     let gold = gold_patch(task).ok().flatten();
     let input = ScreeningInput {
         patch,
-        gold: gold.as_deref(),
-        before,
-        owned: &owned,
-        judged_by_pytest: is_judged_by_pytest(task),
+        gold_patch: gold.as_deref(),
+        original_files: before: original_files,
+        owned_modules: &owned,
+        is_judged_by_pytest: is_judged_by_pytest(task),
         is_screened: base.is_screened,
     };
-    let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+    let screening = screen(&input).map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
     let found = screening.findings.iter();
     Ok(found.map(|finding| new_evidence(&finding.evidence, finding.to_string())).collect())
 }
 
 /// Lists the paths at the import roots of a work directory. Does not read file contents.
-pub(crate) async fn names_at_roots(
+pub(crate) async fn entries_at_roots(
     handle: &SandboxHandle,
     workdir: &str,
 ) -> Result<BTreeMap<String, EntryKind>, Fault> {

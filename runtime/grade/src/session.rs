@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     CapturedOutput, Command, SandboxHandle,
     wire::{ChangeTime, CommandExit, RawPath},
 };
-use proctor_types::{Evidence, Fault, Layer, TestStatus, plural, sha256_hex};
+use proctor_types::{Evidence, Fault, FaultLayer, TestStatus, count_with_noun, sha256_hex};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -15,21 +15,21 @@ use crate::{
     ascii_json::to_ascii_json,
     canary::Canaries,
     evidence::{self, new_evidence},
-    hidden::{LEND, LentModules},
+    hidden::{LEND_SCRIPT, LentModules},
     launch::Launch,
     policy::Policy,
-    probe::{Probe, random_bytes, secret_folder},
+    probe::{Probe, random_bytes, generate_secret_folder},
     records::{Record, Records},
-    statuses::statuses,
+    statuses::determine_statuses,
 };
 
-const START: &str = include_str!("../python/start.py");
-const ASKING: &str = include_str!("../python/asking.py");
-const RECORDER: &str = include_str!("../python/recorder.py");
-const SIGHT: &str = include_str!("../python/sight.py");
-const OPENINGS: &str = include_str!("../python/openings.py");
-const ORIGIN: &str = include_str!("../python/origin.py");
-const CANARIES: &str = include_str!("../python/canaries.py");
+const START_SCRIPT: &str = include_str!("../python/start.py");
+const ASKING_SCRIPT: &str = include_str!("../python/asking.py");
+const RECORDER_SCRIPT: &str = include_str!("../python/recorder.py");
+const SIGHT_SCRIPT: &str = include_str!("../python/sight.py");
+const OPENINGS_SCRIPT: &str = include_str!("../python/openings.py");
+const ORIGIN_SCRIPT: &str = include_str!("../python/origin.py");
+const CANARIES_SCRIPT: &str = include_str!("../python/canaries.py");
 
 /// The parameters of one run.
 #[derive(Clone)]
@@ -39,18 +39,18 @@ pub(crate) struct TestSession<'a> {
     pub probe: &'a Probe,
     pub canaries: &'a Canaries,
     /// Files that the recorder hashes, relative to the work directory.
-    pub watch: Vec<String>,
+    pub watched_files: Vec<String>,
     /// The tests' data files, relative to the work directory. The recorder records their readers.
-    pub data: Vec<String>,
+    pub data_files: Vec<String>,
     /// Top-level modules that belong to the environment. A patch must not provide them.
-    pub provided: BTreeSet<String>,
+    pub provided_modules: BTreeSet<String>,
     /// Test folders, relative to the work directory. A run must not move them.
-    pub folders: Vec<String>,
+    pub test_folders: Vec<String>,
     /// Names under which modules in test folders may be imported.
-    pub helpers: BTreeSet<String>,
+    pub helper_modules: BTreeSet<String>,
     pub defences: Defences,
     /// Modules that the test tool needs to start and that are hidden in the sandbox.
-    pub lent: LentModules,
+    pub lent_modules: LentModules,
     /// Set if the tested code was written from scratch.
     pub origin_options: Option<OriginOptions>,
 }
@@ -113,16 +113,16 @@ impl TestSession<'_> {
     ) -> Result<(TestRun, Records, ChangeTime), Fault> {
         let policy = Policy::get()?;
         let key = random_bytes::<32>()?;
-        let folder = secret_folder()?;
+        let folder = generate_secret_folder()?;
         let scripts = [
-            ("start.py", START),
-            ("asking.py", ASKING),
-            ("recorder.py", RECORDER),
-            ("canaries.py", CANARIES),
-            ("lend.py", LEND),
-            ("sight.py", SIGHT),
-            ("openings.py", OPENINGS),
-            ("origin.py", ORIGIN),
+            ("start.py", START_SCRIPT),
+            ("asking.py", ASKING_SCRIPT),
+            ("recorder.py", RECORDER_SCRIPT),
+            ("canaries.py", CANARIES_SCRIPT),
+            ("lend.py", LEND_SCRIPT),
+            ("sight.py", SIGHT_SCRIPT),
+            ("openings.py", OPENINGS_SCRIPT),
+            ("origin.py", ORIGIN_SCRIPT),
         ];
         for (name, text) in scripts {
             handle
@@ -134,18 +134,18 @@ impl TestSession<'_> {
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
         let written = written.map_err(|error| error.to_fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
-        let input = self.input(policy, &key)?;
+        let input = self.build_input(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
         argv.push(format!("{folder}/start.py"));
         let mut command = Command::new(argv).cwd(self.plan.workdir.as_str());
-        for (name, value) in self.environment(policy) {
+        for (name, value) in self.build_environment(policy) {
             command = command.env(&name, value);
         }
         command.stdin = input;
         command.time_limit = Some(self.plan.time_limit);
         command.user.clone_from(&self.plan.user);
-        command.output_cap = policy.limits.log_bytes;
-        command.results = true;
+        command.head_cap = policy.limits.log_bytes;
+        command.has_results_pipe = true;
         command.reap_all = true;
         let done =
             handle.run(command).await.map_err(|error| error.to_fault("running the tests"))?;
@@ -156,12 +156,12 @@ impl TestSession<'_> {
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);
         let mut log = Vec::new();
-        append(&mut log, &done.stdout);
-        append(&mut log, &done.stderr);
-        if let Some(fault) = self.recorder_fault(&records, &done.exited, &log, &folder) {
+        append_output(&mut log, &done.stdout);
+        append_output(&mut log, &done.stderr);
+        if let Some(fault) = self.recorder_fault(&records, &done.exit, &log, &folder) {
             return Err(fault);
         }
-        Ok((self.result(&records, done.exited, log, done.results), records, since))
+        Ok((self.build_result(&records, done.exit, log, done.results), records, since))
     }
 
     /// Returns a fault if the recorder failed before it started pytest, which a patch cannot cause.
@@ -189,12 +189,12 @@ impl TestSession<'_> {
         let version = self.probe.pytest.as_deref().unwrap_or("an unknown version of pytest");
         let what = format!("the recorder failed before pytest {version} started: {}", last.trim());
         Some(
-            Fault::new(Layer::Grade, what)
+            Fault::new(FaultLayer::Grade, what)
                 .hint("report this error with the environment's versions of Python and pytest"),
         )
     }
 
-    fn input(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
+    fn build_input(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
         let mut arguments = self.launch.arguments.clone();
         arguments.push(format!("--rootdir={}", self.plan.workdir));
         arguments.extend(policy.pytest.arguments.iter().cloned());
@@ -207,7 +207,7 @@ impl TestSession<'_> {
             }
         }
         let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
-        let canaries = to_ascii_json(&self.canaries.list)?;
+        let canaries = to_ascii_json(&self.canaries.canaries)?;
         let canaries_key = random_bytes::<32>()?;
         let input = StartInput {
             key: proctor_types::hex(key),
@@ -220,18 +220,18 @@ impl TestSession<'_> {
             canaries_sha256: sha256_hex(canaries.as_bytes()),
             canaries_key: proctor_types::hex(&canaries_key),
             canary_seconds: policy.canaries.seconds,
-            watch: &self.watch,
-            data: &self.data,
-            lent: &self.lent,
+            watch: &self.watched_files,
+            data: &self.data_files,
+            lent: &self.lent_modules,
             looks: self.defences.fingerprints,
             sees: self.defences.sight_checks(),
             apart: self.starts_isolated(),
             path: &self.probe.path,
             pythonpath: self.pythonpath(),
             loaded: &self.probe.loaded,
-            provided: &self.provided,
-            folders: &self.folders,
-            helpers: &self.helpers,
+            provided: &self.provided_modules,
+            folders: &self.test_folders,
+            helpers: &self.helper_modules,
             submitted: self.origin_options.as_ref(),
         };
         let input = to_ascii_json(&input)?;
@@ -251,7 +251,7 @@ impl TestSession<'_> {
         self.probe.apart && self.defences.guard_roots
     }
 
-    fn environment(&self, policy: &Policy) -> BTreeMap<String, String> {
+    fn build_environment(&self, policy: &Policy) -> BTreeMap<String, String> {
         let mut env = policy.environment.for_task(&self.plan.env);
         if self.pythonpath().is_some() {
             env.remove("PYTHONPATH");
@@ -265,16 +265,16 @@ impl TestSession<'_> {
         env
     }
 
-    fn result(&self, records: &Records, exit: CommandExit, log: Vec<u8>, raw: Vec<u8>) -> TestRun {
+    fn build_result(&self, records: &Records, exit: CommandExit, log: Vec<u8>, raw_results: Vec<u8>) -> TestRun {
         let mut evidence = Vec::new();
-        let mut tests = statuses(records, &mut evidence);
-        let taken = records.list.iter().filter_map(|record| match record {
+        let mut tests = determine_statuses(records, &mut evidence);
+        let taken = records.records.iter().filter_map(|record| match record {
             Record::Origin { what } => Some(new_evidence(evidence::ORIGINAL_USED, what.as_str())),
             _ => None,
         });
         let taken: Vec<Evidence> = taken.collect();
         let collect_errors: BTreeMap<String, String> = records
-            .list
+            .records
             .iter()
             .filter_map(|record| match record {
                 Record::Collect { id, why } => Some((id.clone(), why.clone())),
@@ -290,22 +290,22 @@ impl TestSession<'_> {
             let absent = if broken { TestStatus::Error } else { TestStatus::Missing };
             tests.entry(id.clone()).or_insert(absent);
         }
-        let complete = self.check_complete(records, &exit, &mut evidence);
+        let complete = self.check_completeness(records, &exit, &mut evidence);
         evidence.extend(taken);
-        TestRun { tests, collect_errors, exit, complete, log, raw, evidence }
+        TestRun { tests, collect_errors, exit, is_complete: complete, log, raw_results: raw: raw_results, evidence }
     }
 
-    fn check_complete(
+    fn check_completeness(
         &self,
         records: &Records,
         exit: &CommandExit,
         evidence: &mut Vec<Evidence>,
     ) -> bool {
         let before = evidence.len();
-        if records.garbage > 0 {
+        if records.garbage_line_count > 0 {
             let what = format!(
                 "{}, the first {:?}",
-                plural(records.garbage, "line"),
+                count_with_noun(records.garbage_line_count, "line"),
                 records.garbage_sample
             );
             evidence.push(new_evidence(evidence::RESULTS_PIPE_GARBAGE, what));
@@ -314,11 +314,11 @@ impl TestSession<'_> {
             let seconds = self.plan.time_limit.as_secs_f64();
             evidence.push(new_evidence(evidence::TIMED_OUT, format!("after {seconds} s")));
         } else if self.defences.require_end {
-            evidence.extend(end_mismatch(records, exit));
+            evidence.extend(end_mismatch_evidence(records, exit));
         }
-        let complete = evidence.len() == before && records.begin().is_some();
+        let complete = evidence.len() == before && records.begin_record().is_some();
         if exit.left_behind > 0 {
-            let what = format!("{}, killed", plural(exit.left_behind, "process"));
+            let what = format!("{}, killed", count_with_noun(exit.left_behind, "process"));
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         complete
@@ -338,13 +338,13 @@ fn encrypt(text: &[u8], key: &[u8; 32]) -> Vec<u8> {
 }
 
 /// Returns evidence unless the end record exists and matches the kernel's exit status.
-fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
+fn end_mismatch_evidence(records: &Records, exit: &CommandExit) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no exit status".to_owned(),
     };
-    let Some(end) = records.end() else {
+    let Some(end) = records.end_record() else {
         // If a run succeeds without an end record, its exit status is forged. If it crashes, the
         // crash explains the missing record.
         let kind = match exit.code {
@@ -353,7 +353,7 @@ fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
         };
         return Some(new_evidence(kind, format!("{said} without an end record")));
     };
-    let count = records.tests().count();
+    let count = records.test_records().count();
     if exit.code != Some(end.code) {
         return Some(new_evidence(
             evidence::EXIT_MISMATCH,
@@ -363,24 +363,24 @@ fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
     (count != end.count).then(|| {
         new_evidence(
             evidence::EXIT_MISMATCH,
-            format!("{}, but the end record counts {}", plural(count, "record"), end.count),
+            format!("{}, but the end record counts {}", count_with_noun(count, "record"), end.count),
         )
     })
 }
 
 /// Appends the kept parts of a stream. Returns the number of bytes that were omitted in the middle.
-pub(crate) fn append(log: &mut Vec<u8>, stream: &CapturedOutput) -> u64 {
+pub(crate) fn append_output(log: &mut Vec<u8>, stream: &CapturedOutput) -> u64 {
     log.extend_from_slice(&stream.head);
     if stream.is_complete() {
         return 0;
     }
     let shown = stream.head.len() as u64 + stream.tail.len() as u64;
-    let cut = stream.total.saturating_sub(shown);
+    let cut = stream.total_bytes.saturating_sub(shown);
     if cut > 0 {
         log.extend_from_slice(format!("\n[{cut} bytes omitted]\n").as_bytes());
     }
     // The head and the tail overlap if the stream is only a little longer than one of them.
-    let overlap = shown.saturating_sub(stream.total) as usize;
+    let overlap = shown.saturating_sub(stream.total_bytes) as usize;
     log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
     cut
 }
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encrypt_twice_returns_the_text() {
+    fn encrypting_twice_returns_the_text() {
         let text = "0123456789".repeat(10).into_bytes();
         let encrypted = encrypt(&text, &[7; 32]);
         assert_eq!(encrypt(&encrypted, &[7; 32]), text);
@@ -398,12 +398,12 @@ mod tests {
     }
 
     #[test]
-    fn append_keeps_the_end_and_counts_the_omitted_middle() {
+    fn append_output_keeps_the_end_and_counts_the_omitted_middle() {
         let of = |head: &[u8], tail: &[u8], total: u64| {
             let mut log = Vec::new();
             let stream =
-                CapturedOutput { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
-            let cut = append(&mut log, &stream);
+                CapturedOutput { head: head.to_vec(), tail: tail.to_vec(), total_bytes: total, spill_file: None };
+            let cut = append_output(&mut log, &stream);
             (String::from_utf8(log).unwrap(), cut)
         };
         assert_eq!(of(b"abc", b"", 3), ("abc".to_owned(), 0));

@@ -18,7 +18,7 @@ use crate::{
     policy::Policy,
     pristine::PristineTree,
     probe::Probe,
-    restore::remove,
+    restore::remove_entry,
 };
 
 /// Removes new files at an import root if they shadow a guarded module.
@@ -27,11 +27,11 @@ pub(crate) async fn remove_shadows(
     workdir: &str,
     pristine: &PristineTree,
     roots: &ImportRoots,
-    changed: &BTreeSet<String>,
+    changed_paths: &BTreeSet<String>,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    for path in roots.find_shadows(pristine, changed) {
-        remove(handle, workdir, &path).await?;
+    for path in roots.find_shadows(pristine, changed_paths) {
+        remove_entry(handle, workdir, &path).await?;
         found.push(new_evidence(evidence::SHADOWING_REMOVED, format!("{path}: removed")));
     }
     Ok(found)
@@ -41,10 +41,10 @@ pub(crate) async fn remove_shadows(
 #[derive(Debug, Default)]
 pub(crate) struct ImportRoots {
     /// Folders on the interpreter's import path. These are always import roots.
-    searched: BTreeSet<String>,
+    searched_folders: BTreeSet<String>,
     /// Folders that are import roots according to pytest, the configuration or convention. They
     /// only count if the folder is not itself a package.
-    likely: BTreeSet<String>,
+    likely_folders: BTreeSet<String>,
     /// Like `likely`, but only the last components of the path are known. They come from a conftest
     /// that changes `sys.path`, or from a `pythonpath` setting.
     path_suffixes: BTreeSet<String>,
@@ -63,16 +63,16 @@ impl ImportRoots {
         let searched = probe.graded.iter().filter_map(|entry| relative_to(&probe.root, entry));
         let searched =
             searched.chain(probe.path.iter().filter_map(|entry| relative_to(workdir, entry)));
-        let mut roots = Self { searched: searched.collect(), ..Self::default() };
-        roots.likely.extend(policy.names.import_roots.iter().cloned());
+        let mut roots = Self { searched_folders: searched.collect(), ..Self::default() };
+        roots.likely_folders.extend(policy.names.import_roots.iter().cloned());
         for (path, file) in &pristine.files {
             let CurrentFile::File { bytes, .. } = file else { continue };
             let text = String::from_utf8_lossy(bytes);
             let is_python = path.ends_with(".py");
             if is_python && (paths.is_task_path(path) || path.ends_with("conftest.py")) {
-                roots.likely.insert(pytest_basedir(path, pristine));
+                roots.likely_folders.insert(pytest_basedir(path, pristine));
                 if text.contains("sys.path") || text.contains("addsitedir") {
-                    roots.likely.extend(ancestors(path));
+                    roots.likely_folders.extend(ancestors(path));
                     roots.path_suffixes.extend(string_literals(&text).filter_map(path_suffix));
                 }
             } else if !is_python && text.contains("pythonpath") {
@@ -98,14 +98,14 @@ impl ImportRoots {
             let entry = normalize_path(entry);
             relative_to(workdir, &entry).or_else(|| relative_to(&probe.root, &entry))
         });
-        let searched = self.searched.iter().cloned().chain(inside).collect();
-        Self { searched, guarded_modules: self.guarded_modules.clone(), ..Self::default() }
+        let searched = self.searched_folders.iter().cloned().chain(inside).collect();
+        Self { searched_folders: searched, guarded_modules: self.guarded_modules.clone(), ..Self::default() }
     }
 
     /// Returns the names that a new module in the work directory must not have. Names of modules
     /// that already existed there are not included.
     pub(crate) fn reserved_names(&self, pristine: &PristineTree) -> BTreeSet<String> {
-        let roots = self.searched.iter().chain(&self.likely);
+        let roots = self.searched_folders.iter().chain(&self.likely_folders);
         let roots: BTreeSet<&String> = roots.collect();
         let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
         self.guarded_modules.iter().filter(|name| !is_own(name)).cloned().collect()
@@ -118,11 +118,11 @@ impl ImportRoots {
         pristine: &PristineTree,
         paths: &PathRules<'_>,
     ) -> BTreeSet<String> {
-        let roots: BTreeSet<&String> = self.searched.iter().chain(&self.likely).collect();
-        let files = pristine.names.keys().chain(pristine.files.keys());
+        let roots: BTreeSet<&String> = self.searched_folders.iter().chain(&self.likely_folders).collect();
+        let files = pristine.entries.keys().chain(pristine.files.keys());
         let modules = files.filter(|path| {
             path.ends_with(".py")
-                && paths.guard(path) == Some(GuardReason::Test)
+                && paths.guard_reason(path) == Some(GuardReason::Test)
                 && paths.is_in_test_folder(path)
         });
         let mut names = BTreeSet::new();
@@ -134,11 +134,11 @@ impl ImportRoots {
         let is_own = |name: &String| {
             let path = name.replace('.', "/");
             let exists_at = |root: &&String| {
-                let file = join(root, &format!("{path}.py"));
-                let package = join(root, &format!("{path}/__init__.py"));
+                let file = join_path(root, &format!("{path}.py"));
+                let package = join_path(root, &format!("{path}/__init__.py"));
                 [file, package].iter().any(|file| {
-                    pristine.names.contains_key(file)
-                        && paths.guard(file) != Some(GuardReason::Test)
+                    pristine.entries.contains_key(file)
+                        && paths.guard_reason(file) != Some(GuardReason::Test)
                 })
             };
             roots.iter().any(exists_at)
@@ -151,11 +151,11 @@ impl ImportRoots {
     pub(crate) fn find_shadows(
         &self,
         pristine: &PristineTree,
-        changed: &BTreeSet<String>,
+        changed_paths: &BTreeSet<String>,
     ) -> BTreeSet<String> {
         let mut known: BTreeMap<String, bool> = BTreeMap::new();
         let mut found = BTreeSet::new();
-        for path in changed.iter().filter(|path| is_importable(path)) {
+        for path in changed_paths.iter().filter(|path| is_importable(path)) {
             let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
             for start in starts {
                 let root = path[..start].trim_end_matches('/');
@@ -164,9 +164,9 @@ impl ImportRoots {
                 if !self.guarded_modules.contains(module) || !self.is_import_root(root, pristine) {
                     continue;
                 }
-                let whole = join(root, top);
+                let whole = join_path(root, top);
                 let is_new = known
-                    .entry(join(root, module))
+                    .entry(join_path(root, module))
                     .or_insert_with(|| !has_module(pristine, root, module));
                 if *is_new {
                     found.insert(whole);
@@ -184,8 +184,8 @@ impl ImportRoots {
                     .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
             })
         };
-        self.searched.contains(folder)
-            || ((self.likely.contains(folder) || is_named()) && !is_package(pristine, folder))
+        self.searched_folders.contains(folder)
+            || ((self.likely_folders.contains(folder) || is_named()) && !is_package(pristine, folder))
     }
 }
 
@@ -202,16 +202,16 @@ pub(crate) fn import_roots(
 }
 
 fn is_package(pristine: &PristineTree, folder: &str) -> bool {
-    !folder.is_empty() && pristine.names.contains_key(&format!("{folder}/__init__.py"))
+    !folder.is_empty() && pristine.entries.contains_key(&format!("{folder}/__init__.py"))
 }
 
 /// Whether a folder had an importable module of that name before the patch. A folder without
 /// importable files (such as `packaging/` with distribution recipes) is not a module.
 fn has_module(pristine: &PristineTree, root: &str, module: &str) -> bool {
-    let stem = join(root, module);
+    let stem = join_path(root, module);
     let from = (Bound::Included(stem.clone()), Bound::Unbounded);
     pristine
-        .names
+        .entries
         .range(from)
         .take_while(|(path, _)| path.starts_with(&stem))
         .filter(|(path, kind)| match kind {
@@ -263,7 +263,7 @@ fn path_suffix(path: &str) -> Option<String> {
     (!parts.is_empty() && path.len() < 200 && path.chars().all(plain)).then(|| parts.join("/"))
 }
 
-fn join(root: &str, name: &str) -> String {
+fn join_path(root: &str, name: &str) -> String {
     if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") }
 }
 
@@ -271,12 +271,12 @@ fn join(root: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn tree(names: &[&str]) -> PristineTree {
+    fn pristine_tree(names: &[&str]) -> PristineTree {
         let mut pristine = PristineTree::default();
         for name in names {
-            pristine.names.insert((*name).into(), EntryKind::File);
+            pristine.entries.insert((*name).into(), EntryKind::File);
             for folder in ancestors(name).skip(1) {
-                pristine.names.insert(folder, EntryKind::Dir);
+                pristine.entries.insert(folder, EntryKind::Dir);
             }
         }
         pristine
@@ -291,19 +291,19 @@ mod tests {
         let policy = Policy::get().unwrap();
         let nothing = BTreeSet::new();
         let paths =
-            PathRules::new(policy, &task, probe, nothing.clone(), &nothing, &pristine.names);
+            PathRules::new(policy, &task, probe, nothing.clone(), &nothing, &pristine.entries);
         let launch = Launch { interpreter: vec![], cwd_on_path: true, arguments: vec![] };
         ImportRoots::find("/testbed", pristine, probe, policy, &paths, &launch)
     }
 
-    fn shadows(pristine: &PristineTree, probe: &Probe, changed: &[&str]) -> Vec<String> {
-        let changed = changed.iter().map(|path| (*path).to_owned()).collect();
+    fn shadows(pristine: &PristineTree, probe: &Probe, changed_paths: &[&str]) -> Vec<String> {
+        let changed = changed_paths.iter().map(|path| (*path).to_owned()).collect();
         roots(pristine, probe).find_shadows(pristine, &changed).into_iter().collect()
     }
 
     #[test]
-    fn shadows_finds_only_new_modules_at_import_roots() {
-        let pristine = tree(&["lib/__init__.py", "packaging/version.py", "pluggy/README"]);
+    fn find_shadows_returns_only_new_modules_at_import_roots() {
+        let pristine = pristine_tree(&["lib/__init__.py", "packaging/version.py", "pluggy/README"]);
         let probe = Probe {
             path: vec!["/testbed/python".into()],
             standard_library: vec!["json".into(), "types".into(), "test".into()],
@@ -337,8 +337,8 @@ mod tests {
     }
 
     #[test]
-    fn shadows_covers_provided_modules_on_the_tests_import_path() {
-        let mut pristine = tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
+    fn find_shadows_covers_provided_modules_on_the_import_path() {
+        let mut pristine = pristine_tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
         let conftest = "import sys\nsys.path.append(os.path.join(HERE, '..', 'tools'))\n";
         let file = CurrentFile::File { bytes: conftest.into(), mode: 0o644 };
         pristine.files.insert("tests/conftest.py".into(), file);

@@ -11,24 +11,24 @@ use crate::{
 
 /// Returns the status of every collected or reported test. A test without complete reports is
 /// [`TestStatus::Missing`].
-pub(crate) fn statuses(
+pub(crate) fn determine_statuses(
     records: &Records,
     evidence: &mut Vec<Evidence>,
 ) -> BTreeMap<String, TestStatus> {
     let mut phases: BTreeMap<&str, Vec<&TestRecord>> = BTreeMap::new();
-    for record in &records.list {
+    for record in &records.records {
         if let Record::Begin(begin) = record {
             for id in &begin.collected {
                 phases.entry(id).or_default();
             }
         }
     }
-    for test in records.tests() {
+    for test in records.test_records() {
         phases.entry(&test.id).or_default().push(test);
     }
     phases
         .into_iter()
-        .map(|(id, phases)| (id.to_owned(), status_of_phases(id, &phases, evidence)))
+        .map(|(id, phases)| (id.to_owned(), determine_phase_status(id, &phases, evidence)))
         .collect()
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn statuses(
 const RERUN_OUTCOMES: [&str; 2] = ["rerun", "retried"];
 
 /// Derives the status of a test from its phases.
-pub(crate) fn status_of_phases(
+pub(crate) fn determine_phase_status(
     id: &str,
     phases: &[&TestRecord],
     evidence: &mut Vec<Evidence>,
@@ -56,7 +56,7 @@ pub(crate) fn status_of_phases(
         let in_test = matches!(failure.when.as_str(), "call" | "subtest");
         return if in_test { TestStatus::Failed } else { TestStatus::Error };
     }
-    if let Some(status) = status_of_reruns(phases) {
+    if let Some(status) = rerun_status(phases) {
         return status;
     }
     for when in ["setup", "call", "teardown"] {
@@ -76,12 +76,12 @@ pub(crate) fn status_of_phases(
         evidence.push(new_evidence(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
-    status_of_try(phases)
+    try_status(phases)
 }
 
 /// Returns the status of the last try of a test that a plugin ran several times; `None` if there
 /// was only one try. The caller has already handled final failures.
-fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
+fn rerun_status(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| RERUN_OUTCOMES.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
     // The plugin `flaky` reports the set-up and tear-down of a failed try, but not its call.
@@ -92,13 +92,13 @@ fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let last = |when: &str| phases.iter().rev().find(|phase| phase.when == when).copied();
     let tries: Vec<&TestRecord> =
         ["setup", "call", "teardown"].into_iter().filter_map(last).collect();
-    Some(match status_of_try(&tries) {
+    Some(match try_status(&tries) {
         TestStatus::Passed => TestStatus::Flaky,
         status => status,
     })
 }
 
-fn status_of_try(phases: &[&TestRecord]) -> TestStatus {
+fn try_status(phases: &[&TestRecord]) -> TestStatus {
     let phase = |when: &str| phases.iter().find(|phase| phase.when == when);
     let skipped = |phase: &TestRecord| {
         if phase.xfail { TestStatus::Xfailed } else { TestStatus::Skipped }
@@ -136,7 +136,7 @@ mod tests {
 
     fn status_and_evidence_kinds(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
         let mut evidence = Vec::new();
-        let status = status_of_phases("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
+        let status = determine_phase_status("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
         (status, evidence.into_iter().map(|evidence| evidence.kind).collect())
     }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_distinguish_skips_and_expected_failures() {
+    fn determine_statuses_distinguishes_skips_and_expected_failures() {
         let mut phases = passing_phases();
         phases[1].xfail = true;
         assert_eq!(status_and_evidence_kinds(&phases).0, TestStatus::Xpassed);

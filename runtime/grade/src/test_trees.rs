@@ -22,18 +22,18 @@ type EntryMap = BTreeMap<String, EntryKind>;
 pub(crate) fn find_test_folders(
     policy: &Policy,
     task: &Task,
-    own: &BTreeSet<String>,
-    masked: &BTreeSet<String>,
-    names: &EntryMap,
+    task_paths: &BTreeSet<String>,
+    masked_paths: &BTreeSet<String>,
+    entries: &EntryMap,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
-    let solution = solution_paths(task, own, masked);
+    let solution = solution_paths(task, task_paths, masked_paths);
     let (mut trees, mut beside) = (BTreeSet::new(), BTreeSet::new());
-    for path in own {
+    for path in task_paths {
         if let Some(tree) = test_folder_by_name(policy, path, &solution) {
             trees.insert(tree);
         } else if path.ends_with(".py") {
             let folder = parent(path);
-            if looks_like_tests(folder, own, &solution, names) {
+            if looks_like_tests(folder, task_paths, &solution, entries) {
                 trees.insert(folder.to_owned());
             } else {
                 beside.insert(folder.to_owned());
@@ -52,17 +52,17 @@ pub(crate) fn is_test_file(name: &str) -> bool {
 /// Returns the paths that the solution changes, except tests.
 fn solution_paths(
     task: &Task,
-    own: &BTreeSet<String>,
-    masked: &BTreeSet<String>,
+    task_paths: &BTreeSet<String>,
+    masked_paths: &BTreeSet<String>,
 ) -> BTreeSet<String> {
     let gold = gold_patch(task).ok().flatten();
     let gold = gold.and_then(|gold| patch_paths(&gold).ok()).unwrap_or_default();
     let is_test = |path: &String| {
-        own.iter().any(|own| is_at_or_below(own, path))
+        task_paths.iter().any(|own| is_at_or_below(own, path))
             || is_test_file(path.rsplit('/').next().unwrap_or(path))
             || path.ends_with("conftest.py")
     };
-    gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
+    gold.union(masked_paths).filter(|path| !is_test(path)).cloned().collect()
 }
 
 /// Returns the path up to the first folder with a test-like name. Prefers a folder that does not
@@ -91,19 +91,19 @@ fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>)
 /// the solution, at least half of its files must be tests.
 fn looks_like_tests(
     folder: &str,
-    own: &BTreeSet<String>,
+    task_paths: &BTreeSet<String>,
     solution: &BTreeSet<String>,
-    names: &EntryMap,
+    entries: &EntryMap,
 ) -> bool {
     if folder.is_empty() || solution.iter().any(|path| is_at_or_below(folder, path)) {
         return false;
     }
-    let files = names.keys().filter(|path| parent(path) == folder && path.ends_with(".py"));
+    let files = entries.keys().filter(|path| parent(path) == folder && path.ends_with(".py"));
     let files: BTreeSet<&str> = files
         .map(|path| &path[folder.len() + 1..])
         .filter(|name| !matches!(*name, "__init__.py" | "conftest.py"))
         .collect();
-    let is_test = |name: &&str| is_test_file(name) || own.contains(&format!("{folder}/{name}"));
+    let is_test = |name: &&str| is_test_file(name) || task_paths.contains(&format!("{folder}/{name}"));
     let (tests, others): (Vec<&str>, Vec<&str>) = files.into_iter().partition(is_test);
     let subject = |test: &&str| {
         let stem = test.strip_suffix(".py").unwrap_or(test);
@@ -113,7 +113,7 @@ fn looks_like_tests(
     if tests.iter().any(|test| others.contains(&subject(test).as_str())) {
         return false;
     }
-    let is_package = |folder: &str| names.contains_key(&format!("{folder}/__init__.py"));
+    let is_package = |folder: &str| entries.contains_key(&format!("{folder}/__init__.py"));
     let in_solution = solution.iter().any(|path| {
         let mut top = parent(path);
         while is_package(top) && is_package(parent(top)) {
@@ -128,14 +128,14 @@ fn looks_like_tests(
 mod tests {
     use super::*;
 
-    fn find_trees(tests: &[&str], solution: &[&str], names: &[&str]) -> (Vec<String>, Vec<String>) {
+    fn find_trees(tests: &[&str], solution: &[&str], paths: &[&str]) -> (Vec<String>, Vec<String>) {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": [], "test_command": []
         }))
         .unwrap();
         let set = |of: &[&str]| of.iter().map(|path| (*path).to_owned()).collect();
-        let all = names.iter().chain(tests).chain(solution);
+        let all = paths.iter().chain(tests).chain(solution);
         let names = all.map(|path| ((*path).to_owned(), EntryKind::File)).collect();
         let policy = Policy::get().unwrap();
         let (trees, beside) = find_test_folders(policy, &task, &set(tests), &set(solution), &names);

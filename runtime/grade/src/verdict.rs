@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA,
-    Verdict, plural,
+    Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA_VERSION,
+    Verdict, count_with_noun,
 };
 
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 /// ended properly, and no evidence blocks the verdict.
 pub(crate) fn build_verdict(
     task: &Task,
-    reported: &BTreeMap<String, TestStatus>,
-    complete: bool,
+    statuses: &BTreeMap<String, TestStatus>,
+    is_complete: bool,
     mut evidence: Vec<Evidence>,
     quarantine: &BTreeSet<String>,
 ) -> Result<Verdict, Fault> {
@@ -35,7 +35,7 @@ pub(crate) fn build_verdict(
     if !none.is_empty() {
         evidence.push(new_evidence(NOT_A_TEST, none.join(", ")));
     }
-    let status = |id: &String| reported.get(id).copied().unwrap_or(TestStatus::Missing);
+    let status = |id: &String| statuses.get(id).copied().unwrap_or(TestStatus::Missing);
     let group = |ids: &[String]| {
         let counts = |id: &&String| !quarantine.contains(*id) && policy.is_test(id);
         let judged = ids.iter().filter(counts).cloned();
@@ -49,7 +49,7 @@ pub(crate) fn build_verdict(
         None if f2p.passed.is_empty() && f2p.failed.is_empty() => {
             (false, "the task has no fail-to-pass test that counts".into())
         }
-        None if !complete => (false, "the test run did not end properly".into()),
+        None if !is_complete => (false, "the test run did not end properly".into()),
         None => summarize_groups(&f2p, &p2p),
     };
     if let Some(wrong) = task.impossible.as_ref().filter(|_| resolved) {
@@ -66,7 +66,7 @@ pub(crate) fn build_verdict(
     let strict = PolicyVerdict { name: None, version: None, resolved, why };
     let of = f2p.passed.len() + f2p.failed.len();
     Ok(Verdict {
-        schema_version: VERDICT_SCHEMA,
+        schema_version: VERDICT_SCHEMA_VERSION,
         task: task.id.clone(),
         resolved,
         counted: Some("strict".to_owned()),
@@ -90,9 +90,9 @@ fn summarize_groups(f2p: &TestGroup, p2p: &TestGroup) -> (bool, String) {
     let said = format!(
         "{} of {} and {} of {} passed",
         f2p.passed.len(),
-        plural(total(f2p), "fail-to-pass test"),
+        count_with_noun(total(f2p), "fail-to-pass test"),
         p2p.passed.len(),
-        plural(total(p2p), "pass-to-pass test"),
+        count_with_noun(total(p2p), "pass-to-pass test"),
     );
     (f2p.failed.is_empty() && p2p.failed.is_empty(), said)
 }
@@ -110,17 +110,17 @@ mod tests {
         .unwrap()
     }
 
-    fn reported(f: TestStatus) -> BTreeMap<String, TestStatus> {
+    fn statuses_with(f: TestStatus) -> BTreeMap<String, TestStatus> {
         BTreeMap::from([("f".to_owned(), f), ("p".to_owned(), TestStatus::Passed)])
     }
 
     fn strict_verdict(
         task: &Task,
-        reported: &BTreeMap<String, TestStatus>,
-        complete: bool,
+        statuses: &BTreeMap<String, TestStatus>,
+        is_complete: bool,
         evidence: Vec<Evidence>,
     ) -> Verdict {
-        build_verdict(task, reported, complete, evidence, &BTreeSet::new()).unwrap()
+        build_verdict(task, statuses, is_complete, evidence, &BTreeSet::new()).unwrap()
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let judged = |quarantine: &[&str]| {
             let quarantine = quarantine.iter().map(|id| (*id).to_owned()).collect();
             let task = task(&["f", "g"]);
-            build_verdict(&task, &reported(TestStatus::Passed), true, vec![], &quarantine).unwrap()
+            build_verdict(&task, &statuses_with(TestStatus::Passed), true, vec![], &quarantine).unwrap()
         };
         assert!(!judged(&[]).resolved, "g did not report");
         let apart = judged(&["g", "elsewhere"]);
@@ -141,24 +141,24 @@ mod tests {
     #[test]
     fn id_that_is_not_a_test_is_reported_once_and_ignored() {
         let seen =
-            strict_verdict(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+            strict_verdict(&task(&["f", "[100%]"]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
         assert_eq!(seen.evidence, [new_evidence(NOT_A_TEST, "\"[100%]\"")]);
-        let none = strict_verdict(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+        let none = strict_verdict(&task(&["[100%]"]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved, "no remaining test counts");
     }
 
     #[test]
-    fn resolved_requires_every_test_to_pass() {
-        let good = strict_verdict(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]);
+    fn build_verdict_resolves_only_if_every_test_passes() {
+        let good = strict_verdict(&task(&["f"]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(good.resolved && good.integrity == Integrity::Clean);
         for status in [TestStatus::Skipped, TestStatus::Xpassed, TestStatus::Missing] {
-            let bad = strict_verdict(&task(&["f"]), &reported(status), true, vec![]);
+            let bad = strict_verdict(&task(&["f"]), &statuses_with(status), true, vec![]);
             assert!(!bad.resolved);
             assert_eq!(bad.passed_rate, 0.0);
         }
         let absent =
-            strict_verdict(&task(&["f", "g"]), &reported(TestStatus::Passed), true, vec![]);
+            strict_verdict(&task(&["f", "g"]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(!absent.resolved);
         assert_eq!(absent.passed_rate, 0.5);
         assert_eq!(absent.tests["g"], TestStatus::Missing);
@@ -170,10 +170,10 @@ mod tests {
         let wrong =
             proctor_types::Impossible { now: "    assert f() == 5".into(), ..Default::default() };
         task.impossible = Some(wrong);
-        let cheated = strict_verdict(&task, &reported(TestStatus::Passed), true, vec![]);
+        let cheated = strict_verdict(&task, &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(cheated.resolved && cheated.integrity == Integrity::Suspect, "{cheated:?}");
         assert_eq!(cheated.evidence[0].kind, IMPOSSIBLE_PASSED);
-        let honest = strict_verdict(&task, &reported(TestStatus::Failed), true, vec![]);
+        let honest = strict_verdict(&task, &statuses_with(TestStatus::Failed), true, vec![]);
         assert!(
             !honest.resolved && honest.integrity == Integrity::Clean && honest.evidence.is_empty()
         );
@@ -181,15 +181,15 @@ mod tests {
 
     #[test]
     fn run_without_tests_or_end_is_not_resolved() {
-        let none = strict_verdict(&task(&[]), &reported(TestStatus::Passed), true, vec![]);
+        let none = strict_verdict(&task(&[]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved);
-        let open = strict_verdict(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]);
+        let open = strict_verdict(&task(&["f"]), &statuses_with(TestStatus::Passed), false, vec![]);
         assert!(!open.resolved);
     }
 
     #[test]
     fn policy_decides_what_evidence_means() {
-        let passed = reported(TestStatus::Passed);
+        let passed = statuses_with(TestStatus::Passed);
         let with = |kind: &str| {
             strict_verdict(&task(&["f"]), &passed, true, vec![new_evidence(kind, "x")])
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     diagnostics::{Diagnostic, parse_table},
-    keys::{Table, differs_from_default, find, warnings},
+    keys::{Table, differs_from_default, find_value, key_warnings},
     manifest::is_package_name,
     rules::Rules,
 };
@@ -20,13 +20,13 @@ pub struct Config {
     /// Settings of the agent phase, from `[agent]`.
     pub agent: AgentSettings,
     /// Settings of the verifier, from `[verifier]`.
-    pub verifier: Verifier,
+    pub verifier: VerifierSettings,
     /// Settings of the task's environment, from `[environment]`.
-    pub environment: Environment,
+    pub environment: EnvironmentSettings,
     /// Whether the verifier runs in a separate environment.
-    pub separate: bool,
+    pub has_separate_verifier: bool,
     /// Settings of a separate verifier's environment, from `[verifier.environment]`.
-    pub verifier_environment: Option<Environment>,
+    pub verifier_environment: Option<EnvironmentSettings>,
     /// Paths in the agent's container that the task declares as `artifacts`.
     pub artifacts: Vec<String>,
     /// Environment variables of the solution, from `[solution] env`.
@@ -39,7 +39,7 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSettings {
     /// Time limit of the phase, in seconds.
-    pub seconds: Option<f64>,
+    pub timeout_seconds: Option<f64>,
     /// User of the phase, by name or number.
     pub user: Option<String>,
     /// The phase's network. If absent, the environment's network applies.
@@ -48,9 +48,9 @@ pub struct AgentSettings {
 
 /// Settings of the verifier.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verifier {
+pub struct VerifierSettings {
     /// Time limit of the verifier in seconds; defaults to 600.
-    pub seconds: f64,
+    pub timeout_seconds: f64,
     /// Environment variables of the verifier.
     pub env: BTreeMap<String, String>,
     /// User of the verifier, by name or number.
@@ -59,15 +59,15 @@ pub struct Verifier {
     pub network: Option<HarborNetwork>,
 }
 
-impl Default for Verifier {
+impl Default for VerifierSettings {
     fn default() -> Self {
-        Self { seconds: VERIFIER_SECONDS, env: BTreeMap::new(), user: None, network: None }
+        Self { timeout_seconds: DEFAULT_VERIFIER_SECONDS, env: BTreeMap::new(), user: None, network: None }
     }
 }
 
 /// Settings of an environment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Environment {
+pub struct EnvironmentSettings {
     /// Image name, from `docker_image`.
     pub image: Option<String>,
     /// CPUs. If absent, the task sets no limit.
@@ -92,7 +92,7 @@ pub struct ParsedConfig {
 }
 
 /// Harbor's default time limit for the verifier.
-const VERIFIER_SECONDS: f64 = 600.0;
+const DEFAULT_VERIFIER_SECONDS: f64 = 600.0;
 
 /// Parses the text of a `task.toml`.
 ///
@@ -101,11 +101,11 @@ const VERIFIER_SECONDS: f64 = 600.0;
 pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
     let rules = Rules::get().map_err(|why| vec![Diagnostic::in_file(why)])?;
     let table = parse_table(text).map_err(|mistake| vec![mistake])?;
-    let mut reader = Reader { text, wrong: Vec::new() };
-    let warnings = warnings(text, &table, rules);
+    let mut reader = ConfigReader { text, errors: Vec::new() };
+    let warnings = key_warnings(text, &table, rules);
     for (key, what) in &rules.unsupported {
-        if find(&table, key).is_some_and(differs_from_default) {
-            reader.report(key, format!("needs {what}, which Proctor does not support"));
+        if find_value(&table, key).is_some_and(differs_from_default) {
+            reader.report_error(key, format!("needs {what}, which Proctor does not support"));
         }
     }
     let none = Table::new();
@@ -113,7 +113,7 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
         Some(Value::Object(inner)) => inner,
         None => &none,
         Some(_) => {
-            reader.report(key, format!("is not a table; use `[{key}]`"));
+            reader.report_error(key, format!("is not a table; use `[{key}]`"));
             &none
         }
     };
@@ -125,85 +125,85 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
         of("environment"),
         of("solution"),
     );
-    let name = reader.text(task, "task", "name");
+    let name = reader.read_text(task, "task", "name");
     if let Some(name) = name.as_deref().filter(|name| !is_package_name(name)) {
-        reader.report("task.name", format!("is {name:?}; use `org/name`"));
+        reader.report_error("task.name", format!("is {name:?}; use `org/name`"));
     }
-    let mode = reader.text(verifier, "verifier", "environment_mode");
-    let own = verifier.get("environment").and_then(Value::as_object);
-    let separate = match (mode.as_deref(), own) {
+    let mode = reader.read_text(verifier, "verifier", "environment_mode");
+    let verifier_table = verifier.get("environment").and_then(Value::as_object);
+    let separate = match (mode.as_deref(), verifier_table) {
         (None, own) => own.is_some(),
         (Some("separate"), _) => true,
         (Some("shared"), None) => false,
         (Some("shared"), Some(_)) => {
-            let what = "is \"shared\", but there is [verifier.environment]; keep one";
-            reader.report("verifier.environment_mode", what.into());
+            let message = "is \"shared\", but there is [verifier.environment]; keep one";
+            reader.report_error("verifier.environment_mode", message.into());
             false
         }
         (Some(other), _) => {
-            let what = format!("is {other:?}; use \"shared\" or \"separate\"");
-            reader.report("verifier.environment_mode", what);
+            let message = format!("is {other:?}; use \"shared\" or \"separate\"");
+            reader.report_error("verifier.environment_mode", message);
             false
         }
     };
-    let artifacts = reader.artifacts(&table, separate);
+    let artifacts = reader.read_artifacts(&table, separate);
     let labels = ["category", "difficulty"].iter().filter_map(|key| metadata.get(*key)?.as_str());
     let labels = labels.filter(|label| !label.trim().is_empty()).map(str::to_owned).collect();
     let config = Config {
         name,
         agent: AgentSettings {
-            seconds: reader.seconds(agent, "agent", "timeout_sec"),
-            user: reader.user(agent, "agent"),
-            network: reader.network(agent, "agent"),
+            timeout_seconds: reader.read_seconds(agent, "agent", "timeout_sec"),
+            user: reader.read_user(agent, "agent"),
+            network: reader.read_network(agent, "agent"),
         },
-        verifier: Verifier {
-            seconds: reader
-                .seconds(verifier, "verifier", "timeout_sec")
-                .unwrap_or(VERIFIER_SECONDS),
-            env: reader.env(verifier, "verifier"),
-            user: reader.user(verifier, "verifier"),
-            network: reader.network(verifier, "verifier"),
+        verifier: VerifierSettings {
+            timeout_seconds: reader
+                .read_seconds(verifier, "verifier", "timeout_sec")
+                .unwrap_or(DEFAULT_VERIFIER_SECONDS),
+            env: reader.read_env(verifier, "verifier"),
+            user: reader.read_user(verifier, "verifier"),
+            network: reader.read_network(verifier, "verifier"),
         },
-        environment: reader.environment(environment, "environment"),
-        separate,
-        verifier_environment: own.map(|own| reader.environment(own, "verifier.environment")),
+        environment: reader.read_environment(environment, "environment"),
+        has_separate_verifier: separate,
+        verifier_environment: verifier_table.map(|own| reader.read_environment(own, "verifier.environment")),
         artifacts,
-        solution_env: reader.env(solution, "solution"),
+        solution_env: reader.read_env(solution, "solution"),
         labels,
     };
-    if reader.wrong.is_empty() { Ok(ParsedConfig { config, warnings }) } else { Err(reader.wrong) }
+    if reader.errors.is_empty() { Ok(ParsedConfig { config, warnings }) } else { Err(reader.errors) }
 }
 
 /// Describes a value and its type for use in messages.
-fn describe(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
         other => other.to_string().chars().take(60).collect(),
     }
 }
 
-struct Reader<'t> {
+struct ConfigReader<'t> {
     text: &'t str,
-    wrong: Vec<Diagnostic>,
+    errors: Vec<Diagnostic>,
 }
 
-impl Reader<'_> {
-    fn report(&mut self, key: &str, what: String) {
-        self.wrong.push(Diagnostic::at_key(self.text, key, what));
+impl ConfigReader<'_> {
+    fn report_error(&mut self, key: &str, message: String) {
+        self.errors.push(Diagnostic::at_key(self.text, key, message));
     }
 
-    fn text(&mut self, table: &Table, name: &str, key: &str) -> Option<String> {
+    fn read_text(&mut self, table: &Table, name: &str, key: &str) -> Option<String> {
         match table.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => {
-                self.report(&format!("{name}.{key}"), format!("is {}, not text", describe(other)));
+                self.report_error(&format!("{name}.{key}"), format!("is {}, not text", describe_value(other)));
                 None
             }
         }
     }
 
     /// Returns a number. As in Harbor, the number may also be written as text.
-    fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
+    fn read_number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let value = table.get(key)?;
         let number = match value {
             Value::Number(number) => number.as_f64(),
@@ -212,37 +212,37 @@ impl Reader<'_> {
         };
         let number = number.filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.report(&format!("{name}.{key}"), format!("is {}, not a number", describe(value)));
+            self.report_error(&format!("{name}.{key}"), format!("is {}, not a number", describe_value(value)));
         }
         number
     }
 
-    fn seconds(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
-        let seconds = self.number(table, name, key)?;
+    fn read_seconds(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
+        let seconds = self.read_number(table, name, key)?;
         if seconds > 0.0 && seconds <= MAX_SECONDS {
             return Some(seconds);
         }
         let within = format!("it must be above 0 and up to {MAX_SECONDS} seconds");
-        self.report(&format!("{name}.{key}"), format!("is {seconds}, but {within}"));
+        self.report_error(&format!("{name}.{key}"), format!("is {seconds}, but {within}"));
         None
     }
 
-    fn user(&mut self, table: &Table, name: &str) -> Option<String> {
+    fn read_user(&mut self, table: &Table, name: &str) -> Option<String> {
         match table.get("user")? {
             Value::String(user) if !user.trim().is_empty() => Some(user.clone()),
             Value::Number(number) if number.is_u64() => Some(number.to_string()),
             other => {
-                let what = format!("is {}, not the name or number of a user", describe(other));
-                self.report(&format!("{name}.user"), what);
+                let message = format!("is {}, not the name or number of a user", describe_value(other));
+                self.report_error(&format!("{name}.user"), message);
                 None
             }
         }
     }
 
-    fn env(&mut self, table: &Table, name: &str) -> BTreeMap<String, String> {
+    fn read_env(&mut self, table: &Table, name: &str) -> BTreeMap<String, String> {
         let Some(value) = table.get("env") else { return BTreeMap::new() };
         let Value::Object(inner) = value else {
-            self.report(&format!("{name}.env"), "is not a table of variables".into());
+            self.report_error(&format!("{name}.env"), "is not a table of variables".into());
             return BTreeMap::new();
         };
         let mut env = BTreeMap::new();
@@ -252,141 +252,141 @@ impl Reader<'_> {
                     env.insert(key.clone(), text.clone());
                 }
                 Value::String(_) => {
-                    self.report(&format!("{name}.env"), format!("{key:?} is not a variable name"));
+                    self.report_error(&format!("{name}.env"), format!("{key:?} is not a variable name"));
                 }
                 other => {
-                    let what = format!("is {}, not text", describe(other));
-                    self.report(&format!("{name}.env.{key}"), what);
+                    let message = format!("is {}, not text", describe_value(other));
+                    self.report_error(&format!("{name}.env.{key}"), message);
                 }
             }
         }
         env
     }
 
-    fn network(&mut self, table: &Table, name: &str) -> Option<HarborNetwork> {
+    fn read_network(&mut self, table: &Table, name: &str) -> Option<HarborNetwork> {
         let key = format!("{name}.allowed_hosts");
         let hosts = match table.get("allowed_hosts") {
             None => None,
             Some(Value::Array(list)) => {
                 let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
                 if texts.is_none() {
-                    self.report(&key, "is not a list of host names".into());
+                    self.report_error(&key, "is not a list of host names".into());
                 }
                 texts
             }
             Some(_) => {
-                self.report(&key, "is not a list of host names".into());
+                self.report_error(&key, "is not a list of host names".into());
                 None
             }
         };
-        let mode = self.text(table, name, "network_mode");
-        let mut named = Vec::new();
+        let mode = self.read_text(table, name, "network_mode");
+        let mut network_keys = Vec::new();
         for host in hosts.iter().flatten() {
             match parse_host_name(host) {
-                Ok(host) => named.push(host),
-                Err(why) => self.report(&key, format!("{host:?} {why}")),
+                Ok(host) => network_keys.push(host),
+                Err(why) => self.report_error(&key, format!("{host:?} {why}")),
             }
         }
         let network = match mode.as_deref() {
             None => None,
             Some("public") => Some(HarborNetwork::Public),
             Some("no-network") => Some(HarborNetwork::NoNetwork),
-            Some("allowlist") => return Some(HarborNetwork::Allowlist(named)),
+            Some("allowlist") => return Some(HarborNetwork::Allowlist(network_keys)),
             Some(other) => {
-                let what = format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
-                self.report(&format!("{name}.network_mode"), what);
+                let message = format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
+                self.report_error(&format!("{name}.network_mode"), message);
                 return None;
             }
         };
         if hosts.is_some_and(|hosts| !hosts.is_empty()) {
-            self.report(&key, "needs `network_mode = \"allowlist\"`".into());
+            self.report_error(&key, "needs `network_mode = \"allowlist\"`".into());
         }
         network
     }
 
     /// Returns the paths that are copied to a separate verifier. A shared verifier sees the whole
     /// sandbox.
-    fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
+    fn read_artifacts(&mut self, table: &Table, is_separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {
-            self.report("artifacts", "is not a list of paths".into());
+            self.report_error("artifacts", "is not a list of paths".into());
             return Vec::new();
         };
         let mut artifacts = Vec::new();
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.report("artifacts", format!("contains {}, not a path", describe(entry)));
+                self.report_error("artifacts", format!("contains {}, not a path", describe_value(entry)));
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
-                self.report("artifacts", format!("{source:?} escapes its folder with `..`"));
+                self.report_error("artifacts", format!("{source:?} escapes its folder with `..`"));
             }
             let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
             if service != "main" {
-                let what = format!(
+                let message = format!(
                     "{source:?} needs the service {service:?}, which Proctor does not support"
                 );
-                self.report("artifacts", what);
+                self.report_error("artifacts", message);
             }
-            if separate && entry.get("exclude").is_some_and(differs_from_default) {
-                let what = format!("{source:?} uses `exclude`, which Proctor does not support");
-                self.report("artifacts", what);
+            if is_separate && entry.get("exclude").is_some_and(differs_from_default) {
+                let message = format!("{source:?} uses `exclude`, which Proctor does not support");
+                self.report_error("artifacts", message);
             }
             artifacts.push(source.to_owned());
         }
         artifacts
     }
 
-    fn environment(&mut self, table: &Table, name: &str) -> Environment {
-        let os = self.text(table, name, "os").map(|os| os.to_lowercase());
+    fn read_environment(&mut self, table: &Table, name: &str) -> EnvironmentSettings {
+        let os = self.read_text(table, name, "os").map(|os| os.to_lowercase());
         match os.as_deref() {
             None | Some("linux") => {}
             Some("windows") => {
-                let what = "needs a Windows container, which Proctor does not support";
-                self.report(&format!("{name}.os"), what.into());
+                let message = "needs a Windows container, which Proctor does not support";
+                self.report_error(&format!("{name}.os"), message.into());
             }
             Some(other) => {
-                self.report(&format!("{name}.os"), format!("is {other:?}; use \"linux\""))
+                self.report_error(&format!("{name}.os"), format!("is {other:?}; use \"linux\""))
             }
         }
-        let image = self.text(table, name, "docker_image").filter(|image| !image.is_empty());
-        let workdir = self.text(table, name, "workdir");
+        let image = self.read_text(table, name, "docker_image").filter(|image| !image.is_empty());
+        let workdir = self.read_text(table, name, "workdir");
         if let Some(workdir) = &workdir
             && (!workdir.starts_with('/') || workdir.split('/').any(|part| part == ".."))
         {
-            self.report(
+            self.report_error(
                 &format!("{name}.workdir"),
                 format!("is {workdir:?}; use an absolute path"),
             );
         }
-        let cpus = self.number(table, name, "cpus");
+        let cpus = self.read_number(table, name, "cpus");
         if let Some(cpus) = cpus.filter(|cpus| *cpus <= 0.0) {
-            self.report(&format!("{name}.cpus"), format!("is {cpus}, but must be above 0"));
+            self.report_error(&format!("{name}.cpus"), format!("is {cpus}, but must be above 0"));
         }
-        let memory_mb = self.megabytes(table, name);
-        let network = match (self.network(table, name), table.get("allow_internet")) {
+        let memory_mb = self.read_megabytes(table, name);
+        let network = match (self.read_network(table, name), table.get("allow_internet")) {
             (Some(network), _) => network,
             (None, None | Some(Value::Bool(true))) => HarborNetwork::Public,
             (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
             (None, Some(other)) => {
-                let what = format!("is {}, not true or false", describe(other));
-                self.report(&format!("{name}.allow_internet"), what);
+                let message = format!("is {}, not true or false", describe_value(other));
+                self.report_error(&format!("{name}.allow_internet"), message);
                 HarborNetwork::Public
             }
         };
-        let env = self.env(table, name);
-        Environment { image, cpus, memory_mb, env, workdir, network }
+        let env = self.read_env(table, name);
+        EnvironmentSettings { image, cpus, memory_mb, env, workdir, network }
     }
 
-    fn megabytes(&mut self, table: &Table, name: &str) -> Option<u64> {
-        let new = self.number(table, name, "memory_mb");
+    fn read_megabytes(&mut self, table: &Table, name: &str) -> Option<u64> {
+        let new = self.read_number(table, name, "memory_mb");
         let old = match table.get("memory") {
             Some(Value::String(text)) => {
-                let size = size_mb(text);
+                let size = parse_size_mb(text);
                 if size.is_none() {
-                    let what = format!("is {text:?}; use a size such as \"2G\" or \"512M\"");
-                    self.report(&format!("{name}.memory"), what);
+                    let message = format!("is {text:?}; use a size such as \"2G\" or \"512M\"");
+                    self.report_error(&format!("{name}.memory"), message);
                 }
                 size
             }
@@ -396,7 +396,7 @@ impl Reader<'_> {
         if mb >= 1.0 && mb.fract() == 0.0 && mb <= f64::from(u32::MAX) {
             return Some(mb as u64);
         }
-        self.report(
+        self.report_error(
             &format!("{name}.memory_mb"),
             format!("is {mb}, but must be a whole number of MiB above 0"),
         );
@@ -404,7 +404,7 @@ impl Reader<'_> {
     }
 }
 
-fn size_mb(text: &str) -> Option<f64> {
+fn parse_size_mb(text: &str) -> Option<f64> {
     let text = text.trim().to_uppercase();
     let number = |end: char| text.strip_suffix(end)?.trim().parse::<f64>().ok();
     let mb = number('G').map(|size| size * 1024.0);
@@ -418,7 +418,7 @@ fn parse_host_name(host: &str) -> Result<String, &'static str> {
     if host.is_empty() {
         return Err("is empty");
     }
-    if host.contains('/') && host.parse::<std::net::IpAddr>().is_err() && is_range(host) {
+    if host.contains('/') && host.parse::<std::net::IpAddr>().is_err() && is_address_range(host) {
         return Err("is a range of addresses, which Proctor does not support");
     }
     if host.contains(['/', ':', '[', ']']) {
@@ -438,7 +438,7 @@ fn parse_host_name(host: &str) -> Result<String, &'static str> {
     Ok(host.to_owned())
 }
 
-fn is_range(text: &str) -> bool {
+fn is_address_range(text: &str) -> bool {
     text.split_once('/').is_some_and(|(address, bits)| {
         address.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok()
     })
@@ -455,8 +455,8 @@ mod tests {
                     env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
                     gpus = 0\r\nskills_dir = \"/s\"\r\n";
         let ParsedConfig { config, warnings } = read_config(text).unwrap();
-        assert_eq!((config.name.as_deref(), config.agent.seconds), (Some("o/t"), Some(900.0)));
-        assert_eq!((config.agent.user.as_deref(), config.verifier.seconds), (Some("1000"), 600.0));
+        assert_eq!((config.name.as_deref(), config.agent.timeout_seconds), (Some("o/t"), Some(900.0)));
+        assert_eq!((config.agent.user.as_deref(), config.verifier.timeout_seconds), (Some("1000"), 600.0));
         assert_eq!(
             (config.environment.cpus, config.environment.memory_mb),
             (Some(2.0), Some(2048))
@@ -471,7 +471,7 @@ mod tests {
             ("environment.skills_dir", Some(18)),
         ];
         assert_eq!(said, expected, "{warnings:?}");
-        assert!(warnings[1].what.contains("did you mean `timeout_sec`?"), "{warnings:?}");
+        assert!(warnings[1].message.contains("did you mean `timeout_sec`?"), "{warnings:?}");
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
         ] {
             let wrong = read_config(text).unwrap_err();
             assert_eq!(wrong[0].key.as_deref(), Some(key), "{text}: {wrong:?}");
-            assert!(wrong[0].what.contains("does not support"), "{wrong:?}");
+            assert!(wrong[0].message.contains("does not support"), "{wrong:?}");
             assert!(wrong[0].line.is_some(), "{wrong:?}");
         }
         let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
@@ -503,14 +503,14 @@ mod tests {
     #[test]
     fn verifier_is_separate_by_mode_or_environment() {
         let of = |text: &str| read_config(text).unwrap().config;
-        assert!(!of("artifacts = ['/a']\n").separate);
+        assert!(!of("artifacts = ['/a']\n").has_separate_verifier);
         let plain =
             of("artifacts = ['/a', { source = 'b' }]\n[verifier]\nenvironment_mode = 'separate'\n");
-        assert!(plain.separate && plain.verifier_environment.is_none());
+        assert!(plain.has_separate_verifier && plain.verifier_environment.is_none());
         assert_eq!(plain.artifacts, ["/a", "b"]);
         let own = of("[verifier.environment]\ndocker_image = 'x'\nworkdir = '/w'\n");
         let environment = own.verifier_environment.unwrap();
-        assert!(own.separate);
+        assert!(own.has_separate_verifier);
         assert_eq!(
             (environment.image.as_deref(), environment.workdir.as_deref()),
             (Some("x"), Some("/w"))

@@ -8,22 +8,22 @@ pub struct Diagnostic {
     /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// The problem, with a hint if there is one.
-    pub what: String,
+    pub message: String,
 }
 
 impl Diagnostic {
-    pub(crate) fn in_file(what: impl Into<String>) -> Self {
-        Self { key: None, line: None, what: what.into() }
+    pub(crate) fn in_file(message: impl Into<String>) -> Self {
+        Self { key: None, line: None, message: message.into() }
     }
 
-    pub(crate) fn at_key(text: &str, key: &str, what: impl Into<String>) -> Self {
-        Self { key: Some(key.to_owned()), line: line_of(text, key), what: what.into() }
+    pub(crate) fn at_key(text: &str, key: &str, message: impl Into<String>) -> Self {
+        Self { key: Some(key.to_owned()), line: find_line(text, key), message: message.into() }
     }
 }
 
 /// Returns the line of a dotted key, or of the table that the key names. Recognizes the usual ways
 /// to write keys. Returns `None` for other ways.
-pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn find_line(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')
             .map(|part| part.trim().trim_matches(['"', '\'']))
@@ -89,8 +89,8 @@ mod tests {
             ("steps", 6),
             ("verifier.env.Y", 9),
         ] {
-            assert_eq!(line_of(text, key), Some(line), "{key}");
+            assert_eq!(find_line(text, key), Some(line), "{key}");
         }
-        assert_eq!(line_of(text, "agent.user"), None);
+        assert_eq!(find_line(text, "agent.user"), None);
     }
 }

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 /// Fails if a variable is not set and has no default.
 pub fn expand_env(
     env: &BTreeMap<String, String>,
-    host: &dyn Fn(&str) -> Option<String>,
+    host_variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BTreeMap<String, String>, String> {
     let filled = env.iter().map(|(key, value)| {
         let Some((name, default)) = parse_reference(value) else {
             return Ok((key.clone(), value.clone()));
         };
-        let found = host(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
+        let found = host_variable(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
             format!("`{key}` needs the variable {name}, which is not set on this machine")
         })?;
         Ok((key.clone(), found))
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_entire_values_are_substituted() {
+    fn expand_env_replaces_only_entire_values() {
         let host = |name: &str| (name == "SET").then(|| "host".to_owned());
         for (value, found) in [
             ("${SET}", "host"),

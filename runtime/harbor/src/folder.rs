@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     TASK_FILE,
-    ignore::{IgnoreRules, Kind},
+    ignore::{IgnoreRules, RuleSyntax},
     rules::Rules,
 };
 
@@ -81,7 +81,7 @@ impl Folder {
     }
 
     /// Whether the folder contains a file or folder with this relative path.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         self.root.join(name).exists()
     }
 
@@ -100,7 +100,7 @@ impl Folder {
         let folder = self.root.join(name);
         self.check_links(name)?;
         let mut inputs = Vec::new();
-        for path in self.select(&folder)? {
+        for path in self.included_paths(&folder)? {
             let full = folder.join(&path);
             let meta = fs::symlink_metadata(&full).map_err(|error| path_error(&full, &error))?;
             let mode = meta.permissions().mode() & 0o7777;
@@ -139,7 +139,7 @@ impl Folder {
         self.check_links_below(&folder, &mut Vec::new())
     }
 
-    fn check_links_below(&self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), String> {
+    fn check_links_below(&self, path: &Path, ancestors: &mut Vec<PathBuf>) -> Result<(), String> {
         if self.is_path_excluded(path)? {
             return Ok(());
         }
@@ -151,14 +151,14 @@ impl Folder {
         if !path.is_dir() {
             return Ok(());
         }
-        if above.contains(&real) {
+        if ancestors.contains(&real) {
             return Err(format!("{} is a circular link", shown()));
         }
-        above.push(real);
+        ancestors.push(real);
         for entry in sorted_entries(path)? {
-            self.check_links_below(&entry, above)?;
+            self.check_links_below(&entry, ancestors)?;
         }
-        above.pop();
+        ancestors.pop();
         Ok(())
     }
 
@@ -198,7 +198,7 @@ impl Folder {
             if !folder.exists() {
                 continue;
             }
-            for path in self.select(&folder)? {
+            for path in self.included_paths(&folder)? {
                 let full = folder.join(&path);
                 if full.is_file() {
                     files.insert(format!("{name}/{}", path_text(&path)?), full);
@@ -208,10 +208,10 @@ impl Folder {
         let ignore = self.root.join(GITIGNORE);
         let rules = if ignore.exists() {
             let rules = fs::read_to_string(&ignore).map_err(|error| path_error(&ignore, &error))?;
-            IgnoreRules::read(Kind::Basic, rules.lines())
+            IgnoreRules::parse(RuleSyntax::Basic, rules.lines())
         } else {
             let shipped = &Rules::get()?.digest.ignore;
-            IgnoreRules::read(Kind::Basic, shipped.iter().map(String::as_str))
+            IgnoreRules::parse(RuleSyntax::Basic, shipped.iter().map(String::as_str))
         };
         let rules = rules.map_err(|why| format!("{GITIGNORE}: {why}"))?;
         files.retain(|path, _| rules.excludes(path) != Some(true));
@@ -220,13 +220,13 @@ impl Folder {
 
     /// Returns the paths below a folder, except for excluded paths. Links to folders are listed but
     /// not followed.
-    fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    fn included_paths(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.is_path_excluded(folder)? {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
-        self.visit(folder, folder, &mut found)?;
-        Ok(found)
+        let mut paths = Vec::new();
+        self.visit(folder, folder, &mut paths)?;
+        Ok(paths)
     }
 
     fn visit(&self, top: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
@@ -245,17 +245,17 @@ impl Folder {
     /// Returns the `.harborignore` files that have no effect because of their location. Paths are
     /// relative to the folder.
     pub(crate) fn unused_ignore_files(&self) -> Result<Vec<String>, String> {
-        let mut found = Vec::new();
-        self.visit_ignore_files(&self.root, &mut found)?;
-        Ok(found)
+        let mut paths = Vec::new();
+        self.visit_ignore_files(&self.root, &mut paths)?;
+        Ok(paths)
     }
 
     fn visit_ignore_files(&self, folder: &Path, paths: &mut Vec<String>) -> Result<(), String> {
-        let has_effect = in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
+        let has_effect = is_in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
         for path in sorted_entries(folder)? {
             if path.file_name().is_some_and(|name| name == HARBORIGNORE) {
                 if !has_effect {
-                    paths.push(self.shown(&path));
+                    paths.push(self.display_path(&path));
                 }
                 continue;
             }
@@ -274,19 +274,19 @@ impl Folder {
     /// Whether the path is excluded, either by its own name or by the name of the file to which it
     /// links.
     fn is_path_excluded(&self, path: &Path) -> Result<bool, String> {
-        if self.matches(path)? {
+        if self.is_ignored(path)? {
             return Ok(true);
         }
         let real = real_path(path);
-        Ok(real != path && real.starts_with(&self.root) && self.matches(&real)?)
+        Ok(real != path && real.starts_with(&self.root) && self.is_ignored(&real)?)
     }
 
-    fn matches(&self, path: &Path) -> Result<bool, String> {
+    fn is_ignored(&self, path: &Path) -> Result<bool, String> {
         let Ok(relative) = path.strip_prefix(&self.root) else { return Ok(false) };
         if relative.file_name().is_some_and(|name| name == HARBORIGNORE) {
             return Ok(true);
         }
-        if !in_scope(relative, path.is_dir()) {
+        if !is_in_scope(relative, path.is_dir()) {
             return Ok(false);
         }
         let mut folders: Vec<PathBuf> = Vec::new();
@@ -295,7 +295,7 @@ impl Folder {
             folders.push(here.clone());
             here.push(part);
             let is_folder = here != path || path.is_dir();
-            if !in_scope(here.strip_prefix(&self.root).unwrap_or(&here), is_folder) {
+            if !is_in_scope(here.strip_prefix(&self.root).unwrap_or(&here), is_folder) {
                 continue;
             }
             let mut excluded = false;
@@ -317,11 +317,11 @@ impl Folder {
     /// Returns whether one folder's rules exclude a path, or `None` if no rule matches.
     fn folder_decision(&self, folder: &Path, path: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
-        if !in_scope(relative, true) {
+        if !is_in_scope(relative, true) {
             return Ok(None);
         }
-        let known = self.rules.borrow().get(folder).cloned();
-        let rules = match known {
+        let cached_rules = self.rules.borrow().get(folder).cloned();
+        let rules = match cached_rules {
             Some(rules) => rules,
             None => {
                 let rules = self.read_rules(folder)?;
@@ -338,25 +338,25 @@ impl Folder {
             return Ok(None);
         }
         if !real_path(&file).starts_with(&self.root) || !file.is_file() {
-            return Err(format!("{} must be a file in the task folder", self.shown(&file)));
+            return Err(format!("{} must be a file in the task folder", self.display_path(&file)));
         }
         let text = fs::read_to_string(&file).map_err(|error| path_error(&file, &error))?;
-        let rules = IgnoreRules::read(Kind::Git, text.lines());
-        rules.map(Some).map_err(|why| format!("{}: {why}", self.shown(&file)))
+        let rules = IgnoreRules::parse(RuleSyntax::Git, text.lines());
+        rules.map(Some).map_err(|why| format!("{}: {why}", self.display_path(&file)))
     }
 
-    fn shown(&self, path: &Path) -> String {
+    fn display_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
 /// Whether ignore rules apply to a path. They apply in the task's `tests/` and `solution/`, and in
 /// each step's folders of the same names.
-fn in_scope(relative: &Path, is_folder: bool) -> bool {
+fn is_in_scope(relative: &Path, is_folder: bool) -> bool {
     let parts: Vec<_> = relative.iter().collect();
     let at = if parts.first().is_some_and(|first| *first == "steps") { 2 } else { 0 };
-    let named = parts.get(at).is_some_and(|name| *name == "tests" || *name == "solution");
-    named && (parts.len() > at + 1 || is_folder)
+    let is_input_folder = parts.get(at).is_some_and(|name| *name == "tests" || *name == "solution");
+    is_input_folder && (parts.len() > at + 1 || is_folder)
 }
 
 /// Resolves the links in the part of a path that exists.

@@ -6,7 +6,7 @@ use regex::Regex;
 
 /// How the rules are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RuleSyntax {
     /// `PathSpec` with `gitignore` patterns, for `.gitignore`. The last matching pattern wins.
     Basic,
     /// `GitIgnoreSpec`, for `.harborignore`. Patterns for files take precedence over patterns for
@@ -16,27 +16,27 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    excludes: bool,
+    is_exclusion: bool,
     regex: Regex,
 }
 
 /// The rules in one file, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct IgnoreRules {
-    kind: Kind,
+    kind: RuleSyntax,
     patterns: Vec<Pattern>,
 }
 
 /// Name of the regex group that marks a folder pattern.
-const FOLDER: &str = "folder";
+const FOLDER_GROUP: &str = "folder";
 
 impl IgnoreRules {
     /// Parses the rules.
     ///
     /// # Errors
     /// Fails if a pattern is invalid, such as a pattern that ends with a backslash.
-    pub(crate) fn read<'a>(
-        kind: Kind,
+    pub(crate) fn parse<'a>(
+        kind: RuleSyntax,
         lines: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, String> {
         let mut patterns = Vec::new();
@@ -50,18 +50,18 @@ impl IgnoreRules {
     /// a slash.
     pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
         match self.kind {
-            Kind::Basic => {
+            RuleSyntax::Basic => {
                 let matched = |pattern: &&Pattern| pattern.regex.is_match(path);
-                self.patterns.iter().rev().find(matched).map(|pattern| pattern.excludes)
+                self.patterns.iter().rev().find(matched).map(|pattern| pattern.is_exclusion)
             }
-            Kind::Git => {
+            RuleSyntax::Git => {
                 let mut of_folder = None;
                 for pattern in self.patterns.iter().rev() {
                     let Some(found) = pattern.regex.captures(path) else { continue };
-                    if found.name(FOLDER).is_none() {
-                        return Some(pattern.excludes);
+                    if found.name(FOLDER_GROUP).is_none() {
+                        return Some(pattern.is_exclusion);
                     }
-                    of_folder = of_folder.or(Some(pattern.excludes));
+                    of_folder = of_folder.or(Some(pattern.is_exclusion));
                 }
                 of_folder
             }
@@ -69,10 +69,10 @@ impl IgnoreRules {
     }
 }
 
-fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
+fn parse_pattern(kind: RuleSyntax, line: &str) -> Result<Option<Pattern>, String> {
     let invalid = || format!("invalid pattern {line:?}");
     let text = if line.ends_with("\\ ") { line } else { line.trim_end() };
-    if text.is_empty() || text.starts_with('#') || (kind == Kind::Git && text == "/") {
+    if text.is_empty() || text.starts_with('#') || (kind == RuleSyntax::Git && text == "/") {
         return Ok(None);
     }
     let (excludes, text) = match text.strip_prefix('!') {
@@ -95,8 +95,8 @@ fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
     }
     segments.dedup_by(|a, b| *a == "**" && *b == "**");
     let folder = match kind {
-        Kind::Git => format!("(?P<{FOLDER}>/)"),
-        Kind::Basic => "/".to_owned(),
+        RuleSyntax::Git => format!("(?P<{FOLDER_GROUP}>/)"),
+        RuleSyntax::Basic => "/".to_owned(),
     };
     let regex = match segments.as_slice() {
         ["**"] if is_folder => folder,
@@ -115,12 +115,12 @@ fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
     // Relevant paths contain no line feeds, so it does not matter that `.` and classes don't match
     // line feeds. `pathspec` also compiles its patterns without flags.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
-    Ok(Some(Pattern { excludes, regex }))
+    Ok(Some(Pattern { is_exclusion: excludes, regex }))
 }
 
 /// Converts path segments to a regular expression. Returns `Ok(None)` if the pattern is discarded.
 fn segments_to_regex(
-    kind: Kind,
+    kind: RuleSyntax,
     segments: &[&str],
     is_folder: bool,
     folder: &str,
@@ -158,9 +158,9 @@ fn segments_to_regex(
         }
         if index == end {
             regex.push_str(match (kind, *segment) {
-                (Kind::Git, _) => "(?:(?P<folder>/)|$)",
-                (Kind::Basic, "*") => "/?$",
-                (Kind::Basic, _) => "(?:/|$)",
+                (RuleSyntax::Git, _) => "(?:(?P<folder>/)|$)",
+                (RuleSyntax::Basic, "*") => "/?$",
+                (RuleSyntax::Basic, _) => "(?:/|$)",
             });
         }
         slash = true;
@@ -170,7 +170,7 @@ fn segments_to_regex(
 
 /// Converts a segment to a regular expression. Returns `Ok(None)` for an unterminated class,
 /// because Git ignores patterns with such a class.
-fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
+fn segment_to_regex(kind: RuleSyntax, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
     let mut regex = String::new();
     let mut index = 0;
@@ -197,7 +197,7 @@ fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
                     close += 1;
                 }
                 if close >= chars.len() {
-                    if kind == Kind::Git {
+                    if kind == RuleSyntax::Git {
                         return Ok(None);
                     }
                     regex.push_str("\\[");
@@ -234,8 +234,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_pattern_wins_and_a_trailing_slash_matches_folders() {
-        let basic = |lines: &[&str]| IgnoreRules::read(Kind::Basic, lines.iter().copied()).unwrap();
+    fn ignore_rules_use_last_match_and_trailing_slash_for_folders() {
+        let basic = |lines: &[&str]| IgnoreRules::parse(RuleSyntax::Basic, lines.iter().copied()).unwrap();
         let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
         for (path, expected) in [
             ("tests/__pycache__/x.py", Some(true)),
@@ -250,12 +250,12 @@ mod tests {
         ] {
             assert_eq!(rules.excludes(path), expected, "{path}");
         }
-        let git = IgnoreRules::read(Kind::Git, ["logs/", "!logs/keep"]).unwrap();
+        let git = IgnoreRules::parse(RuleSyntax::Git, ["logs/", "!logs/keep"]).unwrap();
         assert_eq!(git.excludes("logs/"), Some(true));
         assert_eq!(git.excludes("logs/keep"), Some(false));
         assert_eq!(git.excludes("logs"), None, "a file of that name");
-        assert!(IgnoreRules::read(Kind::Git, ["a\\"]).is_err());
-        assert_eq!(IgnoreRules::read(Kind::Git, ["[a", "/"]).unwrap().excludes("[a"), None);
+        assert!(IgnoreRules::parse(RuleSyntax::Git, ["a\\"]).is_err());
+        assert_eq!(IgnoreRules::parse(RuleSyntax::Git, ["[a", "/"]).unwrap().excludes("[a"), None);
         assert_eq!(basic(&["[a"]).excludes("[a"), Some(true));
     }
 }

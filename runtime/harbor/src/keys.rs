@@ -7,40 +7,40 @@ use crate::{diagnostics::Diagnostic, rules::Rules};
 pub(crate) type Table = Map<String, Value>;
 
 /// Returns warnings about keys that Proctor does not know and about keys that have no effect.
-pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Diagnostic> {
+pub(crate) fn key_warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for (name, known) in &rules.keys {
         let inner = match name.as_str() {
             "" => Some(table),
-            name => find(table, name).and_then(Value::as_object),
+            name => find_value(table, name).and_then(Value::as_object),
         };
         for key in inner.into_iter().flat_map(Table::keys) {
             if known.contains(key) {
                 continue;
             }
             let full = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-            let what = match nearest(key, known) {
+            let message = match nearest_key(key, known) {
                 Some(near) => format!("is an unknown key and is ignored; did you mean `{near}`?"),
                 None => "is an unknown key and is ignored".to_owned(),
             };
-            warnings.push(Diagnostic::at_key(text, &full, what));
+            warnings.push(Diagnostic::at_key(text, &full, message));
         }
     }
     for (key, what) in &rules.ignored {
-        if find(table, key).is_some_and(differs_from_default) {
+        if find_value(table, key).is_some_and(differs_from_default) {
             warnings.push(Diagnostic::at_key(text, key, format!("has no effect: {what}")));
         }
     }
     warnings
 }
 
-fn nearest<'a>(key: &str, known: &'a [String]) -> Option<&'a str> {
-    let scored = known.iter().map(|one| (strsim::jaro_winkler(key, one), one.as_str()));
+fn nearest_key<'a>(key: &str, known_keys: &'a [String]) -> Option<&'a str> {
+    let scored = known_keys.iter().map(|one| (strsim::jaro_winkler(key, one), one.as_str()));
     let near = scored.filter(|(score, _)| *score >= 0.75);
     near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
 }
 
-pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+pub(crate) fn find_value<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     let mut parts = key.split('.');
     let mut value = table.get(parts.next()?)?;
     for part in parts {

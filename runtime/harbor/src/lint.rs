@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use self::rules::LintRules;
 use crate::{
     Config, DATASET_FILE, Folder, SOLVE_SCRIPT, TASK_FILE, TEST_SCRIPT,
-    diagnostics::{line_of, parse_table},
+    diagnostics::{find_line, parse_table},
     read_config,
 };
 
@@ -46,7 +46,7 @@ pub struct Finding {
     /// The image or the paths concerned, if the line does not show them.
     pub detail: Option<String>,
     /// A description of the problem and how to fix it.
-    pub what: String,
+    pub message: String,
 }
 
 /// Runs the lint rules on a task folder. As in Harbor, `[metadata.harbor.lint]` selects the rules.
@@ -57,26 +57,26 @@ pub struct Finding {
 /// Fails if a file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
 pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     let rules = LintRules::get()?;
-    let text = read(&folder.root().join(TASK_FILE))?;
-    let raw = parse_table(&text).map_err(|mistake| format!("{TASK_FILE} {}", mistake.what))?;
+    let text = read_text(&folder.root().join(TASK_FILE))?;
+    let raw = parse_table(&text).map_err(|mistake| format!("{TASK_FILE} {}", mistake.message))?;
     let mut selected: BTreeSet<String> = rules.default.iter().cloned().collect();
     let mut manifests = folder.root().ancestors().skip(1).map(|above| above.join(DATASET_FILE));
     if let Some(manifest) = manifests.find(|file| file.is_file()) {
         let shown = manifest.display();
-        let text = read(&manifest)?;
-        let raw = parse_table(&text).map_err(|mistake| format!("{shown} {}", mistake.what))?;
-        select(rules, &mut selected, &raw).map_err(|why| format!("{shown}: {why}"))?;
+        let text = read_text(&manifest)?;
+        let raw = parse_table(&text).map_err(|mistake| format!("{shown} {}", mistake.message))?;
+        select_rules(rules, &mut selected, &raw).map_err(|why| format!("{shown}: {why}"))?;
     }
-    select(rules, &mut selected, &raw).map_err(|why| format!("{TASK_FILE}: {why}"))?;
+    select_rules(rules, &mut selected, &raw).map_err(|why| format!("{TASK_FILE}: {why}"))?;
     let config = read_config(&text).map_err(|mistakes| {
-        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK_FILE} {}", mistake.what))
+        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK_FILE} {}", mistake.message))
     })?;
     let config = config.config;
-    let mut linter = Linter { folder, rules, found: Vec::new() };
+    let mut linter = Linter { folder, rules, findings: Vec::new() };
     linter.check_ignore_files()?;
     linter.check_config(&config, &raw, &text);
     linter.check_sources(&config, &text)?;
-    let mut found = linter.found;
+    let mut found = linter.findings;
     found.retain(|finding| selected.contains(&finding.rule));
     found.sort();
     found.dedup();
@@ -84,7 +84,7 @@ pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
 }
 
 /// Applies the table `[metadata.harbor.lint]`.
-fn select(
+fn select_rules(
     rules: &LintRules,
     selected: &mut BTreeSet<String>,
     raw: &Map<String, Value>,
@@ -94,13 +94,13 @@ fn select(
         own = own.and_then(|table| table.get(key));
     }
     let Some(own) = own else { return Ok(()) };
-    let chosen = listed_rules(rules, own, "select", true)?;
+    let selected_rules = listed_rules(rules, own, "select", true)?;
     let more = listed_rules(rules, own, "extend-select", true)?.unwrap_or_default();
     let ignored = listed_rules(rules, own, "ignore", false)?.unwrap_or_default();
-    if chosen.is_some() {
+    if selected_rules.is_some() {
         selected.clear();
     }
-    for name in chosen.into_iter().flatten().chain(more) {
+    for name in selected_rules.into_iter().flatten().chain(more) {
         match name {
             "ALL" => selected.extend(rules.rules.keys().cloned()),
             name => {
@@ -115,16 +115,16 @@ fn select(
 /// Returns the rules listed under one key of `[metadata.harbor.lint]`.
 fn listed_rules<'t>(
     rules: &LintRules,
-    own: &'t Value,
+    lint_table: &'t Value,
     key: &str,
-    may_be_all: bool,
+    allows_all: bool,
 ) -> Result<Option<Vec<&'t str>>, String> {
-    let Some(value) = own.get(key) else { return Ok(None) };
+    let Some(value) = lint_table.get(key) else { return Ok(None) };
     let list = value.as_array().map(|list| list.iter().map(Value::as_str));
     let names: Option<Vec<&str>> = list.and_then(Iterator::collect);
     let key = format!("`metadata.harbor.lint.{key}`");
     let names = names.ok_or_else(|| format!("{key} is not a list of lint rules"))?;
-    let is_known = |name: &str| rules.is_known(name) || (may_be_all && name == "ALL");
+    let is_known = |name: &str| rules.is_known(name) || (allows_all && name == "ALL");
     match names.iter().find(|name| !is_known(name)) {
         Some(name) => Err(format!("{key} names the unknown lint rule {name:?}")),
         None => Ok(Some(names.clone())),
@@ -134,18 +134,18 @@ fn listed_rules<'t>(
 struct Linter<'a> {
     folder: &'a Folder,
     rules: &'static LintRules,
-    found: Vec<Finding>,
+    findings: Vec<Finding>,
 }
 
 impl Linter<'_> {
     fn add_finding(&mut self, rule: &str, path: &str, line: Option<usize>, detail: Option<String>) {
         let what = self.rules.rules.get(rule).cloned().unwrap_or_default();
-        self.found.push(Finding {
+        self.findings.push(Finding {
             path: path.to_owned(),
             line,
             rule: rule.to_owned(),
             detail,
-            what,
+            message: what,
         });
     }
 
@@ -160,25 +160,25 @@ impl Linter<'_> {
         let user = config.agent.user.as_deref();
         let is_root = |user: &str| matches!(user.split(':').next(), Some("0" | "root"));
         if user.is_none_or(is_root) {
-            self.add_finding(ROOT_AGENT, TASK_FILE, line_of(text, "agent.user"), None);
+            self.add_finding(ROOT_AGENT, TASK_FILE, find_line(text, "agent.user"), None);
         }
-        if !config.separate {
+        if !config.has_separate_verifier {
             self.add_finding(
                 SHARED_VERIFIER,
                 TASK_FILE,
-                line_of(text, "verifier.environment_mode"),
+                find_line(text, "verifier.environment_mode"),
                 None,
             );
         }
-        let artifacts = artifacts::read(raw);
-        let line = line_of(text, "artifacts");
-        for (one, other) in artifacts::overlaps(&artifacts) {
+        let artifacts = artifacts::read_artifacts(raw);
+        let line = find_line(text, "artifacts");
+        for (one, other) in artifacts::overlapping_sources(&artifacts) {
             let detail = format!("`{one}` and `{other}`");
             self.add_finding(OVERLAPPING_ARTIFACTS, TASK_FILE, line, Some(detail));
         }
         // A shared verifier reads the logs where they are, so the overlap only matters for a
         // separate verifier.
-        if config.separate {
+        if config.has_separate_verifier {
             for source in artifacts::sources_overlapping_logs(&artifacts) {
                 self.add_finding(
                     ARTIFACT_LOG_OVERLAP,
@@ -196,7 +196,7 @@ impl Linter<'_> {
         for (name, environment) in images {
             let image = environment.and_then(|environment| environment.image.as_deref());
             if let Some(image) = image.filter(|image| !is_pinned(image)) {
-                let line = line_of(text, &format!("{name}.docker_image"));
+                let line = find_line(text, &format!("{name}.docker_image"));
                 self.add_finding(UNPINNED_IMAGE, TASK_FILE, line, Some(format!("`{image}`")));
             }
         }
@@ -204,7 +204,7 @@ impl Linter<'_> {
         let mut builds = BTreeSet::from([agents.clone()]);
         let has_own_image = own.is_some_and(|own| own.image.is_some());
         let verifiers = format!("tests/{DOCKERFILE}");
-        if config.separate && (has_own_image || self.folder.has(&verifiers)) {
+        if config.has_separate_verifier && (has_own_image || self.folder.contains(&verifiers)) {
             builds.insert(verifiers);
         }
         for path in builds {
@@ -215,13 +215,13 @@ impl Linter<'_> {
             }
         }
         let scripts = [
-            (format!("tests/{TEST_SCRIPT}"), config.separate),
+            (format!("tests/{TEST_SCRIPT}"), config.has_separate_verifier),
             (format!("solution/{SOLVE_SCRIPT}"), false),
         ];
         for (path, separate) in scripts {
             let file = self.folder.root().join(&path);
             if file.is_file() && !self.folder.is_excluded(&path)? {
-                for (line, command) in shell::logical_lines(&read(&file)?) {
+                for (line, command) in shell::logical_lines(&read_text(&file)?) {
                     self.check_commands(&command, &path, line, separate);
                 }
             }
@@ -229,18 +229,18 @@ impl Linter<'_> {
         Ok(())
     }
 
-    fn check_dockerfile(&mut self, path: &str, is_agents: bool) -> Result<(), String> {
-        let text = read(&self.folder.root().join(path))?;
+    fn check_dockerfile(&mut self, path: &str, is_agent_image: bool) -> Result<(), String> {
+        let text = read_text(&self.folder.root().join(path))?;
         let mut stages = BTreeSet::new();
         for (line, text) in shell::logical_lines(&text) {
             let Some((instruction, value)) = text.trim().split_once(char::is_whitespace) else {
                 continue;
             };
-            let value = shell::without_options(value.trim_start());
+            let value = shell::strip_options(value.trim_start());
             let is_list = value.starts_with('[');
             let words = match is_list {
                 true => serde_json::from_str(value).ok(),
-                false => shell::words(value),
+                false => shell::split_words(value),
             };
             let Some(words): Option<Vec<String>> = words else { continue };
             match instruction.to_uppercase().as_str() {
@@ -264,7 +264,7 @@ impl Linter<'_> {
                     self.check_commands(&shell::join_words(&words), path, line, false)
                 }
                 "RUN" => self.check_commands(value, path, line, false),
-                "COPY" | "ADD" if is_agents => {
+                "COPY" | "ADD" if is_agent_image => {
                     let mut sources = words.iter().rev().skip(1);
                     if sources.any(|source| is_hidden_input(source)) {
                         self.add_finding(AGENT_IMAGE_TEST_LEAK, path, Some(line), None);
@@ -278,20 +278,20 @@ impl Linter<'_> {
 
     /// Checks the commands on one line. `separate` means that the line belongs to a verifier with
     /// its own environment.
-    fn check_commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
+    fn check_commands(&mut self, text: &str, path: &str, line: usize, is_separate_verifier: bool) {
         let rules = self.rules;
         let options = &rules.python;
-        let commands = shell::commands(text);
+        let commands = shell::split_commands(text);
         for (index, (command, separator)) in commands.iter().enumerate() {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
-            let packages = python::packages(&words, &options.value_options);
+            let packages = python::installed_packages(&words, &options.value_options);
             let is_constrained = words
                 .iter()
                 .any(|word| matches!(word.split('=').next(), Some("-c" | "--constraint")));
             if !is_constrained && packages.iter().any(|package| python::is_unpinned(package)) {
                 self.add_finding(UNPINNED_PYTHON, path, Some(line), None);
             }
-            if !separate {
+            if !is_separate_verifier {
                 continue;
             }
             let is_offline = words.iter().any(|word| matches!(*word, "--offline" | "--no-index"));
@@ -308,7 +308,7 @@ impl Linter<'_> {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_text(path: &Path) -> Result<String, String> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -339,7 +339,7 @@ fn is_hidden_input(source: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn task(config: &str) -> tempfile::TempDir {
+    fn create_task(config: &str) -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         for folder in ["environment", "tests"] {
             fs::create_dir(place.path().join(folder)).unwrap();
@@ -350,15 +350,15 @@ mod tests {
         place
     }
 
-    fn rules(config: &str) -> Result<Vec<String>, String> {
-        let place = task(config);
-        let found = lint(&Folder::open(place.path()).unwrap())?;
-        Ok(found.into_iter().map(|finding| finding.rule).collect())
+    fn violated_rules(config: &str) -> Result<Vec<String>, String> {
+        let place = create_task(config);
+        let findings = lint(&Folder::open(place.path()).unwrap())?;
+        Ok(findings.into_iter().map(|finding| finding.rule).collect())
     }
 
     #[test]
     fn task_selects_rules_and_unknown_rules_are_errors() {
-        let of = |lines: &str| rules(&format!("[metadata.harbor.lint]\n{lines}"));
+        let of = |lines: &str| violated_rules(&format!("[metadata.harbor.lint]\n{lines}"));
         assert_eq!(of("").unwrap(), [SHARED_VERIFIER, UNPINNED_PYTHON]);
         assert_eq!(of("ignore = ['shared-verifier']\n").unwrap(), [UNPINNED_PYTHON]);
         assert_eq!(of("select = ['unpinned-image']\n").unwrap(), [UNPINNED_IMAGE]);
@@ -373,9 +373,9 @@ mod tests {
     #[test]
     fn finding_describes_problem_and_fix() {
         let place =
-            task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
-        let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
-        assert_eq!((found.len(), found[0].path.as_str(), found[0].line), (1, TASK_FILE, Some(2)));
-        assert!(found[0].what.contains("agent.user"), "{found:?}");
+            create_task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
+        let findings = lint(&Folder::open(place.path()).unwrap()).unwrap();
+        assert_eq!((findings.len(), findings[0].path.as_str(), findings[0].line), (1, TASK_FILE, Some(2)));
+        assert!(findings[0].message.contains("agent.user"), "{findings:?}");
     }
 }

@@ -49,8 +49,8 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
     let name = match name.and_then(Value::as_str) {
         Some(name) if is_package_name(name) => name.to_owned(),
         Some(name) => {
-            let what = format!("is {name:?}; use `org/name`");
-            wrong.push(Diagnostic::at_key(text, "dataset.name", what));
+            let message = format!("is {name:?}; use `org/name`");
+            wrong.push(Diagnostic::at_key(text, "dataset.name", message));
             String::new()
         }
         None => {
@@ -70,13 +70,13 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
                 format!("is {name:?}; use `org/name`"),
             ));
         } else if !is_digest(digest) {
-            let what = format!("is {digest:?}; use `sha256:` and 64 hex digits ({name})");
+            let message = format!("is {digest:?}; use `sha256:` and 64 hex digits ({name})");
             wrong.push(Diagnostic {
-                line: line_with(text, digest),
-                ..Diagnostic::at_key(text, &key("digest"), what)
+                line: find_line(text, digest),
+                ..Diagnostic::at_key(text, &key("digest"), message)
             });
         } else if !tasks.iter().any(|one| one.name == name && one.digest == digest) {
-            let line = line_with(text, digest);
+            let line = find_line(text, digest);
             tasks.push(ManifestTask { name: name.to_owned(), digest: digest.to_owned(), line });
         }
     }
@@ -85,11 +85,11 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
         let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let (path, digest) = (of("path"), of("digest"));
         if path.is_empty() || path.contains(['/', '\\']) {
-            let what = format!("is {path:?}; use the name of a file next to `{DATASET_FILE}`");
-            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].path"), what));
+            let message = format!("is {path:?}; use the name of a file next to `{DATASET_FILE}`");
+            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].path"), message));
         } else if !digest.is_empty() && !is_digest(digest) {
-            let what = format!("is {digest:?}; use `sha256:` and 64 hex digits");
-            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].digest"), what));
+            let message = format!("is {digest:?}; use `sha256:` and 64 hex digits");
+            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].digest"), message));
         } else {
             let digest = Some(digest.to_owned()).filter(|digest| !digest.is_empty());
             files.push(ManifestFile { path: path.to_owned(), digest });
@@ -102,21 +102,21 @@ fn read_list<'a>(
     table: &'a serde_json::Map<String, Value>,
     key: &str,
     text: &str,
-    wrong: &mut Vec<Diagnostic>,
+    errors: &mut Vec<Diagnostic>,
 ) -> &'a [Value] {
     match table.get(key) {
         None => &[],
         Some(Value::Array(list)) => list,
         Some(_) => {
-            wrong.push(Diagnostic::at_key(text, key, format!("is not a list; use `[[{key}]]`")));
+            errors.push(Diagnostic::at_key(text, key, format!("is not a list; use `[[{key}]]`")));
             &[]
         }
     }
 }
 
-fn line_with(text: &str, value: &str) -> Option<usize> {
-    let found = (!value.is_empty()).then(|| text.lines().position(|line| line.contains(value)));
-    found.flatten().map(|index| index + 1)
+fn find_line(text: &str, value: &str) -> Option<usize> {
+    let line_index = (!value.is_empty()).then(|| text.lines().position(|line| line.contains(value)));
+    line_index.flatten().map(|index| index + 1)
 }
 
 /// Whether a name has the form `org/name`, like the names of Harbor packages.

@@ -12,12 +12,12 @@ pub const REWARD_LIMIT: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
     /// The problem, including the file's name.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for RewardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.message)
     }
 }
 
@@ -44,11 +44,11 @@ pub fn read_rewards(
         (Some(json), _) => ("reward.json", parse_json_rewards(json)),
         (None, Some(txt)) => ("reward.txt", parse_text_reward(txt)),
         (None, None) => {
-            let what = "the verifier did not write reward.json or reward.txt".to_owned();
-            return Err(RewardError { what });
+            let message = "the verifier did not write reward.json or reward.txt".to_owned();
+            return Err(RewardError { message: what: message });
         }
     };
-    rewards.map_err(|why| RewardError { what: format!("{name} {why}") })
+    rewards.map_err(|why| RewardError { message: format!("{name} {why}") })
 }
 
 fn parse_text_reward(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {

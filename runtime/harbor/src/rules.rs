@@ -17,7 +17,7 @@ pub struct Rules {
     pub(crate) unsupported_files: BTreeMap<String, String>,
     pub(crate) ignored: BTreeMap<String, String>,
     pub(crate) digest: DigestRules,
-    downloads: Downloads,
+    downloads: DownloadRules,
     /// Limits for the files outside the work directory that a trial saves.
     pub outside: OutsideFileLimits,
 }
@@ -30,7 +30,7 @@ pub(crate) struct DigestRules {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Downloads {
+struct DownloadRules {
     failed: Vec<String>,
     ran: Vec<String>,
 }
@@ -63,15 +63,15 @@ impl Rules {
     }
 
     /// Whether a verifier's output shows that a test runner ran.
-    pub fn ran_tests(&self, log: &str) -> bool {
+    pub fn shows_test_run(&self, log: &str) -> bool {
         let lower = log.to_lowercase();
         self.downloads.ran.iter().any(|sign| lower.contains(sign))
     }
 
     /// Returns the line of output that reports a failed download. Returns `None` if a test runner
     /// ran.
-    pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
-        if self.ran_tests(log) {
+    pub fn find_failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
+        if self.shows_test_run(log) {
             return None;
         }
         let says = |line: &&str| {
@@ -91,11 +91,11 @@ mod tests {
         let rules = Rules::get().unwrap();
         let failed = "Get:1 x\ncurl: (6) Could not resolve host: astral.sh\n/tests/test.sh: uvx: not found\n";
         assert_eq!(
-            rules.failed_download(failed),
+            rules.find_failed_download(failed),
             Some("curl: (6) Could not resolve host: astral.sh")
         );
         let ran = format!("{failed}=== 1 failed in 0.2s ===\n");
-        assert_eq!(rules.failed_download(&ran), None);
-        assert_eq!(rules.failed_download("assert 1 == 2"), None);
+        assert_eq!(rules.find_failed_download(&ran), None);
+        assert_eq!(rules.find_failed_download("assert 1 == 2"), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     timestamps::format_timestamp,
 };
 
-const VERSION: &str = "ATIF-v1.8";
+const ATIF_VERSION: &str = "ATIF-v1.8";
 
 /// Fields of a response in which endpoints return reasoning.
 const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
@@ -114,7 +114,7 @@ pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
         // instead.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
-        turns.insert(0, Turn::Message(InputMessage { is_system: false, text, at }));
+        turns.insert(0, Turn::Message(InputMessage { is_system: false, text, time: at }));
     }
     fidelity.record_trial(trial.events)?;
     let mut steps = Vec::with_capacity(turns.len());
@@ -122,11 +122,11 @@ pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
         let step = match turn {
             Turn::Message(told) => Step {
                 source: if told.is_system { "system" } else { "user" },
-                timestamp: format_timestamp(told.at),
+                timestamp: format_timestamp(told.time),
                 message: told.text,
                 ..Step::default()
             },
-            Turn::Response(answered) => step(*answered, fidelity),
+            Turn::Response(answered) => to_atif_step(*answered, fidelity),
         };
         steps.push(Step { step_id: index + 1, ..step });
     }
@@ -139,32 +139,32 @@ pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
         total_steps,
     });
     let document = Trajectory {
-        schema_version: VERSION,
+        schema_version: ATIF_VERSION,
         session_id: trial.name(),
         trajectory_id: trial.name(),
         agent: Agent {
             name: trial.agent().to_owned(),
-            version: version(trial),
+            version: agent_version(trial),
             model_name: trial.model().map(str::to_owned),
             tool_definitions: tools_as_functions(tools),
         },
         steps,
         final_metrics,
-        extra: extra(trial, fidelity),
+        extra: extra_data(trial, fidelity),
     };
     serde_json::to_value(document).map_err(|error| error.to_string())
 }
 
 /// Returns a command-line agent's version. For loops that Proctor itself runs, returns Proctor's
 /// version.
-fn version(trial: &Trial<'_>) -> String {
+fn agent_version(trial: &Trial<'_>) -> String {
     let own = trial.arm.prompts["version"].as_str().or_else(|| trial.import_setting("version"));
-    own.unwrap_or(trial.proctor).to_owned()
+    own.unwrap_or(trial.proctor_version).to_owned()
 }
 
-fn step(turn: ResponseTurn, fidelity: &mut Fidelity) -> Step {
-    let ResponseTurn { answer, calls, is_grace, at } = turn;
-    let results: Vec<ObservationResult> = calls.iter().filter_map(result).collect();
+fn to_atif_step(turn: ResponseTurn, fidelity: &mut Fidelity) -> Step {
+    let ResponseTurn { response: answer, calls, is_grace, time: at } = turn;
+    let results: Vec<ObservationResult> = calls.iter().filter_map(to_observation_result).collect();
     let tool_calls = calls
         .into_iter()
         .map(|call| ToolCall {
@@ -181,23 +181,23 @@ fn step(turn: ResponseTurn, fidelity: &mut Fidelity) -> Step {
         message: answer.content,
         tool_calls,
         observation: (!results.is_empty()).then_some(Observation { results }),
-        metrics: Some(metrics(answer.usage, answer.cost_usd)),
+        metrics: Some(to_metrics(answer.usage, answer.cost_usd)),
         llm_call_count: Some(1),
         extra: is_grace.then(|| json!({ "after_the_limit": true })),
         ..Step::default()
     }
 }
 
-fn result(call: &Call) -> Option<ObservationResult> {
+fn to_observation_result(call: &Call) -> Option<ObservationResult> {
     let output = call.output.as_ref()?;
     Some(ObservationResult {
         source_call_id: call.id.clone(),
-        content: output.shown.clone(),
+        content: output.text.clone(),
         extra: json!({ "exit_status": output.exit_status, "seconds": output.seconds }),
     })
 }
 
-fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
+fn to_metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
     Metrics {
         prompt_tokens: usage.input,
         completion_tokens: usage.output,
@@ -212,7 +212,7 @@ fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
 }
 
 /// Returns the data for which ATIF has no key, under a key named after Proctor.
-fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
+fn extra_data(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let verdict = trial.verdict.map(|verdict| {
         json!({
             "resolved": verdict.resolved,
@@ -221,7 +221,7 @@ fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
             "policies": verdict.policies,
         })
     });
-    let mut own = json!({ "proctor": {
+    let mut proctor_data = json!({ "proctor": {
         "task": trial.task.id,
         "arm": trial.arm.name,
         "arm_id": trial.arm.id,
@@ -232,7 +232,7 @@ fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
         "patch": trial.patch_text(fidelity),
     }});
     if let Some(all) = trial.interruptions() {
-        own["proctor"]["interruptions"] = json!(all);
+        proctor_data["proctor"]["interruptions"] = json!(all);
     }
-    own
+    proctor_data
 }

@@ -17,18 +17,18 @@ pub(crate) enum Turn {
 pub(crate) struct InputMessage {
     pub(crate) is_system: bool,
     pub(crate) text: String,
-    pub(crate) at: f64,
+    pub(crate) time: f64,
 }
 
 /// A model's response, with its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResponseTurn {
-    pub(crate) answer: ModelResponse,
+    pub(crate) response: ModelResponse,
     pub(crate) calls: Vec<Call>,
     /// Whether this response arrived after a limit was reached. Such a response is not a step, and
     /// its calls were not run.
     pub(crate) is_grace: bool,
-    pub(crate) at: f64,
+    pub(crate) time: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -37,16 +37,16 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// The arguments. If they are not valid JSON, they are kept as a string.
     pub(crate) arguments: Value,
-    pub(crate) output: Option<Output>,
+    pub(crate) output: Option<CallOutput>,
 }
 
 impl Turn {
     /// Returns the time in seconds since the Unix epoch, or 0 if the trial was imported from a file
     /// without times.
-    pub(crate) fn at(&self) -> f64 {
+    pub(crate) fn time(&self) -> f64 {
         match self {
-            Self::Message(told) => told.at,
-            Self::Response(answered) => answered.at,
+            Self::Message(told) => told.time,
+            Self::Response(answered) => answered.time,
         }
     }
 }
@@ -55,7 +55,7 @@ impl ResponseTurn {
     /// Returns the calls in chat format, as the model sent them. Commands inside the response text
     /// are left out.
     pub(crate) fn chat_calls(&self) -> Vec<Value> {
-        let calls = self.answer.tool_calls.iter().map(|call| {
+        let calls = self.response.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
             json!({ "id": call.id, "type": "function", "function": function })
         });
@@ -63,9 +63,9 @@ impl ResponseTurn {
     }
 
     /// Returns the calls that [`Self::chat_calls`] returns, with their outputs.
-    pub(crate) fn chat_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
-        let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
-        self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
+    pub(crate) fn chat_outputs(&self) -> impl Iterator<Item = (&Call, &CallOutput)> {
+        let is_listed = |call: &&Call| self.response.tool_calls.iter().any(|one| one.id == call.id);
+        self.calls.iter().filter(is_listed).filter_map(|call| Some((call, call.output.as_ref()?)))
     }
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn tools_as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Output {
-    pub(crate) shown: String,
+pub(crate) struct CallOutput {
+    pub(crate) text: String,
     pub(crate) exit_status: Option<i32>,
     pub(crate) seconds: f64,
 }
@@ -121,12 +121,12 @@ impl Conversation {
         let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
             self.responses().filter(|answered| is_missing(answered)).count() as u64
         };
-        fidelity.record_missing("times of responses", count(&|one| one.at == 0.0));
+        fidelity.record_missing("times of responses", count(&|one| one.time == 0.0));
         fidelity.record_missing(
             "tokens of responses",
-            count(&|one| one.answer.usage == Usage::default()),
+            count(&|one| one.response.usage == Usage::default()),
         );
-        fidelity.record_missing("prices of responses", count(&|one| one.answer.cost_usd.is_none()));
+        fidelity.record_missing("prices of responses", count(&|one| one.response.cost_usd.is_none()));
         let calls = self.responses().flat_map(|answered| &answered.calls);
         let without = calls
             .filter(|call| call.output.as_ref().is_none_or(|output| output.exit_status.is_none()));
@@ -158,8 +158,8 @@ impl Conversation {
                     all.add_call(call_id, name, arguments);
                 }
                 Event::ToolReturned { call_id, shown, exit_status, seconds, .. } => {
-                    let output = Output {
-                        shown: shown.clone(),
+                    let output = CallOutput {
+                        text: shown.clone(),
                         exit_status: *exit_status,
                         seconds: *seconds,
                     };
@@ -171,8 +171,8 @@ impl Conversation {
         all
     }
 
-    fn add_response(&mut self, answer: &ModelResponse, is_grace: bool, at: f64) {
-        let calls = answer.tool_calls.iter().map(|call| Call {
+    fn add_response(&mut self, response: &ModelResponse, is_grace: bool, time: f64) {
+        let calls = response.tool_calls.iter().map(|call| Call {
             id: call.id.clone(),
             name: call.name.clone(),
             arguments: serde_json::from_str(&call.arguments)
@@ -180,7 +180,7 @@ impl Conversation {
             output: None,
         });
         let calls = calls.collect();
-        let answered = ResponseTurn { answer: answer.clone(), calls, is_grace, at };
+        let answered = ResponseTurn { response: response.clone(), calls, is_grace, time: at: time };
         self.turns.push(Turn::Response(Box::new(answered)));
     }
 
@@ -205,7 +205,7 @@ impl Conversation {
 
     /// Adds a result. Its call may belong to an earlier response, because clients send results with
     /// their next request.
-    fn add_output(&mut self, id: &str, output: Output) {
+    fn add_output(&mut self, id: &str, output: CallOutput) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
             Turn::Response(answered) => Some(&mut answered.calls),
             Turn::Message(_) => None,
@@ -219,11 +219,11 @@ impl Conversation {
 
 /// Converts a message to a turn. Responses and tool results are skipped, because they have events
 /// of their own.
-fn input_message(message: &Message, at: f64) -> Option<InputMessage> {
+fn input_message(message: &Message, time: f64) -> Option<InputMessage> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),
         Message::User { content } => (false, content),
         Message::Assistant { .. } | Message::Tool { .. } => return None,
     };
-    Some(InputMessage { is_system, text: text.clone(), at })
+    Some(InputMessage { is_system, text: text.clone(), time: at: time })
 }

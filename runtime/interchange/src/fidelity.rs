@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::Format;
 
-static TABLE: ShippedTable<Table> =
+static OMISSION_TABLE: ShippedTable<OmissionTable> =
     ShippedTable::new("left-out.toml", include_str!("../../../configs/left-out.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct OmissionTable {
     left_out: Vec<OmissionRule>,
 }
 
@@ -71,7 +71,7 @@ impl Fidelity {
         self.trials += 1;
         for event in events {
             let fields = serde_json::to_value(event).map_err(|error| error.to_string())?;
-            for row in TABLE.get()?.left_out.iter().filter(|row| row.matches(self.format, &fields))
+            for row in OMISSION_TABLE.get()?.left_out.iter().filter(|row| row.matches(self.format, &fields))
             {
                 self.record_omission(&row.what, 1);
             }
@@ -80,21 +80,21 @@ impl Fidelity {
     }
 
     /// Counts data that the format changed or left out.
-    pub fn record_omission(&mut self, what: &str, count: u64) {
-        add(&mut self.left_out, what, count);
+    pub fn record_omission(&mut self, data: &str, count: u64) {
+        add_omission(&mut self.left_out, data, count);
     }
 
     /// Counts data that was missing in an imported file.
-    pub fn record_missing(&mut self, what: &str, count: u64) {
-        add(&mut self.not_in_source, what, count);
+    pub fn record_missing(&mut self, data: &str, count: u64) {
+        add_omission(&mut self.not_in_source, data, count);
     }
 }
 
-fn add(list: &mut Vec<Omission>, what: &str, count: u64) {
-    match list.iter_mut().find(|one| one.what == what) {
+fn add_omission(omissions: &mut Vec<Omission>, data: &str, count: u64) {
+    match omissions.iter_mut().find(|one| one.what == data) {
         _ if count == 0 => {}
         Some(one) => one.count += count,
-        None => list.push(Omission { what: what.to_owned(), count }),
+        None => omissions.push(Omission { what: data.to_owned(), count }),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn left_out_table_names_existing_formats_and_events() {
         let kinds = include_str!("../../types/src/event.rs");
-        for row in &TABLE.get().unwrap().left_out {
+        for row in &OMISSION_TABLE.get().unwrap().left_out {
             for format in &row.formats {
                 assert!(Format::ALL.iter().any(|one| one.name() == format), "{row:?}");
             }

@@ -10,7 +10,7 @@ use crate::{
     timestamps::format_timestamp,
 };
 
-const VERSION: u32 = 2;
+const LOG_VERSION: u32 = 2;
 
 /// The model name in Inspect's logs for an arm that calls no model.
 const NO_MODEL: &str = "none/none";
@@ -40,9 +40,9 @@ pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Valu
                 "content": told.text,
             })),
             Turn::Response(answered) => {
-                let said = assistant_message(answered, trial, fidelity);
-                choice = Some(json!({ "message": said, "stop_reason": stop_reason(answered) }));
-                messages.push(said);
+                let message = assistant_message(answered, trial, fidelity);
+                choice = Some(json!({ "message": message, "stop_reason": stop_reason(answered) }));
+                messages.push(message);
                 messages.extend(tool_messages(answered));
             }
         }
@@ -57,7 +57,7 @@ pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Valu
     });
     let (began, ended) = (trial.events.first(), trial.events.last());
     let seconds = began.zip(ended).map_or(0.0, |(began, ended)| ended.t_wall - began.t_wall);
-    let mut written = json!({
+    let mut sample = json!({
         "id": trial.task.id,
         "epoch": trial.attempt,
         "input": trial.task.statement,
@@ -77,31 +77,31 @@ pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Valu
         "uuid": trial.name(),
     });
     if let Some(all) = trial.interruptions() {
-        written["metadata"]["interruptions"] = json!(all);
+        sample["metadata"]["interruptions"] = json!(all);
     }
     if let Some((began, ended)) = began.zip(ended) {
-        written["started_at"] = json!(format_timestamp(began.t_wall));
-        written["completed_at"] = json!(format_timestamp(ended.t_wall));
+        sample["started_at"] = json!(format_timestamp(began.t_wall));
+        sample["completed_at"] = json!(format_timestamp(ended.t_wall));
     }
     if let Some(limit) = reached_limit(trial) {
-        written["limit"] = limit;
+        sample["limit"] = limit;
     }
-    Ok(written)
+    Ok(sample)
 }
 
 /// One arm's log.
 #[derive(Debug)]
 pub struct InspectLog<'a> {
     arm: &'a Arm,
-    proctor: &'a str,
+    proctor_version: &'a str,
     /// When the log was created, in seconds since the Unix epoch.
-    created: u64,
+    creation_time: u64,
     summaries: Vec<Value>,
 }
 
 impl<'a> InspectLog<'a> {
-    pub fn new(arm: &'a Arm, proctor: &'a str, created: u64) -> Self {
-        Self { arm, proctor, created, summaries: Vec::new() }
+    pub fn new(arm: &'a Arm, proctor_version: &'a str, creation_time: u64) -> Self {
+        Self { arm, proctor_version: proctor_version, creation_time: creation_time, summaries: Vec::new() }
     }
 
     /// Adds a sample, and returns the sample's file name in the archive.
@@ -132,10 +132,10 @@ impl<'a> InspectLog<'a> {
     }
 
     /// Returns the archive's other files, by name.
-    pub fn files(&self) -> Vec<(&'static str, Value)> {
-        let eval = self.eval();
+    pub fn other_files(&self) -> Vec<(&'static str, Value)> {
+        let eval = self.eval_header();
         let plan = json!({ "name": self.arm.scaffold, "steps": [{ "solver": self.arm.scaffold }] });
-        let start = json!({ "version": VERSION, "eval": eval, "plan": plan });
+        let start = json!({ "version": LOG_VERSION, "eval": eval, "plan": plan });
         let score = |name: &str| {
             let values = self.summaries.iter().map(|one| &one["scores"][name]["value"]);
             let values: Vec<f64> = values.filter_map(score_value).collect();
@@ -149,7 +149,7 @@ impl<'a> InspectLog<'a> {
         };
         let count = self.summaries.len();
         let header = json!({
-            "version": VERSION,
+            "version": LOG_VERSION,
             "status": "success",
             "eval": eval,
             "plan": plan,
@@ -168,10 +168,10 @@ impl<'a> InspectLog<'a> {
     }
 
     fn created_at(&self) -> Option<String> {
-        format_timestamp(self.created as f64)
+        format_timestamp(self.creation_time as f64)
     }
 
-    fn eval(&self) -> Value {
+    fn eval_header(&self) -> Value {
         let mut ids: Vec<&Value> = self.summaries.iter().map(|one| &one["id"]).collect();
         ids.dedup();
         let epochs = self.summaries.iter().filter_map(|one| one["epoch"].as_u64()).max();
@@ -191,7 +191,7 @@ impl<'a> InspectLog<'a> {
                 "token_limit": budget.total_tokens,
                 "cost_limit": budget.cost_usd,
             },
-            "packages": { "proctor": self.proctor },
+            "packages": { "proctor": self.proctor_version },
             "metadata": { "proctor": { "arm": self.arm.name, "arm_id": self.arm.id, "budget": budget } },
         })
     }
@@ -218,19 +218,19 @@ fn assistant_message(turn: &ResponseTurn, trial: &Trial<'_>, fidelity: &mut Fide
         json!({ "id": call.id, "function": call.name, "arguments": arguments, "type": "function" })
     });
     let calls: Vec<Value> = calls.collect();
-    let mut said = json!({
+    let mut message = json!({
         "role": "assistant",
-        "content": turn.answer.content,
+        "content": turn.response.content,
         "source": "generate",
         "model": model_name(trial.arm),
     });
     if !calls.is_empty() {
-        said["tool_calls"] = calls.into();
+        message["tool_calls"] = calls.into();
     }
     if turn.is_grace {
-        said["metadata"] = json!({ "after_the_limit": true });
+        message["metadata"] = json!({ "after_the_limit": true });
     }
-    said
+    message
 }
 
 fn tool_messages(turn: &ResponseTurn) -> impl Iterator<Item = Value> {
@@ -238,7 +238,7 @@ fn tool_messages(turn: &ResponseTurn) -> impl Iterator<Item = Value> {
         let output = call.output.as_ref()?;
         Some(json!({
             "role": "tool",
-            "content": output.shown,
+            "content": output.text,
             "tool_call_id": call.id,
             "function": call.name,
             "metadata": { "exit_status": output.exit_status, "seconds": output.seconds },
@@ -248,7 +248,7 @@ fn tool_messages(turn: &ResponseTurn) -> impl Iterator<Item = Value> {
 
 /// Returns the stop reason in Inspect's terms, or `unknown` if there is none.
 fn stop_reason(turn: &ResponseTurn) -> &'static str {
-    match turn.answer.finish_reason.as_deref() {
+    match turn.response.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",
         Some("length" | "max_tokens") => "max_tokens",
         Some("tool_calls" | "tool_use" | "function_call") => "tool_calls",

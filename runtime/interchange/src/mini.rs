@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The format name in mini-swe-agent's own trajectories.
-const FORMAT: &str = "mini-swe-agent-1.1";
+const FORMAT_NAME: &str = "mini-swe-agent-1.1";
 
 /// Converts the trial to a mini-swe-agent document. `fidelity` counts the data that the document
 /// cannot represent.
@@ -24,7 +24,7 @@ pub fn mini_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
             Turn::Message(told) => messages.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
-                "extra": { "timestamp": told.at },
+                "extra": { "timestamp": told.time },
             })),
             Turn::Response(answered) => messages.extend(response_messages(&answered)),
         }
@@ -42,13 +42,13 @@ pub fn mini_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
             "proctor": trial.identity(),
         },
         "messages": messages,
-        "trajectory_format": FORMAT,
+        "trajectory_format": FORMAT_NAME,
         "instance_id": trial.task.id,
     }))
 }
 
 fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
-    let ResponseTurn { answer, calls, at, .. } = turn;
+    let ResponseTurn { response: answer, calls, time: at, .. } = turn;
     let mut assistant = json!({
         "role": "assistant",
         "content": answer.content,
@@ -65,7 +65,7 @@ fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
         json!({
             "role": "tool",
             "tool_call_id": call.id,
-            "content": output.shown,
+            "content": output.text,
             "extra": { "returncode": output.exit_status },
         })
     });

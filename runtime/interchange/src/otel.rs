@@ -38,10 +38,10 @@ pub fn otel_spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
             _ => {}
         }
     }
-    let scope = json!({ "name": "proctor", "version": trial.proctor });
+    let scope = json!({ "name": "proctor", "version": trial.proctor_version });
     let resource = json!({ "attributes": attributes([
         ("service.name", Some("proctor".into())),
-        ("service.version", Some(trial.proctor.into())),
+        ("service.version", Some(trial.proctor_version.into())),
     ]) });
     Ok(json!({ "resourceSpans": [{
         "resource": resource,
@@ -51,8 +51,8 @@ pub fn otel_spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
 
 struct Trace<'a> {
     trial: &'a Trial<'a>,
-    id: String,
-    root: String,
+    trace_id: String,
+    root_span_id: String,
     spans: Vec<Value>,
 }
 
@@ -61,8 +61,8 @@ impl<'a> Trace<'a> {
     /// output.
     fn new(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
-        let id = derive_hex_id(&name, 16);
-        Self { trial, root: derive_hex_id(&format!("{name}/0"), 8), id, spans: Vec::new() }
+        let trace_id = derive_hex_id(&name, 16);
+        Self { trial, root_span_id: derive_hex_id(&format!("{name}/0"), 8), trace_id, spans: Vec::new() }
     }
 
     fn push_agent_span(&mut self) {
@@ -72,8 +72,8 @@ impl<'a> Trace<'a> {
         let spent = outcome.map(|outcome| outcome.spent).unwrap_or_default();
         let fault = outcome.is_some_and(|outcome| outcome.ending.is_fault());
         let span = json!({
-            "traceId": self.id,
-            "spanId": self.root,
+            "traceId": self.trace_id,
+            "spanId": self.root_span_id,
             "name": format!("invoke_agent {}", arm.scaffold),
             "kind": SPAN_KIND_INTERNAL,
             "startTimeUnixNano": at(events.first()),
@@ -102,44 +102,44 @@ impl<'a> Trace<'a> {
         self.spans.push(span);
     }
 
-    fn push_chat_span(&mut self, answer: &ModelResponse, from: f64, answered: &Envelope) {
+    fn push_chat_span(&mut self, response: &ModelResponse, start: f64, response_event: &Envelope) {
         let model = self.trial.model().unwrap_or_default();
-        let text = json!({ "type": "text", "content": answer.content });
-        let calls = answer.tool_calls.iter().map(|call| {
+        let text = json!({ "type": "text", "content": response.content });
+        let calls = response.tool_calls.iter().map(|call| {
             json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments })
         });
         let parts: Vec<Value> = [text].into_iter().chain(calls).collect();
-        let finish = answer.finish_reason.clone().unwrap_or_default();
-        let said = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
+        let finish = response.finish_reason.clone().unwrap_or_default();
+        let output_messages = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
         let listed = json!({ "arrayValue": { "values": [{ "stringValue": finish }] } });
         let mut attributes = attributes([
             ("gen_ai.operation.name", Some("chat".into())),
             ("gen_ai.request.model", Some(model.into())),
-            ("gen_ai.usage.input_tokens", Some(answer.usage.input.into())),
-            ("gen_ai.usage.output_tokens", Some(answer.usage.output.into())),
-            ("gen_ai.usage.cache_read.input_tokens", Some(answer.usage.cached.into())),
-            ("gen_ai.output.messages", Some(said.to_string().into())),
-            ("proctor.step", Some(answered.step.into())),
-            ("proctor.cost_usd", answer.cost_usd.map(Value::from)),
+            ("gen_ai.usage.input_tokens", Some(response.usage.input.into())),
+            ("gen_ai.usage.output_tokens", Some(response.usage.output.into())),
+            ("gen_ai.usage.cache_read.input_tokens", Some(response.usage.cached.into())),
+            ("gen_ai.output.messages", Some(output_messages.to_string().into())),
+            ("proctor.step", Some(response_event.step.into())),
+            ("proctor.cost_usd", response.cost_usd.map(Value::from)),
         ]);
         attributes.push(json!({ "key": "gen_ai.response.finish_reasons", "value": listed }));
         self.push_span(
             format!("chat {model}"),
             SPAN_KIND_CLIENT,
-            (from, answered.t_wall),
+            (start, response_event.t_wall),
             attributes,
             None,
         );
     }
 
-    fn push_tool_span(&mut self, called: Option<&Envelope>, returned: &Envelope) {
+    fn push_tool_span(&mut self, call_event: Option<&Envelope>, result_event: &Envelope) {
         let Event::ToolReturned { call_id, name, shown, exit_status, seconds, .. } =
-            &returned.event
+            &result_event.event
         else {
             return;
         };
-        let from = called.map_or(returned.t_wall - seconds, |called| called.t_wall);
-        let arguments = called.and_then(|called| match &called.event {
+        let start = call_event.map_or(result_event.t_wall - seconds, |called| called.t_wall);
+        let arguments = call_event.and_then(|called| match &called.event {
             Event::ToolCalled { arguments, .. } => Some(arguments.to_string().into()),
             _ => None,
         });
@@ -155,27 +155,27 @@ impl<'a> Trace<'a> {
             ("error.type", failed.map(|status| format!("exit_status_{status}").into())),
         ]);
         let name = format!("execute_tool {name}");
-        self.push_span(name, SPAN_KIND_INTERNAL, (from, returned.t_wall), attributes, failed);
+        self.push_span(name, SPAN_KIND_INTERNAL, (start, result_event.t_wall), attributes, failed);
     }
 
     fn push_span(
         &mut self,
         name: String,
         kind: u32,
-        (from, to): (f64, f64),
+        (from, end): (f64, f64),
         attributes: Vec<Value>,
         failed: Option<i32>,
     ) {
         let number = self.spans.len();
         let id = derive_hex_id(&format!("{}/{}/{number}", self.trial.arm.id, self.trial.name()), 8);
         self.spans.push(json!({
-            "traceId": self.id,
+            "traceId": self.trace_id,
             "spanId": id,
-            "parentSpanId": self.root,
+            "parentSpanId": self.root_span_id,
             "name": name,
             "kind": kind,
             "startTimeUnixNano": format_nanoseconds(from),
-            "endTimeUnixNano": format_nanoseconds(to),
+            "endTimeUnixNano": format_nanoseconds(end),
             "attributes": attributes,
             "status": if failed.is_some() { json!({ "code": STATUS_ERROR }) } else { json!({}) },
         }));
@@ -183,8 +183,8 @@ impl<'a> Trace<'a> {
 }
 
 /// Returns the attributes that have a value. In OTLP's JSON encoding, 64-bit integers are strings.
-fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
-    let written = given.into_iter().filter_map(|(key, value)| {
+fn attributes<const N: usize>(optional_attributes: [(&str, Option<Value>); N]) -> Vec<Value> {
+    let written = optional_attributes.into_iter().filter_map(|(key, value)| {
         let value = match value? {
             Value::Bool(yes) => json!({ "boolValue": yes }),
             Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),

@@ -54,7 +54,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
 }
 
 fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
-    let ResponseTurn { answer, is_grace, .. } = turn;
+    let ResponseTurn { response: answer, is_grace, .. } = turn;
     let mut assistant = json!({ "role": "assistant", "content": answer.content });
     if !answer.tool_calls.is_empty() {
         assistant["tool_calls"] = turn.chat_calls().into();
@@ -69,7 +69,7 @@ fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
     }
     // A command in the response text is not a call. Its output was sent as the next user message.
     let outputs = turn.chat_outputs().map(|(call, output)| {
-        json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
+        json!({ "role": "tool", "tool_call_id": call.id, "content": output.text })
     });
     let outputs: Vec<Value> = outputs.collect();
     [vec![assistant], outputs].concat()

@@ -4,15 +4,15 @@
 //! The repository's checker recomputes the verdict from `patch.diff` and `test_output.txt`, and
 //! deletes unknown files.
 
-use proctor_types::{Arm, PATCH_REJECTED, Verdict};
+use proctor_types::{Arm, PATCH_REJECTED_KIND, Verdict};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use crate::Trial;
 
-const README: &str = include_str!("../../../configs/submission.md");
+const README_TEMPLATE: &str = include_str!("../../../configs/submission.md");
 /// The heading after the official procedure's log, if grading ran the whole test suite.
-const WIDE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
+const WHOLE_SUITE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
 /// The submission for one arm and attempt.
 #[derive(Debug, Clone, Copy)]
@@ -21,10 +21,10 @@ pub struct Submission<'a> {
     pub attempt: u32,
     /// Number of attempts per task in the run.
     pub attempts: u32,
-    pub trials: usize,
-    pub resolved: usize,
+    pub trial_count: usize,
+    pub resolved_count: usize,
     /// The version of Proctor that ran the trials.
-    pub proctor: &'a str,
+    pub proctor_version: &'a str,
 }
 
 /// Formats a time (in seconds since the Unix epoch) as `YYYYMMDD`, for use in directory names.
@@ -39,7 +39,7 @@ pub fn format_compact_date(seconds: u64) -> String {
 /// trial has no verdict.
 pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     let verdict = trial.verdict?;
-    let rejected = verdict.evidence.iter().any(|one| one.kind == PATCH_REJECTED);
+    let rejected = verdict.evidence.iter().any(|one| one.kind == PATCH_REJECTED_KIND);
     let none = json!({ "success": [], "failure": [] });
     let report = json!({
         "patch_is_None": false,
@@ -68,20 +68,20 @@ pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let official = verdict.policies.get("official")?;
     let (name, version) = (official.name.as_deref()?, official.version.as_deref()?);
     let heading = format!("\n===== official: {name} {version} =====\n");
-    let from = find(log, heading.as_bytes())? + heading.len();
+    let from = find_bytes(log, heading.as_bytes())? + heading.len();
     let log = &log[from..];
     // Tests may print the next heading, too. The last occurrence is the one that the grader
     // printed.
     let to = match verdict.policies.contains_key("wide") {
         true => {
-            log.windows(WIDE_HEADING.len()).rposition(|at| at == WIDE_HEADING).unwrap_or(log.len())
+            log.windows(WHOLE_SUITE_HEADING.len()).rposition(|at| at == WHOLE_SUITE_HEADING).unwrap_or(log.len())
         }
         false => log.len(),
     };
     Some(&log[..to])
 }
 
-fn find(log: &[u8], text: &[u8]) -> Option<usize> {
+fn find_bytes(log: &[u8], text: &[u8]) -> Option<usize> {
     log.windows(text.len()).position(|at| at == text)
 }
 
@@ -118,13 +118,13 @@ impl Submission<'_> {
             ("{model}", model.to_owned()),
             ("{attempt}", self.attempt.to_string()),
             ("{attempts}", self.attempts.to_string()),
-            ("{trials}", self.trials.to_string()),
-            ("{resolved}", self.resolved.to_string()),
+            ("{trials}", self.trial_count.to_string()),
+            ("{resolved}", self.resolved_count.to_string()),
             ("{limits}", limits),
             ("{network}", network["mode"].as_str().unwrap_or_default().to_owned()),
-            ("{proctor}", self.proctor.to_owned()),
+            ("{proctor}", self.proctor_version.to_owned()),
         ];
-        values.iter().fold(README.to_owned(), |page, (mark, value)| page.replace(mark, value))
+        values.iter().fold(README_TEMPLATE.to_owned(), |page, (mark, value)| page.replace(mark, value))
     }
 }
 

@@ -26,8 +26,8 @@ pub fn swe_agent_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Resul
             Turn::Response(answered) => {
                 trajectory.push(trajectory_entry(&answered));
                 history.push(json!({
-                    "role": "assistant", "content": answered.answer.content, "agent": "main",
-                    "thought": answered.answer.content, "action": format_actions(&answered),
+                    "role": "assistant", "content": answered.response.content, "agent": "main",
+                    "thought": answered.response.content, "action": format_actions(&answered),
                 }));
                 let observed = format_observation(&answered);
                 if !observed.is_empty() {
@@ -62,8 +62,8 @@ fn trajectory_entry(turn: &ResponseTurn) -> Value {
     json!({
         "action": format_actions(turn),
         "observation": format_observation(turn),
-        "response": turn.answer.content,
-        "thought": turn.answer.content,
+        "response": turn.response.content,
+        "thought": turn.response.content,
         "execution_time": seconds,
         "state": {},
         "query": [],
@@ -85,5 +85,5 @@ fn format_actions(turn: &ResponseTurn) -> String {
 
 fn format_observation(turn: &ResponseTurn) -> String {
     let outputs = turn.calls.iter().filter_map(|call| call.output.as_ref());
-    outputs.map(|output| output.shown.as_str()).collect::<Vec<_>>().join("\n")
+    outputs.map(|output| output.text.as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -13,7 +13,7 @@ use proctor_report::{Cell, ColumnInfo, ColumnKind, TableInfo, csv_line};
 use serde_json::{Map, Value};
 
 /// Number of rows in a Parquet row group. The rows stay in memory until their group is written.
-const GROUP_ROWS: usize = 20_000;
+const ROWS_PER_GROUP: usize = 20_000;
 /// The metadata key under which a Parquet file contains the descriptions of its columns.
 const COLUMNS_KEY: &str = "proctor.columns";
 
@@ -40,7 +40,7 @@ impl TableFormat {
 pub struct TableWriter<W: Write + Send> {
     columns: Vec<ColumnInfo>,
     rows: Vec<Vec<Cell>>,
-    count: u64,
+    row_count: u64,
     sink: Sink<W>,
 }
 
@@ -66,7 +66,7 @@ impl<W: Write + Send> TableWriter<W> {
             TableFormat::JsonLines => Sink::JsonLines(out),
             TableFormat::Parquet => Sink::Parquet(Box::new(parquet_file(table, out)?)),
         };
-        Ok(Self { columns, rows: Vec::new(), count: 0, sink })
+        Ok(Self { columns, rows: Vec::new(), row_count: 0, sink })
     }
 
     /// Adds a row, with one value per column in column order.
@@ -74,7 +74,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn push(&mut self, cells: Vec<Cell>) -> io::Result<()> {
-        self.count += 1;
+        self.row_count += 1;
         match &mut self.sink {
             Sink::Csv(out) => out.write_all(csv_line(&cells).as_bytes()),
             Sink::JsonLines(out) => {
@@ -82,7 +82,7 @@ impl<W: Write + Send> TableWriter<W> {
             }
             Sink::Parquet(writer) => {
                 self.rows.push(cells);
-                if self.rows.len() >= GROUP_ROWS {
+                if self.rows.len() >= ROWS_PER_GROUP {
                     write_group(writer, &self.columns, &self.rows).map_err(io::Error::other)?;
                     self.rows.clear();
                 }
@@ -106,7 +106,7 @@ impl<W: Write + Send> TableWriter<W> {
                 (*writer).close().map_err(io::Error::other)?;
             }
         }
-        Ok(self.count)
+        Ok(self.row_count)
     }
 }
 
@@ -192,11 +192,11 @@ fn write_group<W: Write + Send>(
 /// Returns the values that are not null and, for each row, whether it has a value.
 fn present_values<'a, T>(
     cells: impl Iterator<Item = &'a Cell>,
-    of: impl Fn(&Cell) -> Option<T>,
+    value_of: impl Fn(&Cell) -> Option<T>,
 ) -> (Vec<T>, Vec<i16>) {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     for cell in cells {
-        let value = of(cell);
+        let value = value_of(cell);
         levels.push(i16::from(value.is_some()));
         values.extend(value);
     }
@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    fn table() -> TableInfo {
+    fn sample_table() -> TableInfo {
         let [trials, ..] = tables();
         let kept = ["task", "steps", "cost_usd", "resolved"];
         let columns = trials.columns.into_iter().filter(|column| kept.contains(&column.name));
@@ -222,7 +222,7 @@ mod tests {
 
     fn write_table(format: TableFormat, rows: &[Vec<Cell>]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = TableWriter::new(format, &table(), &mut out).unwrap();
+        let mut writer = TableWriter::new(format, &sample_table(), &mut out).unwrap();
         for row in rows {
             writer.push(row.clone()).unwrap();
         }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     /// Columns: task, resolved, steps, cost_usd.
-    fn rows() -> Vec<Vec<Cell>> {
+    fn sample_rows() -> Vec<Vec<Cell>> {
         vec![
             vec!["größe,1".into(), true.into(), 7_u64.into(), 0.25.into()],
             vec!["t2".into(), Cell::Null, Cell::Null, Cell::Null],
@@ -240,13 +240,13 @@ mod tests {
 
     #[test]
     fn jsonl_and_csv_have_every_column() {
-        let text = String::from_utf8(write_table(TableFormat::JsonLines, &rows())).unwrap();
+        let text = String::from_utf8(write_table(TableFormat::JsonLines, &sample_rows())).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0]["task"], "größe,1");
         assert_eq!(lines[1]["cost_usd"], Value::Null);
         assert_eq!(lines[1].as_object().unwrap().len(), 4);
-        let text = String::from_utf8(write_table(TableFormat::Csv, &rows())).unwrap();
+        let text = String::from_utf8(write_table(TableFormat::Csv, &sample_rows())).unwrap();
         let sheet: Vec<&str> = text.lines().collect();
         let head = ["task,resolved,steps,cost_usd", "\"größe,1\",true,7,0.25", "t2,,,"];
         assert_eq!(sheet, head);
@@ -255,17 +255,17 @@ mod tests {
     #[test]
     fn parquet_has_values_nulls_and_column_metadata() {
         // The rows do not fit in a single group.
-        let mut all = rows();
-        all.extend(std::iter::repeat_n(rows().remove(0), GROUP_ROWS));
+        let mut all = sample_rows();
+        all.extend(std::iter::repeat_n(sample_rows().remove(0), ROWS_PER_GROUP));
         let bytes = write_table(TableFormat::Parquet, &all);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         assert_eq!(reader.num_row_groups(), 2);
         let about = reader.metadata().file_metadata().key_value_metadata().unwrap();
         let about = about.iter().find(|one| one.key == COLUMNS_KEY).unwrap();
         assert!(about.value.as_ref().unwrap().contains("US dollars"));
-        let read: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(read.len(), all.len());
-        let fields = |at: usize| read[at].get_column_iter().cloned_fields();
+        let rows_read: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows_read.len(), all.len());
+        let fields = |at: usize| rows_read[at].get_column_iter().cloned_fields();
         assert_eq!(
             fields(0),
             [Field::Str("größe,1".into()), Field::Bool(true), Field::Long(7), Field::Double(0.25),]

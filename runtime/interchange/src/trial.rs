@@ -20,7 +20,7 @@ pub struct Trial<'a> {
     pub outcome: Option<&'a Outcome>,
     pub verdict: Option<&'a Verdict>,
     /// The version of Proctor that ran the trial.
-    pub proctor: &'a str,
+    pub proctor_version: &'a str,
 }
 
 impl Trial<'_> {

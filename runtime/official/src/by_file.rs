@@ -19,7 +19,7 @@ pub struct FileRun {
     pub file: String,
     pub log: Vec<u8>,
     /// The exit status. `None` counts as a failure.
-    pub exit: Option<i32>,
+    pub exit_status: Option<i32>,
 }
 
 impl OfficialPolicy {
@@ -39,7 +39,7 @@ impl OfficialPolicy {
         pass_to_pass: &[FileRun],
     ) -> Result<OfficialVerdict, PolicyError> {
         let (parser, row) = (self.parser_for(task)?, row_facts(task));
-        let reader = LogReader { policy: self, parser, row, test_command: None };
+        let reader = LogReader { policy: self, parser, row_facts: row, test_command: None };
         let read = |run: &FileRun| match reader.decode(&run.log) {
             Ok(log) => parse_row(parser, self.parser.edition, &log, row).unwrap_or_default(),
             Err(_) => StatusMap::default(),
@@ -59,13 +59,13 @@ impl OfficialPolicy {
             tests
                 .extend(map.iter().map(|(name, word)| (name.to_owned(), parse_status(Some(word)))));
         }
-        let bad = std::iter::once(fail_to_pass).chain(pass_to_pass).find(|run| run.exit != Some(0));
+        let bad = std::iter::once(fail_to_pass).chain(pass_to_pass).find(|run| run.exit_status != Some(0));
         let why = match bad {
             None => format!(
                 "every file exited with 0; {}",
                 format_counts(&f2p, statuses.len(), &p2p, p2p.passed.len() + p2p.failed.len())
             ),
-            Some(run) => match run.exit {
+            Some(run) => match run.exit_status {
                 Some(status) => format!("{} exited with {status}", run.file),
                 None => format!("the exit status of {} is unknown", run.file),
             },
@@ -73,10 +73,10 @@ impl OfficialPolicy {
         Ok(OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
-            resolved: bad.is_none(),
+            is_resolved: bad.is_none(),
             was_graded: true,
-            why,
-            passed_rate: rounded_pass_rate(&f2p),
+            reason: why,
+            pass_rate: rounded_pass_rate(&f2p),
             fail_to_pass: f2p,
             pass_to_pass: p2p,
             tests,
@@ -96,10 +96,10 @@ fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
 }
 
 /// Splits the printed tests into passed and failed ones. Every printed test counts as expected.
-fn group_printed_tests(map: &StatusMap, standings: &StatusGrades) -> TestGroup {
+fn group_printed_tests(map: &StatusMap, status_grades: &StatusGrades) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {
-        match standings.grade_for(Some(word)) {
+        match status_grades.grade_for(Some(word)) {
             StatusGrade::Pass => group.passed.push(name.to_owned()),
             StatusGrade::Fail => group.failed.push(name.to_owned()),
             StatusGrade::Neither => {}

@@ -23,7 +23,7 @@ impl OfficialPolicy {
     pub fn grade_log(&self, task: &Task, log: &[u8]) -> Result<OfficialVerdict, PolicyError> {
         if self.subject == Subject::File {
             return Err(PolicyError {
-                what: format!("{} grades the exit status of each file", self.benchmark),
+                message: format!("{} grades the exit status of each file", self.benchmark),
                 hint: "pass the folder that contains the attempt's logs".into(),
             });
         }
@@ -32,21 +32,21 @@ impl OfficialPolicy {
             _ => None,
         };
         let (parser, row) = (self.parser_for(task)?, row_facts(task));
-        let reader = LogReader { policy: self, parser, row, test_command };
+        let reader = LogReader { policy: self, parser, row_facts: row, test_command };
         Ok(self.grade_outcome(task, reader.read(log)))
     }
 
     /// Returns the verdict for a patch whose tests were not run, because the patch is empty or
     /// could not be applied.
-    pub fn verdict_without_tests(&self, task: &Task, why: &str) -> OfficialVerdict {
+    pub fn verdict_without_tests(&self, task: &Task, reason: &str) -> OfficialVerdict {
         match self.subject {
-            Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(why.to_owned())),
-            Subject::File => self.unresolved_verdict(task, why),
+            Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(reason.to_owned())),
+            Subject::File => self.unresolved_verdict(task, reason),
         }
     }
 
-    fn grade_outcome(&self, task: &Task, reading: ParseOutcome) -> OfficialVerdict {
-        let (map, refused) = match reading {
+    fn grade_outcome(&self, task: &Task, outcome: ParseOutcome) -> OfficialVerdict {
+        let (map, refused) = match outcome {
             ParseOutcome::Statuses(map) => (map, None),
             ParseOutcome::NotGraded(why) => (StatusMap::default(), Some(why)),
             ParseOutcome::Crashed(why) => (StatusMap::default(), Some(why)),
@@ -72,17 +72,17 @@ impl OfficialPolicy {
             .map(|id| {
                 (
                     id.clone(),
-                    parse_status(self.matching_name(id, &map).and_then(|key| map.get(key))),
+                    parse_status(self.find_matching_name(id, &map).and_then(|key| map.get(key))),
                 )
             })
             .collect();
         OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
-            resolved,
+            is_resolved: resolved,
             was_graded: true,
-            why,
-            passed_rate: if expected == 0 {
+            reason: why,
+            pass_rate: if expected == 0 {
                 0.0
             } else {
                 f2p.passed.len() as f64 / expected as f64
@@ -99,9 +99,9 @@ impl OfficialPolicy {
         task: &Task,
         ids: &[String],
         map: &StatusMap,
-        standings: &StatusGrades,
+        status_grades: &StatusGrades,
     ) -> TestGroup {
-        let kind = task.details().and_then(|details| details.eval_type.text());
+        let kind = task.details().and_then(|details| details.eval_type.non_empty_text());
         let fail_only = kind == Some("fail_only");
         let lenient = self.fail_only.as_ref().filter(|_| fail_only);
         let mut group = TestGroup::default();
@@ -110,7 +110,7 @@ impl OfficialPolicy {
                 // In these rows, expected ids are never treated as truncated.
                 Some(standings) => standings.grade_for(map.get(id)),
                 None => {
-                    standings.grade_for(self.matching_name(id, map).and_then(|key| map.get(key)))
+                    status_grades.grade_for(self.find_matching_name(id, map).and_then(|key| map.get(key)))
                 }
             };
             match standing {
@@ -123,7 +123,7 @@ impl OfficialPolicy {
     }
 
     /// Returns the name in the map that an expected id refers to.
-    fn matching_name<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
+    fn find_matching_name<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
         if map.get(id).is_some() {
             return Some(id);
         }

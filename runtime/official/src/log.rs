@@ -28,7 +28,7 @@ impl From<ParserCrash> for ParseOutcome {
 pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
-    pub row: RowFacts<'a>,
+    pub row_facts: RowFacts<'a>,
     /// If set, only the log after this command is read.
     pub test_command: Option<String>,
 }
@@ -78,9 +78,9 @@ impl LogReader<'_> {
             return refused(format!("the log does not contain {said:?}"));
         }
         let edition = self.policy.parser.edition;
-        let mut map = parse_row(self.parser, edition, self.select_part(log)?, self.row)?;
+        let mut map = parse_row(self.parser, edition, self.select_log_part(log)?, self.row_facts)?;
         if map.is_empty() && rules.whole_if_empty {
-            map = parse_row(self.parser, edition, log, self.row)?;
+            map = parse_row(self.parser, edition, log, self.row_facts)?;
         }
         if map.is_empty()
             && let Some(pattern) = &rules.suite_ran
@@ -102,7 +102,7 @@ impl LogReader<'_> {
         Ok(ParseOutcome::Statuses(map))
     }
 
-    fn select_part<'l>(&self, log: &'l str) -> Result<&'l str, ParseOutcome> {
+    fn select_log_part<'l>(&self, log: &'l str) -> Result<&'l str, ParseOutcome> {
         let rules = &self.policy.log;
         Ok(match rules.part {
             LogPart::Whole => log,

@@ -29,7 +29,7 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .iter()
         .map(|(name, text)| {
             from_toml(text).map_err(|error| PolicyError {
-                what: format!("configs/benchmarks/policies/{name}.toml: {error}"),
+                message: format!("configs/benchmarks/policies/{name}.toml: {error}"),
                 hint: "this build of Proctor is broken".into(),
             })
         })
@@ -44,13 +44,13 @@ const MAX_LISTED_PARSERS: usize = 12;
 /// The reason why no official policy can grade a task, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
-    pub what: String,
+    pub message: String,
     pub hint: String,
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.what, self.hint)
+        write!(f, "{} ({})", self.message, self.hint)
     }
 }
 
@@ -58,7 +58,7 @@ impl std::error::Error for PolicyError {}
 
 /// Returns the facts about a task's row that parsers need.
 pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
-    let version = task.details().and_then(|details| details.version.text());
+    let version = task.details().and_then(|details| details.version.non_empty_text());
     RowFacts { id: task.id.as_str(), version }
 }
 
@@ -87,7 +87,7 @@ impl OfficialPolicy {
             let mut known: Vec<&str> = all.iter().map(|policy| policy.benchmark.as_str()).collect();
             known.dedup();
             return Err(PolicyError {
-                what: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
+                message: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
                 hint: format!("use one of {}, or remove `benchmark`", known.join(", ")),
             });
         }
@@ -98,7 +98,7 @@ impl OfficialPolicy {
                 .find(|policy| policy.version == *version || policy.also_named.contains(version)),
         };
         found.copied().ok_or_else(|| PolicyError {
-            what: format!(
+            message: format!(
                 "benchmark.version: Proctor has no rules for version {} of {}",
                 benchmark.version.as_deref().unwrap_or("none"),
                 benchmark.name
@@ -128,9 +128,9 @@ impl OfficialPolicy {
     pub fn parser_for(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.check_parser_is_supported(task)?;
-        if let Some((key, named)) = self.named_parser(task) {
+        if let Some((key, named)) = self.parser_named_by_row(task) {
             return self.find_parser(&named).map_err(|error| PolicyError {
-                what: format!("benchmark.details.{}: {}", key.key(), error.what),
+                message: format!("benchmark.details.{}: {}", key.key(), error.message),
                 hint: error.hint,
             });
         }
@@ -144,7 +144,7 @@ impl OfficialPolicy {
         };
         let of_repo = rules.repositories.iter().find(|(name, _)| fits(name));
         of_repo.map(|(_, parser)| *parser).or(rules.default).ok_or_else(|| PolicyError {
-            what: format!(
+            message: format!(
                 "repo: no log parser for {repo:?} in {} {}",
                 self.benchmark, self.version
             ),
@@ -156,19 +156,19 @@ impl OfficialPolicy {
     }
 
     /// Returns the parser that the row names, and the key of that field.
-    fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
+    fn parser_named_by_row(&self, task: &Task) -> Option<(RowText, Value)> {
         let details = task.details()?;
         self.parser.details.iter().find_map(|key| Some((*key, key.value_in(details)?)))
     }
 
-    fn find_parser(&self, named: &Value) -> Result<ParserName, PolicyError> {
+    fn find_parser(&self, parser_name: &Value) -> Result<ParserName, PolicyError> {
         let names = &self.parser.names;
-        let found = named.as_str().and_then(|named| names.get(named.trim()));
+        let found = parser_name.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
-            let shown: String = named.to_string().chars().take(MAX_SHOWN_NAME_CHARS).collect();
+            let shown: String = parser_name.to_string().chars().take(MAX_SHOWN_NAME_CHARS).collect();
             let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             PolicyError {
-                what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
+                message: format!("{} {} has no parser {shown}", self.benchmark, self.version),
                 hint: match names.len() {
                     many if many > MAX_LISTED_PARSERS => {
                         format!(
@@ -192,14 +192,14 @@ impl OfficialPolicy {
     ///
     /// The key of the field that names the parser, and the error.
     pub fn check_named_parser(&self, task: &Task) -> Result<(), (RowText, PolicyError)> {
-        let Some((key, named)) = self.named_parser(task) else { return Ok(()) };
+        let Some((key, named)) = self.parser_named_by_row(task) else { return Ok(()) };
         let parser = self.find_parser(&named).map_err(|error| (key, error))?;
         self.check_row(parser, task).map_err(|error| (key, error))
     }
 
     fn check_row(&self, parser: ParserName, task: &Task) -> Result<(), PolicyError> {
         parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
-            what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
+            message: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
             hint: "fix the row's `instance_id` and `version`, or use another parser".into(),
         })
     }
@@ -211,7 +211,7 @@ impl OfficialPolicy {
     ///
     /// There is no parser, the parser does not support the row, or there is no test command
     /// although only the log after the command is read.
-    pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
+    pub fn check_task(&self, task: &Task) -> Result<(), PolicyError> {
         self.check_row(self.parser_for(task)?, task)?;
         match (self.subject, self.log.part) {
             (Subject::Id, LogPart::AfterTestCommand) => self.test_command_for(task).map(drop),
@@ -232,14 +232,14 @@ impl OfficialPolicy {
         if let Some(key) = rules.code.filter(holds_code) {
             let key = key.key();
             let what = format!("benchmark.details.{key}: a parser given as code is never run");
-            return Err(PolicyError { what, hint: hint.into() });
+            return Err(PolicyError { message: what, hint: hint.into() });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
         match rules.refused.get(repo) {
             None => Ok(()),
             Some(why) => {
                 let what = format!("repo: no parser for {repo} in {}: {why}", self.benchmark);
-                Err(PolicyError { what, hint: hint.into() })
+                Err(PolicyError { message: what, hint: hint.into() })
             }
         }
     }
@@ -259,7 +259,7 @@ impl OfficialPolicy {
                 Commands::Several(commands) => commands.last(),
             }
         });
-        let version = details.and_then(|details| details.version.text()).unwrap_or_default();
+        let version = details.and_then(|details| details.version.non_empty_text()).unwrap_or_default();
         let of_repo = || {
             rules.repositories.iter().find(|rule| {
                 Some(rule.repository.as_str()) == task.repo.as_deref()
@@ -275,7 +275,7 @@ impl OfficialPolicy {
             .or_else(|| rules.default.clone())
             .filter(|command| !command.is_empty())
             .ok_or_else(|| PolicyError {
-                what: match &task.repo {
+                message: match &task.repo {
                     Some(repo) => format!("repo: {repo} has no test command"),
                     None => "repo: is missing, so there is no test command".into(),
                 },
@@ -346,9 +346,9 @@ mod tests {
         let unknown = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_zig"}));
         let policy = OfficialPolicy::for_task(&unknown).unwrap().unwrap();
         let error = policy.parser_for(&unknown).unwrap_err();
-        assert!(error.what.contains("parse_log_zig"), "{error}");
+        assert!(error.message.contains("parse_log_zig"), "{error}");
         let bare = task("swe-bench", None, serde_json::json!({}));
-        assert!(policy.parser_for(&bare).unwrap_err().what.contains("a/b"));
+        assert!(policy.parser_for(&bare).unwrap_err().message.contains("a/b"));
     }
 
     #[test]
@@ -356,25 +356,25 @@ mod tests {
         let code = serde_json::json!({"log_parser_code": "def parse(log):\n    return {}"});
         let code = task("swe-bench-live", None, code);
         let policy = OfficialPolicy::for_task(&code).unwrap().unwrap();
-        assert!(policy.parser_for(&code).unwrap_err().what.contains("log_parser_code"));
+        assert!(policy.parser_for(&code).unwrap_err().message.contains("log_parser_code"));
 
         let mut smith = task("swe-smith", None, serde_json::json!({}));
         let policy = OfficialPolicy::for_task(&smith).unwrap().unwrap();
         assert_eq!(policy.parser_for(&smith).unwrap(), ParserName::Smith);
         smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
-        assert!(policy.parser_for(&smith).unwrap_err().what.contains("short summary"));
+        assert!(policy.parser_for(&smith).unwrap_err().message.contains("short summary"));
     }
 
     #[test]
-    fn check_rejects_a_row_that_its_parser_does_not_support() {
+    fn check_task_rejects_a_row_that_its_parser_does_not_support() {
         let row = |parser: &str, version: &str| {
             let details = serde_json::json!({"log_parser": parser, "version": version});
             let task = task("swe-bench", None, details);
-            OfficialPolicy::for_task(&task).unwrap().unwrap().check(&task)
+            OfficialPolicy::for_task(&task).unwrap().unwrap().check_task(&task)
         };
         assert!(row("parse_log_jest", "1").is_ok() && row("parse_log_lighthouse", "2.7").is_ok());
-        assert!(row("parse_log_lighthouse", "x").unwrap_err().what.contains("ValueError"));
-        assert!(row("parse_log_jekyll", "1").unwrap_err().what.contains("instance t"));
+        assert!(row("parse_log_lighthouse", "x").unwrap_err().message.contains("ValueError"));
+        assert!(row("parse_log_jekyll", "1").unwrap_err().message.contains("instance t"));
     }
 
     #[test]

@@ -48,9 +48,9 @@ impl RowText {
             Self::Parser => Cow::Borrowed(&details.parser),
         };
         match kept.as_ref() {
-            DetailField::Absent | DetailField::AsWritten(Value::Null) => None,
-            DetailField::Read(text) => (!text.is_empty()).then(|| text.as_str().into()),
-            DetailField::AsWritten(other) => Some(other.clone()),
+            DetailField::Absent | DetailField::Raw(Value::Null) => None,
+            DetailField::Typed(text) => (!text.is_empty()).then(|| text.as_str().into()),
+            DetailField::Raw(other) => Some(other.clone()),
         }
     }
 }

@@ -11,12 +11,12 @@ use crate::{OfficialPolicy, Subject, parsers::StatusMap};
 pub struct OfficialVerdict {
     pub benchmark: String,
     pub version: String,
-    pub resolved: bool,
+    pub is_resolved: bool,
     /// Whether the harness would have graded the patch. False if the harness would have counted an
     /// error or could not have applied the patch.
     pub was_graded: bool,
-    pub why: String,
-    pub passed_rate: f64,
+    pub reason: String,
+    pub pass_rate: f64,
     pub fail_to_pass: TestGroup,
     pub pass_to_pass: TestGroup,
     /// The expected tests. For benchmarks that expect files, the printed tests.
@@ -28,7 +28,7 @@ pub struct OfficialVerdict {
 
 impl OfficialPolicy {
     /// Returns the verdict if the harness has no statuses.
-    pub(crate) fn unresolved_verdict(&self, task: &Task, why: &str) -> OfficialVerdict {
+    pub(crate) fn unresolved_verdict(&self, task: &Task, reason: &str) -> OfficialVerdict {
         let listed = |ids: &[String]| match self.subject {
             Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
             Subject::File => TestGroup::default(),
@@ -37,10 +37,10 @@ impl OfficialPolicy {
         OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
-            resolved: false,
+            is_resolved: false,
             was_graded: false,
-            why: why.to_owned(),
-            passed_rate: 0.0,
+            reason: reason.to_owned(),
+            pass_rate: 0.0,
             tests: f2p
                 .failed
                 .iter()
@@ -62,14 +62,14 @@ pub fn add_official_verdict(strict: Verdict, official: OfficialVerdict) -> Verdi
         PolicyVerdict {
             name: Some(official.benchmark),
             version: Some(official.version),
-            resolved: official.resolved,
-            why: official.why,
+            resolved: official.is_resolved,
+            why: official.reason,
         },
     );
     Verdict {
-        resolved: official.resolved,
+        resolved: official.is_resolved,
         counted: Some("official".to_owned()),
-        passed_rate: official.passed_rate,
+        passed_rate: official.pass_rate,
         fail_to_pass: official.fail_to_pass,
         pass_to_pass: official.pass_to_pass,
         tests: official.tests,
@@ -93,12 +93,12 @@ pub(crate) fn parse_status(word: Option<&str>) -> TestStatus {
 
 pub(crate) fn format_counts(
     f2p: &TestGroup,
-    f2p_of: usize,
+    f2p_total: usize,
     p2p: &TestGroup,
-    p2p_of: usize,
+    p2p_total: usize,
 ) -> String {
     format!(
-        "{} of {f2p_of} fail-to-pass and {} of {p2p_of} pass-to-pass tests passed",
+        "{} of {f2p_total} fail-to-pass and {} of {p2p_total} pass-to-pass tests passed",
         f2p.passed.len(),
         p2p.passed.len()
     )

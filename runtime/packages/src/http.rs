@@ -6,25 +6,25 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{Cause, Fault, Layer, format_error_chain};
+use proctor_types::{FaultCause, Fault, FaultLayer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
 /// Pauses before each attempt, in seconds. If the last attempt fails, the download fails.
-const PAUSES: [u64; 3] = [0, 1, 4];
+const RETRY_PAUSES: [u64; 3] = [0, 1, 4];
 
 /// An HTTP client that trusts the certificates of the machine and of the registry.
 #[derive(Debug, Clone)]
-pub struct Http(Client);
+pub struct HttpClient(Client);
 
 /// The parts of a response that callers need.
 pub(crate) struct Page {
     pub(crate) text: String,
-    pub(crate) json: bool,
+    pub(crate) is_json: bool,
     /// The final URL after redirects. Links in the page are relative to this URL.
-    pub(crate) base: Url,
+    pub(crate) base_url: Url,
 }
 
-impl Http {
+impl HttpClient {
     /// Creates a client. `cert` is a file with certificates to trust in addition to the machine's.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Http {
         if let Some(path) = cert {
             let pem = std::fs::read(path).map_err(|error| {
                 environment_fault(format!("{}: {error}", path.display()))
-                    .cause(Cause::from_io_error(&error))
+                    .cause(FaultCause::from_io_error(&error))
             })?;
             let certificates = Certificate::from_pem_bundle(&pem)
                 .map_err(|error| environment_fault(format!("{}: {error}", path.display())))?;
@@ -57,7 +57,7 @@ impl Http {
     /// Returns a fault that contains the host and path, but never the user, password or query.
     pub async fn download(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
-        for pause in PAUSES {
+        for pause in RETRY_PAUSES {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             match self.try_download(url, limit).await {
                 Ok(bytes) => return Ok(bytes),
@@ -86,16 +86,16 @@ impl Http {
         Ok(bytes)
     }
 
-    pub(crate) async fn fetch_page(&self, url: Url, forms: &str) -> Result<Page, Fault> {
+    pub(crate) async fn fetch_page(&self, url: Url, accept_header: &str) -> Result<Page, Fault> {
         let at = url.clone();
         let failed = |error: reqwest::Error| download_error(&at, error).fault;
-        let answer = self.0.get(url).header(ACCEPT, forms).send().await.map_err(failed)?;
+        let answer = self.0.get(url).header(ACCEPT, accept_header).send().await.map_err(failed)?;
         let answer = answer.error_for_status().map_err(failed)?;
         let base = answer.url().clone();
         let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         let json = kind.is_some_and(|kind| kind.contains("json"));
         let text = answer.text().await.map_err(failed)?;
-        Ok(Page { text, json, base })
+        Ok(Page { text, is_json: json, base_url: base })
     }
 }
 
@@ -109,9 +109,9 @@ fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
     let status = error.status();
     let again = status.is_none_or(|status| status.is_server_error() || status.as_u16() == 429);
     let cause = match status.map(|status| status.as_u16()) {
-        Some(404 | 410) => Cause::Missing,
-        Some(_) => Cause::Refused,
-        None => Cause::Unreachable,
+        Some(404 | 410) => FaultCause::Missing,
+        Some(_) => FaultCause::Refused,
+        None => FaultCause::Unreachable,
     };
     let fault =
         environment_fault(format!("{}: {}", redacted_url(url), error_text(error))).cause(cause);
@@ -128,16 +128,16 @@ fn error_text(error: reqwest::Error) -> String {
     format_error_chain(&error.without_url())
 }
 
-pub(crate) fn environment_fault(what: impl Into<String>) -> Fault {
-    Fault::new(Layer::Environment, what)
+pub(crate) fn environment_fault(message: impl Into<String>) -> Fault {
+    Fault::new(FaultLayer::Environment, message)
 }
 
 /// Returns an environment variable's value, if it is set and not empty.
-pub(crate) fn variable(name: &str) -> Option<String> {
+pub(crate) fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Returns the user's home directory.
-pub(crate) fn home() -> Option<PathBuf> {
+pub(crate) fn home_directory() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }

@@ -6,6 +6,6 @@ mod npm;
 mod pip_settings;
 mod pypi;
 
-pub use http::Http;
+pub use http::HttpClient;
 pub use npm::{Npm, NpmRelease};
 pub use pypi::{IndexFile, Pypi};

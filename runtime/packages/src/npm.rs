@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Cause, Fault};
+use proctor_types::{FaultCause, Fault};
 use reqwest::Url;
 use serde::Deserialize;
 
-use crate::http::{Http, environment_fault, home, variable};
+use crate::http::{HttpClient, environment_fault, home_directory, env_variable};
 
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
 
@@ -22,7 +22,7 @@ const SIZE_LIMIT: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Npm {
     settings: Settings,
-    http: Http,
+    http: HttpClient,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,13 +40,13 @@ impl Npm {
     /// # Errors
     /// Returns an error if the certificate file cannot be read.
     pub fn from_env() -> Result<Self, Fault> {
-        let file = variable("npm_config_userconfig")
-            .or_else(|| variable("NPM_CONFIG_USERCONFIG"))
+        let file = env_variable("npm_config_userconfig")
+            .or_else(|| env_variable("NPM_CONFIG_USERCONFIG"))
             .map(PathBuf::from)
-            .or_else(|| home().map(|home| home.join(".npmrc")));
+            .or_else(|| home_directory().map(|home| home.join(".npmrc")));
         let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        let settings = Settings::from_env_and_files(&variable, &text);
-        let http = Http::new(settings.cert.as_deref())?;
+        let settings = Settings::from_env_and_files(&env_variable, &text);
+        let http = HttpClient::new(settings.cert.as_deref())?;
         Ok(Self { settings, http })
     }
 
@@ -63,21 +63,21 @@ impl Npm {
                 .hint(format!("list the published versions with `npm view {name} versions`"))
         };
         let registry = self.settings.registry_of(name);
-        let url = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
+        let url = parse_url(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
         let page = self.http.fetch_page(url.map_err(at)?, "application/json").await.map_err(at)?;
-        let said: Release = serde_json::from_str(&page.text).map_err(|error| {
+        let release: Release = serde_json::from_str(&page.text).map_err(|error| {
             at(environment_fault(format!("the registry's response has an unknown format: {error}")))
         })?;
-        let Some(integrity) = said.dist.integrity else {
+        let Some(integrity) = release.dist.integrity else {
             return Err(at(environment_fault(
                 "the registry's response has no checksum (dist.integrity)".to_owned(),
             )));
         };
         Ok(NpmRelease {
-            version: said.version,
+            version: release.version,
             integrity,
-            dependencies: said.dependencies,
-            optional_dependencies: said.optional_dependencies,
+            dependencies: release.dependencies,
+            optional_dependencies: release.optional_dependencies,
         })
     }
 
@@ -93,19 +93,19 @@ impl Npm {
         };
         let registry = self.settings.registry_of(name);
         let short = name.rsplit('/').next().unwrap_or(name);
-        let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
+        let usual = parse_url(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.download(&usual, SIZE_LIMIT).await {
-            Err(missing) if missing.cause == Cause::Missing => {
+            Err(missing) if missing.cause == FaultCause::Missing => {
                 // Some registries store archives at a different URL, which their metadata contains.
-                let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
+                let page = parse_url(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
                 let page = self.http.fetch_page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
-                let said: Release = serde_json::from_str(&page.text).map_err(|error| {
+                let release: Release = serde_json::from_str(&page.text).map_err(|error| {
                     at(environment_fault(format!(
                         "the registry's response has an unknown format: {error}"
                     )))
                 })?;
-                let named = page.base.join(&said.dist.tarball);
+                let named = page.base_url.join(&release.dist.tarball);
                 let named = named
                     .map_err(|error| at(environment_fault(format!("invalid address: {error}"))))?;
                 self.http.download(&named, SIZE_LIMIT).await.map_err(at)
@@ -148,7 +148,7 @@ struct Dist {
     integrity: Option<String>,
 }
 
-fn parse(url: &str) -> Result<Url, Fault> {
+fn parse_url(url: &str) -> Result<Url, Fault> {
     Url::parse(url).map_err(|error| environment_fault(format!("invalid registry address: {error}")))
 }
 
@@ -208,11 +208,11 @@ mod tests {
         let file = "# registry=https://no\nregistry = https://one/npm/\n@acme:registry=https://${HOST}/a/\n\
                     //one/:_authToken=x\ncafile=/ca.pem\n";
         let host = |key: &str| (key == "HOST").then(|| "h.test".to_owned());
-        let read = Settings::from_env_and_files(&host, file);
-        assert_eq!(read.registry_of("left-pad"), "https://one/npm");
-        assert_eq!(read.registry_of("@acme/tool"), "https://h.test/a");
-        assert_eq!(read.registry_of("@other/tool"), "https://one/npm");
-        assert_eq!(read.cert, Some("/ca.pem".into()));
+        let settings = Settings::from_env_and_files(&host, file);
+        assert_eq!(settings.registry_of("left-pad"), "https://one/npm");
+        assert_eq!(settings.registry_of("@acme/tool"), "https://h.test/a");
+        assert_eq!(settings.registry_of("@other/tool"), "https://one/npm");
+        assert_eq!(settings.cert, Some("/ca.pem".into()));
         let set = |key: &str| (key == "npm_config_registry").then(|| "https://two".to_owned());
         assert_eq!(Settings::from_env_and_files(&set, file).registry_of("left-pad"), "https://two");
     }

@@ -44,9 +44,9 @@ impl PipSettings {
 }
 
 fn config_files() -> Vec<PathBuf> {
-    let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
+    let config_file = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
     // This value makes pip ignore all configuration files.
-    if named.as_deref() == Some(Path::new("/dev/null")) {
+    if config_file.as_deref() == Some(Path::new("/dev/null")) {
         return Vec::new();
     }
     let mut out = vec![PathBuf::from("/etc/xdg/pip/pip.conf"), PathBuf::from("/etc/pip.conf")];
@@ -55,7 +55,7 @@ fn config_files() -> Vec<PathBuf> {
         let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
         out.push(config.unwrap_or_else(|| home.join(".config")).join("pip/pip.conf"));
     }
-    out.extend(named);
+    out.extend(config_file);
     out
 }
 
@@ -63,7 +63,7 @@ fn config_files() -> Vec<PathBuf> {
 /// specific section takes precedence.
 fn find_setting(text: &str, setting: &str) -> Option<String> {
     let mut section = String::new();
-    let mut found: Option<(u8, String)> = None;
+    let mut setting_value: Option<(u8, String)> = None;
     let mut open = None;
     for line in text.lines() {
         if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -80,7 +80,7 @@ fn find_setting(text: &str, setting: &str) -> Option<String> {
         if line.starts_with([' ', '\t']) {
             // An indented line continues the value above it.
             if open == Some(rank)
-                && let Some((_, value)) = &mut found
+                && let Some((_, value)) = &mut setting_value
             {
                 value.push(' ');
                 value.push_str(line.trim());
@@ -93,12 +93,12 @@ fn find_setting(text: &str, setting: &str) -> Option<String> {
         }
         let Some((key, value)) = line.split_once(['=', ':']) else { continue };
         let same = key.trim().replace('_', "-").eq_ignore_ascii_case(setting);
-        if same && found.as_ref().is_none_or(|(best, _)| rank >= *best) {
-            found = Some((rank, value.trim().to_owned()));
+        if same && setting_value.as_ref().is_none_or(|(best, _)| rank >= *best) {
+            setting_value = Some((rank, value.trim().to_owned()));
             open = Some(rank);
         }
     }
-    found.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+    setting_value.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -114,9 +114,9 @@ mod tests {
             "[global]\nindex_url: https://two/simple\nextra-index-url =\n  https://x/s\n  https://y/s\n"
                 .to_owned(),
         ];
-        let read = PipSettings::from_env_and_files(&none, &files);
-        assert_eq!(read.indexes, ["https://two/simple", "https://x/s", "https://y/s"]);
-        assert_eq!(read.cert, Some("/a.pem".into()));
+        let settings = PipSettings::from_env_and_files(&none, &files);
+        assert_eq!(settings.indexes, ["https://two/simple", "https://x/s", "https://y/s"]);
+        assert_eq!(settings.cert, Some("/a.pem".into()));
         let set = |key: &str| (key == "PIP_INDEX_URL").then(|| "https://three/simple".to_owned());
         assert_eq!(
             PipSettings::from_env_and_files(&set, &files).indexes[0],

@@ -1,11 +1,11 @@
 //! Downloads files from package indexes that implement the simple repository API.
 
-use proctor_types::{Cause, Fault, normalize_package_name};
+use proctor_types::{FaultCause, Fault, normalize_package_name};
 use reqwest::Url;
 use serde::Deserialize;
 
 use crate::{
-    http::{Http, environment_fault},
+    http::{HttpClient, environment_fault},
     pip_settings::PipSettings,
 };
 
@@ -25,14 +25,14 @@ pub struct IndexFile {
     pub sha256: Option<String>,
     /// The upload time (PEP 700), such as `2024-05-01T12:00:00.000000Z`. `None` if the index does
     /// not provide the time.
-    pub uploaded: Option<String>,
+    pub upload_time: Option<String>,
 }
 
 /// The package indexes that pip would query on this machine.
 #[derive(Debug, Clone)]
 pub struct Pypi {
     settings: PipSettings,
-    http: Http,
+    http: HttpClient,
 }
 
 impl Pypi {
@@ -42,7 +42,7 @@ impl Pypi {
     /// Returns an error if the certificate file in pip's settings cannot be read.
     pub fn from_env() -> Result<Self, Fault> {
         let settings = PipSettings::from_env();
-        let http = Http::new(settings.cert.as_deref())?;
+        let http = HttpClient::new(settings.cert.as_deref())?;
         Ok(Self { settings, http })
     }
 
@@ -62,10 +62,10 @@ impl Pypi {
                 .cloned()
                 .ok_or_else(|| mismatch_reason(offers, name, version, sha256))
         };
-        let offer = self.find(name, &fits).await.map_err(|why| {
+        let offer = self.find_file(name, &fits).await.map_err(|why| {
             let hint = match why.contains("SHA-256") {
                 true => "fix the task's sha256; if it is already correct, do not trust this index",
-                false => HINT,
+                false => INDEX_HINT,
             };
             environment_fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
         })?;
@@ -82,8 +82,8 @@ impl Pypi {
         name: &str,
         choose: &(dyn Fn(&[IndexFile]) -> Result<IndexFile, String> + Sync),
     ) -> Result<IndexFile, Fault> {
-        let found = self.find(name, choose).await;
-        found.map_err(|why| environment_fault(format!("{name} from PyPI: {why}")).hint(HINT))
+        let result = self.find_file(name, choose).await;
+        result.map_err(|why| environment_fault(format!("{name} from PyPI: {why}")).hint(INDEX_HINT))
     }
 
     /// Returns a project's files from all indexes, and the fault of an index that cannot be
@@ -93,17 +93,17 @@ impl Pypi {
         for index in &self.settings.indexes {
             match fetch_index(&self.http, index, name).await {
                 Ok(offers) => files.extend(offers),
-                Err(fault) if fault.cause == Cause::Missing => {}
+                Err(fault) if fault.cause == FaultCause::Missing => {}
                 Err(fault) => {
                     broken = broken
-                        .or_else(|| Some(fault.context(format!("{name} from PyPI")).hint(HINT)));
+                        .or_else(|| Some(fault.context(format!("{name} from PyPI")).hint(INDEX_HINT)));
                 }
             }
         }
         (files, broken)
     }
 
-    async fn find(
+    async fn find_file(
         &self,
         name: &str,
         choose: &(dyn Fn(&[IndexFile]) -> Result<IndexFile, String> + Sync),
@@ -123,33 +123,33 @@ impl Pypi {
     ///
     /// # Errors
     /// Returns a fault that names the file.
-    pub async fn download(&self, offer: &IndexFile) -> Result<Vec<u8>, Fault> {
-        self.http.download(&offer.url, SIZE_LIMIT).await
+    pub async fn download(&self, index_file: &IndexFile) -> Result<Vec<u8>, Fault> {
+        self.http.download(&index_file.url, SIZE_LIMIT).await
     }
 }
 
-const HINT: &str =
+const INDEX_HINT: &str =
     "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too";
 
-async fn fetch_index(http: &Http, index: &str, name: &str) -> Result<Vec<IndexFile>, Fault> {
+async fn fetch_index(http: &HttpClient, index: &str, name: &str) -> Result<Vec<IndexFile>, Fault> {
     let url = format!("{index}/{}/", normalize_package_name(name));
     let url = Url::parse(&url)
         .map_err(|error| environment_fault(format!("invalid index address: {error}")))?;
     let page = http.fetch_page(url, ACCEPT_HEADER).await?;
-    if page.json {
-        from_json(&page.text, &page.base)
+    if page.is_json {
+        from_json(&page.text, &page.base_url)
     } else {
-        Ok(from_html(&page.text, &page.base))
+        Ok(from_html(&page.text, &page.base_url))
     }
 }
 
 fn choose<'a>(
-    offers: &'a [IndexFile],
+    index_files: &'a [IndexFile],
     name: &str,
     version: &str,
     sha256: &str,
 ) -> Option<&'a IndexFile> {
-    offers.iter().find(|offer| {
+    index_files.iter().find(|offer| {
         offer.is_sdist_of(name, version)
             && offer.sha256.as_deref().is_none_or(|offered| offered.eq_ignore_ascii_case(sha256))
     })
@@ -157,8 +157,8 @@ fn choose<'a>(
 
 /// Explains why none of the index's files matches. If the index has the release with a different
 /// checksum, the message contains both checksums.
-fn mismatch_reason(offers: &[IndexFile], name: &str, version: &str, sha256: &str) -> String {
-    let others: Vec<&str> = offers
+fn mismatch_reason(index_files: &[IndexFile], name: &str, version: &str, sha256: &str) -> String {
+    let others: Vec<&str> = index_files
         .iter()
         .filter(|offer| offer.is_sdist_of(name, version))
         .filter_map(|offer| offer.sha256.as_deref())
@@ -216,7 +216,7 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<IndexFile>, Fault> {
     let offer = |file: File| {
         let url = base.join(&file.url).ok()?;
         let sha256 = file.hashes.get("sha256").cloned();
-        Some(IndexFile { name: file.filename, url, sha256, uploaded: file.uploaded })
+        Some(IndexFile { name: file.filename, url, sha256, upload_time: file.uploaded })
     };
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
@@ -238,7 +238,7 @@ fn from_html(text: &str, base: &Url) -> Vec<IndexFile> {
         let Some(name) = url.path_segments().and_then(|mut parts| parts.next_back()) else {
             continue;
         };
-        out.push(IndexFile { name: name.to_owned(), url: url.clone(), sha256, uploaded: None });
+        out.push(IndexFile { name: name.to_owned(), url: url.clone(), sha256, upload_time: None });
     }
     out
 }
@@ -252,8 +252,8 @@ mod tests {
         let base = Url::parse("https://index.test/simple/a/").unwrap();
         let json = r#"{"files": [{"filename": "a-1.0.tar.gz", "url": "a-1.0.tar.gz",
             "upload-time": "2024-05-01T12:00:00.000000Z"}, {"filename": "a-2.0.tar.gz", "url": "a-2.0.tar.gz"}]}"#;
-        let read = from_json(json, &base).unwrap();
-        let times: Vec<_> = read.iter().map(|offer| offer.uploaded.as_deref()).collect();
+        let files = from_json(json, &base).unwrap();
+        let times: Vec<_> = files.iter().map(|offer| offer.upload_time.as_deref()).collect();
         assert_eq!(times, [Some("2024-05-01T12:00:00.000000Z"), None]);
     }
 
@@ -267,17 +267,17 @@ mod tests {
              "hashes": {"sha256": "ab"}, "yanked": false},
             {"filename": "my_pkg-1.0-py3-none-any.whl",
              "url": "https://f.test/my_pkg-1.0-py3-none-any.whl", "hashes": {}}]}"#;
-        let read = from_html(html, &base);
-        assert_eq!(read, from_json(json, &base).unwrap());
-        let chosen = choose(&read, "My.Pkg", "1.0", "ab").unwrap();
+        let index_files = from_html(html, &base);
+        assert_eq!(index_files, from_json(json, &base).unwrap());
+        let chosen = choose(&index_files, "My.Pkg", "1.0", "ab").unwrap();
         assert_eq!(chosen.url.as_str(), "https://index.test/files/my_pkg-1.0.tar.gz");
-        assert_eq!(choose(&read, "My.Pkg", "1.0", "cd"), None);
-        assert!(read[1].is_wheel_of("my-pkg", "1.0") && !read[0].is_wheel_of("my-pkg", "1.0"));
-        let why = mismatch_reason(&read, "My.Pkg", "1.0", "cd");
-        assert!(why.contains("SHA-256 ab, expected cd"), "{why}");
+        assert_eq!(choose(&index_files, "My.Pkg", "1.0", "cd"), None);
+        assert!(index_files[1].is_wheel_of("my-pkg", "1.0") && !index_files[0].is_wheel_of("my-pkg", "1.0"));
+        let reason = mismatch_reason(&index_files, "My.Pkg", "1.0", "cd");
+        assert!(reason.contains("SHA-256 ab, expected cd"), "{reason}");
         assert!(
-            mismatch_reason(&read, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz")
+            mismatch_reason(&index_files, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz")
         );
-        assert_eq!(choose(&read, "pkg", "1.0", "ab"), None);
+        assert_eq!(choose(&index_files, "pkg", "1.0", "ab"), None);
     }
 }

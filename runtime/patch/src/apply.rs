@@ -5,7 +5,7 @@ use crate::patch::{Hunk, Side};
 /// Where and why a hunk does not apply: its number, counted from 1, and the reason.
 pub(crate) type HunkConflict = (usize, String);
 
-pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
+pub(crate) fn apply_hunks(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
     // Mark lines that a hunk wrote, because they must not match as context of another hunk.
     let mut image: Vec<(&[u8], bool)> =
         source.split_inclusive(|byte| *byte == b'\n').map(|line| (line, false)).collect();
@@ -40,21 +40,21 @@ pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConfli
 /// Returns the match nearest to `expected`. If two matches are equally near, the earlier one wins.
 fn find_match(
     image: &[(&[u8], bool)],
-    old: &[&[u8]],
-    expected: usize,
-    head: bool,
-    tail: bool,
+    old_lines: &[&[u8]],
+    expected_index: usize,
+    is_anchored_at_start: bool,
+    is_anchored_at_end: bool,
 ) -> Option<usize> {
-    let last = image.len().checked_sub(old.len())?;
+    let last = image.len().checked_sub(old_lines.len())?;
     let fits = |at: usize| {
-        (!head || at == 0)
-            && (!tail || at == last)
-            && image[at..at + old.len()]
+        (!is_anchored_at_start || at == 0)
+            && (!is_anchored_at_end || at == last)
+            && image[at..at + old_lines.len()]
                 .iter()
-                .zip(old)
+                .zip(old_lines)
                 .all(|((line, written), old)| !written && line == old)
     };
-    let expected = expected.min(last);
+    let expected = expected_index.min(last);
     (0..=image.len())
         .flat_map(|distance| [expected.checked_sub(distance), expected.checked_add(distance)])
         .flatten()
@@ -65,13 +65,13 @@ fn find_match(
 /// Explains why a hunk does not apply.
 fn explain_conflict(
     image: &[(&[u8], bool)],
-    old: &[&[u8]],
-    expected: usize,
-    head: bool,
-    tail: bool,
+    old_lines: &[&[u8]],
+    expected_index: usize,
+    is_anchored_at_start: bool,
+    is_anchored_at_end: bool,
 ) -> String {
-    if (head || tail) && find_match(image, old, expected, false, false).is_some() {
-        return if tail {
+    if (is_anchored_at_start || is_anchored_at_end) && find_match(image, old_lines, expected_index, false, false).is_some() {
+        return if is_anchored_at_end {
             "the hunk has no context after its change, so it must match at the end of the file, \
              but its lines are further up"
                 .into()
@@ -82,15 +82,15 @@ fn explain_conflict(
     let bare = |line: &[u8]| line.trim_ascii_end().to_vec();
     let loose: Vec<_> = image.iter().map(|(line, written)| (bare(line), *written)).collect();
     let image_bare: Vec<_> = loose.iter().map(|(line, written)| (&line[..], *written)).collect();
-    let old_bare: Vec<_> = old.iter().map(|line| bare(line)).collect();
+    let old_bare: Vec<_> = old_lines.iter().map(|line| bare(line)).collect();
     let old_bare: Vec<_> = old_bare.iter().map(|line| &line[..]).collect();
-    if find_match(&image_bare, &old_bare, expected, false, false).is_some() {
+    if find_match(&image_bare, &old_bare, expected_index, false, false).is_some() {
         return "only the line endings differ (carriage returns, trailing spaces or no final newline)"
             .into();
     }
-    let differs = old.iter().enumerate().find_map(|(index, wanted)| {
-        let found = image.get(expected + index).map(|(line, _)| *line);
-        (found != Some(wanted)).then_some((expected + index + 1, *wanted, found))
+    let differs = old_lines.iter().enumerate().find_map(|(index, wanted)| {
+        let found = image.get(expected_index + index).map(|(line, _)| *line);
+        (found != Some(wanted)).then_some((expected_index + index + 1, *wanted, found))
     });
     match differs {
         Some((line, wanted, Some(found))) => {

@@ -23,12 +23,12 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Decompresses exactly `size` bytes.
-pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn inflate(compressed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     if size > MAX_FILE_BYTES {
         return Err(format!("{size} bytes of binary data exceed the limit of {MAX_FILE_BYTES}"));
     }
     let mut out = Vec::new();
-    ZlibDecoder::new(packed)
+    ZlibDecoder::new(compressed)
         .take(size as u64 + 1)
         .read_to_end(&mut out)
         .map_err(|error| format!("cannot decompress the binary data: {error}"))?;
@@ -38,7 +38,7 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-pub(crate) fn apply(data: &BinaryData, source: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn apply_binary_data(data: &BinaryData, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         BinaryData::Literal(bytes) => Ok(bytes.clone()),
         BinaryData::Delta(delta) => apply_delta(delta, source),

@@ -17,7 +17,7 @@ const MAX_LINE_PRODUCT: usize = 100_000_000;
 
 impl FilePatch {
     /// Returns the patch that turns `old` into `new`: a change, a creation or a deletion.
-    pub fn between(path: &RawPath, old: SideContent, new: SideContent) -> Self {
+    pub fn from_sides(path: &RawPath, old: SideContent, new: SideContent) -> Self {
         let id = |bytes: &(u32, Vec<u8>)| binary::blob_id(&bytes.1);
         let index = [&old, &new].map(|side| side.as_ref().map_or_else(|| "0".repeat(40), id));
         let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
@@ -35,11 +35,11 @@ impl FilePatch {
             Body::Text(diff_hunks(&old_bytes, &new_bytes))
         };
         Self {
-            old: old_mode.map(|_| path.clone()),
-            new: new_mode.map(|_| path.clone()),
+            old_path: old_mode.map(|_| path.clone()),
+            new_path: new_mode.map(|_| path.clone()),
             old_mode,
             new_mode,
-            index: Some(index.into()),
+            blob_ids: Some(index.into()),
             body,
             ..Self::default()
         }
@@ -106,7 +106,7 @@ mod tests {
     use crate::apply;
 
     #[test]
-    fn single_hunk_turns_old_into_new() {
+    fn single_hunk_turns_old_lines_into_new_lines() {
         let text = |lines: &[&str]| lines.concat().into_bytes();
         let old = text(&["1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8"]);
         for new in [
@@ -115,7 +115,7 @@ mod tests {
             text(&["8"]),
         ] {
             let hunk = single_hunk(&split_lines(&old), &split_lines(&new));
-            assert_eq!(apply::apply(&[hunk], &old).unwrap(), new);
+            assert_eq!(apply::apply_hunks(&[hunk], &old).unwrap(), new);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{Patch, PatchError};
 pub fn gold_patch(task: &Task) -> Result<Option<Vec<u8>>, PatchError> {
     match (&task.gold, &task.mask) {
         (Some(gold), _) => Ok(Some(gold.as_bytes().to_vec())),
-        (None, Some(mask)) => Ok(Some(Patch::parse(mask.as_bytes()).reversed()?.to_bytes())),
+        (None, Some(mask)) => Ok(Some(Patch::parse(mask.as_bytes()).reverse()?.to_bytes())),
         (None, None) => Ok(None),
     }
 }

@@ -17,7 +17,7 @@ fn strip_first_component(name: &[u8]) -> Option<RawPath> {
 
 /// Parses the name in a `--- ` or `+++ ` line. A tab ends the name, because a timestamp may follow.
 /// `/dev/null` means that the side is absent.
-pub(crate) fn parse_side(text: &[u8]) -> Option<Option<RawPath>> {
+pub(crate) fn parse_side_name(text: &[u8]) -> Option<Option<RawPath>> {
     let name = match unquote(text) {
         Some((name, _)) => name,
         None => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
@@ -29,13 +29,13 @@ pub(crate) fn parse_side(text: &[u8]) -> Option<Option<RawPath>> {
 }
 
 /// Parses the name in a `rename` or `copy` line, which has no prefix.
-pub(crate) fn parse_unprefixed(text: &[u8]) -> RawPath {
+pub(crate) fn parse_unprefixed_name(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
 /// Parses both names of a `diff --git` line. Unquoted names may contain spaces, so the line is
 /// split into two equal names. Renames have different names, but also have separate lines for them.
-pub(crate) fn parse_pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
+pub(crate) fn parse_name_pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;
         let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);
@@ -59,13 +59,13 @@ mod tests {
     #[test]
     fn names_with_spaces_and_quotes_are_parsed() {
         let both = |name: &str| Some((RawPath::from(name), RawPath::from(name)));
-        assert_eq!(parse_pair(b"a/x b/x"), both("x"));
-        assert_eq!(parse_pair(b"a/x b/x b/x b/x"), both("x b/x"));
-        assert_eq!(parse_pair(br#""a/\303\251" "b/\303\251""#), both("é"));
-        assert_eq!(parse_pair(b"a/x b/y"), None);
-        assert_eq!(parse_side(b"/dev/null"), Some(None));
-        assert_eq!(parse_side(b"a/x y\t2026-01-01"), Some(Some("x y".into())));
-        assert_eq!(parse_side(b"x"), None);
-        assert_eq!(parse_side(b"/etc/x"), Some(Some("/etc/x".into())));
+        assert_eq!(parse_name_pair(b"a/x b/x"), both("x"));
+        assert_eq!(parse_name_pair(b"a/x b/x b/x b/x"), both("x b/x"));
+        assert_eq!(parse_name_pair(br#""a/\303\251" "b/\303\251""#), both("é"));
+        assert_eq!(parse_name_pair(b"a/x b/y"), None);
+        assert_eq!(parse_side_name(b"/dev/null"), Some(None));
+        assert_eq!(parse_side_name(b"a/x y\t2026-01-01"), Some(Some("x y".into())));
+        assert_eq!(parse_side_name(b"x"), None);
+        assert_eq!(parse_side_name(b"/etc/x"), Some(Some("/etc/x".into())));
     }
 }

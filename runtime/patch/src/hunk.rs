@@ -1,6 +1,6 @@
 //! Parses the hunks of one file.
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use crate::{
     lines::{Lines, trim_carriage_returns},
@@ -46,7 +46,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     while old < old_len || new < new_len {
         let line = match lines.peek() {
             Some([b'\\', ..]) if !hunk.lines.is_empty() => {
-                parse_no_newline(lines, &mut hunk);
+                parse_no_newline_marker(lines, &mut hunk);
                 continue;
             }
             Some(line) => parse_body_line(line),
@@ -62,7 +62,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         lines.advance();
     }
     if lines.peek().is_some_and(|line| line.starts_with(b"\\")) {
-        parse_no_newline(lines, &mut hunk);
+        parse_no_newline_marker(lines, &mut hunk);
     }
     let missing = old_len.saturating_sub(old);
     if lines.peek().is_none()
@@ -78,7 +78,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         }
         lines.repairs.push(format!(
             "{name}: hunk {count} is missing its last {}",
-            plural(missing, "context line")
+            count_with_noun(missing, "context line")
         ));
         return Some(hunk);
     }
@@ -115,7 +115,7 @@ fn add_line_count((old, new): (usize, usize), side: Side) -> (usize, usize) {
 }
 
 /// Parses `\ No newline at end of file`, in any language.
-fn parse_no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
+fn parse_no_newline_marker(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     lines.advance();
     if let Some(last) = hunk.lines.last_mut()
         && last.bytes.ends_with(b"\n")

@@ -3,7 +3,7 @@
 /// Yields the lines without their newlines. The last line needs no newline: models often omit this
 /// newline, and the meaning is clear.
 pub(crate) struct Lines<'a> {
-    all: &'a [u8],
+    text: &'a [u8],
     rest: &'a [u8],
     /// Number of the line that `peek` returns, counted from 1.
     pub number: usize,
@@ -15,16 +15,16 @@ pub(crate) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { all: text, rest: text, number: 1, first_error: None, repairs: Vec::new() }
+        Self { text, rest: text, number: 1, first_error: None, repairs: Vec::new() }
     }
 
     /// Returns the number of bytes before the line that `peek` returns.
     pub(crate) fn offset(&self) -> usize {
-        self.all.len() - self.rest.len()
+        self.text.len() - self.rest.len()
     }
 
-    pub(crate) fn record_error(&mut self, why: String) {
-        self.first_error.get_or_insert(why);
+    pub(crate) fn record_error(&mut self, message: String) {
+        self.first_error.get_or_insert(message);
     }
 
     pub(crate) fn peek(&self) -> Option<&'a [u8]> {

@@ -46,10 +46,10 @@ impl Patch {
                 break;
             }
             if let Some(last) = files.last_mut() {
-                last.text.end = start;
+                last.text_range.end = start;
             }
-            file.text = start..patch.len();
-            file.crlf = crlf;
+            file.text_range = start..patch.len();
+            file.has_crlf = crlf;
             files.push(file);
         }
         if files.is_empty() && !patch.trim_ascii().is_empty() {
@@ -90,8 +90,8 @@ fn parse_plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     Some(FilePatch {
         // Without a Git header, two different names are not a rename: the old one is the name of a
         // backup.
-        old: old.map(|_| name.clone()),
-        new: new.map(|_| name),
+        old_path: old.map(|_| name.clone()),
+        new_path: new.map(|_| name),
         body: Body::Text(hunks),
         is_plain: true,
         ..FilePatch::default()
@@ -104,7 +104,7 @@ fn parse_side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
         let at = lines.number;
         let line = trim_carriage_returns(lines.next().unwrap_or_default());
         let text = line.strip_prefix(mark).unwrap_or_default();
-        header::parse_side(text).unwrap_or_else(|| {
+        header::parse_side_name(text).unwrap_or_else(|| {
             let shown = String::from_utf8_lossy(line);
             lines.record_error(format!(
                 "line {at}: expected a file name with the prefix `a/` or `b/`, but found {shown:?}"
@@ -116,7 +116,7 @@ fn parse_side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
 
 fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
     let at = lines.number;
-    let pair = header::parse_pair(names);
+    let pair = header::parse_name_pair(names);
     lines.advance();
     let (mut old, mut new) = pair.map_or((None, None), |(old, new)| (Some(old), Some(new)));
     let mut file = FilePatch::default();
@@ -134,15 +134,15 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             file.old_mode = parse_mode(lines, rest);
             removed = true;
         } else if let Some(rest) = line.strip_prefix(b"rename from ") {
-            old = Some(header::parse_unprefixed(rest));
+            old = Some(header::parse_unprefixed_name(rest));
             file.kind = ChangeKind::Rename;
         } else if let Some(rest) = line.strip_prefix(b"copy from ") {
-            old = Some(header::parse_unprefixed(rest));
+            old = Some(header::parse_unprefixed_name(rest));
             file.kind = ChangeKind::Copy;
         } else if let Some(rest) =
             line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
         {
-            new = Some(header::parse_unprefixed(rest));
+            new = Some(header::parse_unprefixed_name(rest));
         } else if let Some(rest) = line.strip_prefix(b"index ") {
             parse_index(lines, rest, &mut file);
         } else if line.starts_with(b"--- ") && is_followed_by_new_name(lines) {
@@ -184,10 +184,10 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             "line {at}: expected two file names, prefixed with `a/` and `b/`, but found {text:?}"
         ));
     }
-    file.old = old.filter(|_| !created);
-    file.new = new.filter(|_| !removed);
+    file.old_path = old.filter(|_| !created);
+    file.new_path = new.filter(|_| !removed);
     if file.kind == ChangeKind::Change
-        && let (Some(old), Some(new)) = (&file.old, &file.new)
+        && let (Some(old), Some(new)) = (&file.old_path, &file.new_path)
         && old != new
     {
         lines.record_error(format!(
@@ -224,7 +224,7 @@ fn parse_index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
         && is_id(old)
         && is_id(new)
     {
-        file.index = Some((old.to_owned(), new.to_owned()));
+        file.blob_ids = Some((old.to_owned(), new.to_owned()));
     }
     file.old_mode = file.old_mode.or(stays);
     file.new_mode = file.new_mode.or(stays);

@@ -44,7 +44,7 @@ impl Patch {
     /// Returns an error if the patch cannot be parsed or names a forbidden path.
     pub fn touched_paths(&self) -> Result<Vec<RawPath>, PatchError> {
         let mut paths = BTreeSet::new();
-        for path in self.parsed_files()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
+        for path in self.parsed_files()?.iter().flat_map(|file| [&file.old_path, &file.new_path]).flatten() {
             guard::check_path(path)?;
             paths.insert(path.clone());
         }
@@ -52,7 +52,7 @@ impl Patch {
     }
 
     /// Returns the number of added and of removed lines.
-    pub fn added_and_removed_lines(&self) -> (usize, usize) {
+    pub fn count_changed_lines(&self) -> (usize, usize) {
         let lines = || self.files.iter().flat_map(FilePatch::hunks).flat_map(|hunk| &hunk.lines);
         let count = |side| lines().filter(|line| line.side == side).count();
         (count(Side::New), count(Side::Old))
@@ -63,23 +63,23 @@ impl Patch {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePatch {
     /// The old path. `None` if the file is created.
-    pub old: Option<RawPath>,
+    pub old_path: Option<RawPath>,
     /// The new path. `None` if the file is deleted.
-    pub new: Option<RawPath>,
+    pub new_path: Option<RawPath>,
     pub kind: ChangeKind,
     /// The old Git mode, such as 0o100644 or 0o120000.
     pub old_mode: Option<u32>,
     pub new_mode: Option<u32>,
     /// The blob ids in the `index` line, as written.
-    pub index: Option<(String, String)>,
+    pub blob_ids: Option<(String, String)>,
     pub body: Body,
     /// Whether there is no `diff --git` line. Such a patch says less about the intended change.
     pub is_plain: bool,
     /// Whether header lines end in carriage returns. If so, the whole text was probably converted.
-    pub crlf: bool,
+    pub has_crlf: bool,
     /// The file's byte range in the text, up to the next file. Empty if the patch was not parsed
     /// from text.
-    pub text: Range<usize>,
+    pub text_range: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub enum Side {
 impl FilePatch {
     /// Returns the path after the patch, or before it if the file is deleted.
     pub fn path(&self) -> RawPath {
-        self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
+        self.new_path.clone().or_else(|| self.old_path.clone()).unwrap_or_default()
     }
 
     /// Returns the hunks. Empty for binary content or if only the header changes something.

@@ -22,9 +22,9 @@ impl Patch {
     /// goes through a symlink, a file unexpectedly exists or is missing, or a hunk does not match.
     pub fn resolve(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
+        read_current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
     ) -> Result<Vec<Change>, PatchError> {
-        Ok(self.resolve_with(current, false)?.changes)
+        Ok(self.resolve_with(read_current, false)?.changes)
     }
 
     /// Like [`Self::resolve`], but skips parts that no tool could apply: submodules, and binary
@@ -35,66 +35,66 @@ impl Patch {
     /// Returns the errors of [`Self::resolve`] for all other parts.
     pub fn resolve_lenient(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
+        read_current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
     ) -> Result<ResolvedPatch, PatchError> {
-        self.resolve_with(current, true)
+        self.resolve_with(read_current, true)
     }
 
     fn resolve_with(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
-        lenient: bool,
+        read_current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
+        is_lenient: bool,
     ) -> Result<ResolvedPatch, PatchError> {
         self.touched_paths()?;
         // One file's patch may write to a path that another one removes, whichever comes first.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
-            .filter(|file| file.kind == ChangeKind::Rename || file.new.is_none())
-            .filter_map(|file| file.old.clone())
+            .filter(|file| file.kind == ChangeKind::Rename || file.new_path.is_none())
+            .filter_map(|file| file.old_path.clone())
             .collect();
         let left_out = self.repairs.clone();
         let mut scene = PatchedTree {
-            current,
-            after: BTreeMap::new(),
+            read_current: current: read_current,
+            patched_files: BTreeMap::new(),
             vacated_paths: leaves,
             total_bytes: 0,
-            lenient,
-            left_out,
+            is_lenient: lenient: is_lenient,
+            skipped_parts: left_out,
         };
         for file in &self.files {
             scene.apply_file(file)?;
         }
-        let left_out = std::mem::take(&mut scene.left_out);
+        let left_out = std::mem::take(&mut scene.skipped_parts);
         Ok(ResolvedPatch { changes: scene.into_changes()?, skipped_parts: left_out })
     }
 }
 
 struct PatchedTree<'a> {
-    current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
+    read_current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
     /// The content of each path that the patch has touched so far.
-    after: BTreeMap<RawPath, Option<CurrentFile>>,
+    patched_files: BTreeMap<RawPath, Option<CurrentFile>>,
     vacated_paths: BTreeSet<RawPath>,
     /// Total bytes of all contents so far.
     total_bytes: usize,
     /// Whether to skip parts that no tool could apply.
-    lenient: bool,
-    left_out: Vec<String>,
+    is_lenient: bool,
+    skipped_parts: Vec<String>,
 }
 
 impl PatchedTree<'_> {
-    fn entry(&self, path: &RawPath) -> Option<CurrentFile> {
-        match self.after.get(path) {
+    fn current_entry(&self, path: &RawPath) -> Option<CurrentFile> {
+        match self.patched_files.get(path) {
             Some(state) => state.clone(),
-            None => (self.current)(path),
+            None => (self.read_current)(path),
         }
     }
 
     fn apply_file(&mut self, file: &FilePatch) -> Result<(), PatchError> {
         let name = file.path();
         let refuse = |why: &str| PatchError::Refused { path: name.clone(), why: why.to_owned() };
-        if let Some(why) = inapplicable_reason(file).filter(|_| self.lenient) {
-            self.left_out.push(format!("{name}: {why}"));
+        if let Some(why) = inapplicable_reason(file).filter(|_| self.is_lenient) {
+            self.skipped_parts.push(format!("{name}: {why}"));
             return Ok(());
         }
         for mode in [file.old_mode, file.new_mode].into_iter().flatten() {
@@ -106,11 +106,11 @@ impl PatchedTree<'_> {
                 }
             }
         }
-        let source = match &file.old {
+        let source = match &file.old_path {
             None => None,
             // Renames and copies read the files as they were before the whole patch.
-            Some(old) if file.kind != ChangeKind::Change => Some((self.current)(old)),
-            Some(old) => Some(self.entry(old)),
+            Some(old) if file.kind != ChangeKind::Change => Some((self.read_current)(old)),
+            Some(old) => Some(self.current_entry(old)),
         };
         let source = match source {
             None => None,
@@ -119,9 +119,9 @@ impl PatchedTree<'_> {
             Some(None) if file.is_plain && creates_file(file) => None,
             Some(None) => return Err(refuse("there is no such file to change")),
         };
-        let is_new_place = source.is_none() || file.old != file.new;
-        if let Some(new) = file.new.as_ref().filter(|_| is_new_place)
-            && self.entry(new).is_some()
+        let is_new_place = source.is_none() || file.old_path != file.new_path;
+        if let Some(new) = file.new_path.as_ref().filter(|_| is_new_place)
+            && self.current_entry(new).is_some()
             && !self.vacated_paths.contains(new)
         {
             return Err(refuse("the patch creates this file, but it already exists"));
@@ -138,12 +138,12 @@ impl PatchedTree<'_> {
             Some(CurrentFile::Link { target }) => (target.0, None),
         };
         let after = match patched_content(file, &name, &bytes) {
-            Err(conflict) if self.lenient && file.crlf => {
+            Err(conflict) if self.is_lenient && file.has_crlf => {
                 let Some(after) = apply_without_carriage_returns(file, &bytes) else {
                     return Err(conflict);
                 };
                 let why = "the patch has carriage returns, but the file has none";
-                self.left_out.push(format!("{name}: {why}"));
+                self.skipped_parts.push(format!("{name}: {why}"));
                 after
             }
             after => after?,
@@ -155,13 +155,13 @@ impl PatchedTree<'_> {
                 "the files in the patch have more than {limit} bytes in total"
             )));
         }
-        let Some(new) = &file.new else {
+        let Some(new) = &file.new_path else {
             if !after.is_empty() {
                 return Err(refuse(
                     "the patch deletes this file, but its hunks don't remove all of the content",
                 ));
             }
-            self.after.insert(name, None);
+            self.patched_files.insert(name, None);
             return Ok(());
         };
         let link = file.new_mode.map_or(was_link, is_link);
@@ -174,19 +174,19 @@ impl PatchedTree<'_> {
             CurrentFile::File { bytes: after, mode: new_permissions(mode, file.new_mode) }
         };
         if file.kind == ChangeKind::Rename
-            && let Some(old) = &file.old
-            && !matches!(self.after.get(old), Some(Some(_)))
+            && let Some(old) = &file.old_path
+            && !matches!(self.patched_files.get(old), Some(Some(_)))
         {
-            self.after.insert(old.clone(), None);
+            self.patched_files.insert(old.clone(), None);
         }
-        self.after.insert(new.clone(), Some(state));
+        self.patched_files.insert(new.clone(), Some(state));
         Ok(())
     }
 
     fn into_changes(self) -> Result<Vec<Change>, PatchError> {
         let (mut removals, mut writes) = (Vec::new(), Vec::new());
-        for (path, state) in &self.after {
-            let before = (self.current)(path);
+        for (path, state) in &self.patched_files {
+            let before = (self.read_current)(path);
             if state == &before {
                 continue;
             }
@@ -195,7 +195,7 @@ impl PatchedTree<'_> {
                 continue;
             };
             for folder in guard::parent_directories(path) {
-                let why = match self.entry(&folder) {
+                let why = match self.current_entry(&folder) {
                     None => continue,
                     Some(CurrentFile::Link { .. }) => {
                         format!("the path goes through the link {folder}")
@@ -221,7 +221,7 @@ impl PatchedTree<'_> {
 fn creates_file(file: &FilePatch) -> bool {
     match &file.body {
         Body::Text(hunks) => {
-            file.new.is_some()
+            file.new_path.is_some()
                 && hunks.iter().all(|hunk| hunk.old_start == 0 && hunk.old_lines().next().is_none())
         }
         _ => false,
@@ -234,12 +234,12 @@ fn inapplicable_reason(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("skipped a submodule");
     }
-    let is_withheld = file.body == Body::Withheld && file.new.is_some();
+    let is_withheld = file.body == Body::Withheld && file.new_path.is_some();
     is_withheld.then_some("skipped, because the patch does not contain the binary content")
 }
 
 /// Returns the content after applying the hunks without their carriage returns.
-fn apply_without_carriage_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
+fn apply_without_carriage_returns(file: &FilePatch, old_content: &[u8]) -> Option<Vec<u8>> {
     let mut hunks = file.hunks().to_vec();
     for line in hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
         let end = if line.bytes.ends_with(b"\n") { line.bytes.len() - 1 } else { line.bytes.len() };
@@ -247,24 +247,24 @@ fn apply_without_carriage_returns(file: &FilePatch, before: &[u8]) -> Option<Vec
             line.bytes.remove(end - 1);
         }
     }
-    if hunks.is_empty() { None } else { apply::apply(&hunks, before).ok() }
+    if hunks.is_empty() { None } else { apply::apply_hunks(&hunks, old_content).ok() }
 }
 
-fn patched_content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, PatchError> {
+fn patched_content(file: &FilePatch, name: &RawPath, old_content: &[u8]) -> Result<Vec<u8>, PatchError> {
     let refuse = |why: String| PatchError::Refused { path: name.clone(), why };
     match &file.body {
-        Body::Empty => Ok(before.to_vec()),
-        Body::Text(hunks) => apply::apply(hunks, before)
+        Body::Empty => Ok(old_content.to_vec()),
+        Body::Text(hunks) => apply::apply_hunks(hunks, old_content)
             .map_err(|(hunk, why)| PatchError::Conflict { path: name.clone(), hunk, why }),
         Body::Binary { forward, .. } => {
             // A binary patch has no context, so without this check it would apply to any file.
-            if let Some((old, _)) = file.index.as_ref().filter(|(old, _)| old.len() == 40)
-                && file.old.is_some()
-                && *old != binary::blob_id(before)
+            if let Some((old, _)) = file.blob_ids.as_ref().filter(|(old, _)| old.len() == 40)
+                && file.old_path.is_some()
+                && *old != binary::blob_id(old_content)
             {
                 return Err(refuse("the binary patch was made for other content".into()));
             }
-            binary::apply(forward, before).map_err(refuse)
+            binary::apply_binary_data(forward, old_content).map_err(refuse)
         }
         Body::Withheld => {
             Err(refuse("the binary content is missing; create the patch with `--binary`".into()))
@@ -273,8 +273,8 @@ fn patched_content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Ve
 }
 
 /// Returns the new permissions. A patch only sets the executable bit; other bits are kept.
-fn new_permissions(before: Option<u32>, said: Option<u32>) -> u32 {
-    match (before, said) {
+fn new_permissions(old_permissions: Option<u32>, patch_mode: Option<u32>) -> u32 {
+    match (old_permissions, patch_mode) {
         (None, said) => said.unwrap_or(MODE_FILE) & 0o777,
         (Some(before), None) => before,
         (Some(before), Some(said)) if said & 0o100 == before & 0o100 => before,

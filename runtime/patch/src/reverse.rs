@@ -11,7 +11,7 @@ impl Patch {
     /// # Errors
     /// Returns an error if the patch cannot be parsed or lacks what the reverse needs: the content
     /// of a copy, or the old binary content.
-    pub fn reversed(self) -> Result<Self, PatchError> {
+    pub fn reverse(self) -> Result<Self, PatchError> {
         self.touched_paths()?;
         // Reverse the order of the files, because two entries for the same path must be undone in
         // reverse order.
@@ -37,13 +37,13 @@ fn reverse_file(file: FilePatch) -> Result<FilePatch, PatchError> {
         }
     };
     Ok(FilePatch {
-        old: file.new,
-        new: file.old,
+        old_path: file.new_path,
+        new_path: file.old_path,
         old_mode: file.new_mode,
         new_mode: file.old_mode,
-        index: file.index.map(|(old, new)| (new, old)),
+        blob_ids: file.blob_ids.map(|(old, new)| (new, old)),
         body,
-        text: 0..0,
+        text_range: 0..0,
         ..file
     })
 }

@@ -37,8 +37,8 @@ impl FilePatch {
 
     /// Appends the file's text to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let old = self.old.as_ref().or(self.new.as_ref()).map(|path| path.as_bytes());
-        let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
+        let old = self.old_path.as_ref().or(self.new_path.as_ref()).map(|path| path.as_bytes());
+        let new = self.new_path.as_ref().or(self.old_path.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
         // Don't write this line for a plain patch: the line would say whether the file exists,
@@ -47,10 +47,10 @@ impl FilePatch {
             write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
-        let index = self.index.as_ref().filter(|_| !self.is_header_only());
+        let index = self.blob_ids.as_ref().filter(|_| !self.is_header_only());
         // If the mode does not change, the `index` line contains it.
         let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode && index.is_some());
-        match (&self.old, &self.new) {
+        match (&self.old_path, &self.new_path) {
             _ if self.is_plain => {}
             (None, _) => {
                 let mode = self.new_mode.unwrap_or(MODE_FILE);
@@ -81,7 +81,7 @@ impl FilePatch {
             write_line(out, &[verb, b" to ", &quote(new)]);
         }
         if let Some((before, after)) = index {
-            let both = self.old.is_some() && self.new.is_some();
+            let both = self.old_path.is_some() && self.new_path.is_some();
             let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
             let mode = mode.unwrap_or_default();
             write_line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
@@ -90,8 +90,8 @@ impl FilePatch {
             _ if self.is_header_only() => {}
             Body::Empty => {}
             Body::Text(hunks) => {
-                write_side(out, b"--- ", self.old.as_ref().map(|_| &a[..]));
-                write_side(out, b"+++ ", self.new.as_ref().map(|_| &b[..]));
+                write_file_name(out, b"--- ", self.old_path.as_ref().map(|_| &a[..]));
+                write_file_name(out, b"+++ ", self.new_path.as_ref().map(|_| &b[..]));
                 hunks.iter().for_each(|one| write_hunk(one, out));
             }
             Body::Binary { forward, backward } => {
@@ -113,10 +113,10 @@ fn write_line(out: &mut Vec<u8>, parts: &[&[u8]]) {
 
 /// Writes a file name line. As in Git, a tab follows a name with spaces, so that no part of the
 /// name is parsed as a timestamp.
-fn write_side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
+fn write_file_name(out: &mut Vec<u8>, marker: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };
-    write_line(out, &[mark, name, tab]);
+    write_line(out, &[marker, name, tab]);
 }
 
 fn write_hunk(hunk: &Hunk, out: &mut Vec<u8>) {

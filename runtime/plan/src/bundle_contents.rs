@@ -7,28 +7,28 @@ use proctor_run::PlannedTask;
 use proctor_sandbox_api::{Mount, wire::RawPath};
 use proctor_scaffold_api::ScaffoldSource;
 use proctor_setup::{BundleCopy, find_bundle_copies};
-use proctor_types::{Arm, Task, UserError, plural};
+use proctor_types::{Arm, Task, UserError, count_with_noun};
 use serde_json::Value;
 
 use crate::error::{ArmLocator, format_ids};
 
 /// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package under
 /// test. Skips bundles that have not been built yet.
-pub fn check(
+pub fn check_bundles(
     scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
     arms: &[Arm],
     tasks: &[PlannedTask],
-    place: ArmLocator<'_>,
+    add_location: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
     let mut wrong = Vec::new();
-    for (digest, mounts) in mounts(scaffolds, file)? {
+    for (digest, mounts) in bundle_mounts(scaffolds, file)? {
         let mut copies = BTreeMap::new();
         for mount in mounts {
             let found = find_bundle_copies(&mount.folder, &tasks)
-                .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
-            copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.at.clone(), copy))));
+                .map_err(|fault| UserError { message: fault.what, hint: fault.hint })?;
+            copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.mount_point.clone(), copy))));
         }
         let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
         let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();
@@ -42,12 +42,12 @@ pub fn check(
         "agents can read their own packages: run these tasks with other arms, or exclude them \
          (append `#ids=FILE` to the dataset)",
     );
-    Err(place(first, "scaffold", error))
+    Err(add_location(first, "scaffold", error))
 }
 
 /// Returns the directories that a configuration's scaffolds mount into their sandboxes, by bundle
 /// digest.
-fn mounts(
+fn bundle_mounts(
     scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
 ) -> Result<BTreeMap<String, Vec<Mount>>, UserError> {
@@ -62,18 +62,18 @@ fn mounts(
 }
 
 /// The copy found for each task index, with its mount point in the agent's sandbox.
-type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
+type BundleCopies = BTreeMap<usize, (RawPath, BundleCopy)>;
 
-fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
+fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &BundleCopies) -> String {
     let names = arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
     let of = if arms.len() == 1 { "arm" } else { "arms" };
     let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
     let first = copies.values().next().map_or(String::new(), |(at, copy)| {
-        format!(" (first: {} at {at}/{})", copy.what, copy.place)
+        format!(" (first: {} at {at}/{})", copy.description, copy.path)
     });
     format!(
         "the agent of {of} {names} contains a copy of the solution to {}: {}{first}",
-        plural(copies.len(), "task"),
+        count_with_noun(copies.len(), "task"),
         format_ids(hidden)
     )
 }

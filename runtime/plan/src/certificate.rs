@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proctor_types::{CERTIFICATE_SCHEMA, Certificate, UserError};
+use proctor_types::{CERTIFICATE_SCHEMA_VERSION, Certificate, UserError};
 
 /// Reads a certificate for use in a run.
 ///
@@ -17,7 +17,7 @@ pub fn read_certificate(path: &Path) -> Result<Certificate, UserError> {
     let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
         UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
     })?;
-    if read.schema_version != CERTIFICATE_SCHEMA {
+    if read.schema_version != CERTIFICATE_SCHEMA_VERSION {
         let what = format!("{shown}: unsupported certificate schema {}", read.schema_version);
         return Err(UserError::new(what).hint(hint));
     }

@@ -7,11 +7,11 @@
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_egress::Policy;
-use proctor_run::{PlannedTask, has_interfaces, missing_hints, shown_tests};
+use proctor_run::{PlannedTask, has_interfaces, missing_hints, visible_tests};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
-    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, plural,
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, count_with_noun,
 };
 
 pub use crate::error::{ArmLocator, format_ids};
@@ -22,19 +22,19 @@ pub fn check_plan(
     scaffolds: &dyn ScaffoldSource,
     arms: &[Arm],
     tasks: &[PlannedTask],
-    switch: &str,
-    place: ArmLocator<'_>,
+    backend_hint: &str,
+    add_location: ArmLocator<'_>,
 ) -> Result<(), UserError> {
-    check_sandboxes(arms, tasks, switch, place)?;
+    check_sandboxes(arms, tasks, backend_hint, add_location)?;
     check_gradable(tasks)?;
     for arm in arms {
-        check_gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
+        check_gold(arm, tasks).map_err(|error| add_location(arm, "scaffold", error))?;
         check_egress(arm, tasks)?;
     }
     for (name, scaffold) in scaffolds.scaffolds_for_arms(arms)? {
         for arm in arms.iter().filter(|arm| arm.scaffold == name) {
             check_user(arm, scaffold.as_ref(), tasks)
-                .map_err(|error| place(arm, "scaffold", error))?;
+                .map_err(|error| add_location(arm, "scaffold", error))?;
         }
     }
     Ok(())
@@ -44,11 +44,11 @@ pub fn check_plan(
 pub fn check_sandboxes(
     arms: &[Arm],
     tasks: &[PlannedTask],
-    switch: &str,
-    place: ArmLocator<'_>,
+    backend_hint: &str,
+    add_location: ArmLocator<'_>,
 ) -> Result<(), UserError> {
-    machine_limits::check(arms, tasks, place)?;
-    check_bases(arms, tasks, switch, place)
+    machine_limits::check_limits(arms, tasks, add_location)?;
+    check_bases(arms, tasks, backend_hint, add_location)
 }
 
 /// Rejects an arm's `[statement]` key that has no effect on any task. `tasks` contains all tasks of
@@ -66,7 +66,7 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
         let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
         return Err(("hints", error.hint(hint)));
     }
-    if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
+    if arm.statement.tests && !any(&|task| !visible_tests(task).is_empty()) {
         let error =
             UserError::new("has no effect: no task hides a file with its fail-to-pass tests");
         let hint = "remove the key; tests that a patch adds for grading cannot be shown";
@@ -93,11 +93,11 @@ fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Resu
 fn check_bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
-    switch: &str,
-    place: ArmLocator<'_>,
+    backend_hint: &str,
+    add_location: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     let (mut images, mut builds) = (Vec::<(&str, String)>::new(), Vec::<(&str, String)>::new());
-    let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };
+    let mistake = |fault: Fault| UserError { message: fault.what, hint: fault.hint };
     for planned in tasks {
         proctor_setup::check_source(&planned.task, &planned.base_dir).map_err(mistake)?;
         let base = proctor_setup::sandbox_base(&planned.task, &planned.base_dir);
@@ -115,26 +115,26 @@ fn check_bases(
         let verb = if count == 1 { "is" } else { "are" };
         let what = format!(
             "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes do not support: {ids}",
-            plural(count, "task")
+            count_with_noun(count, "task")
         );
         let hint = format!(
-            "{switch}; without Docker, build the image elsewhere, save it to an archive (`docker \
+            "{backend_hint}; without Docker, build the image elsewhere, save it to an archive (`docker \
              save -o FILE IMAGE`) and set `environment.image` to the archive"
         );
-        return Err(place(arm, "sandbox.kind", UserError::new(what).hint(hint)));
+        return Err(add_location(arm, "sandbox.kind", UserError::new(what).hint(hint)));
     }
     let (Some(arm), Some((_, image))) = (native, images.first()) else { return Ok(()) };
     let (count, ids) = (images.len(), format_ids(images.iter().map(|(id, _)| *id)));
     let verb = if count == 1 { "needs" } else { "need" };
     let what = format!(
         "{} {verb} a Docker image (`{image}`), which native sandboxes do not support: {ids}",
-        plural(count, "task")
+        count_with_noun(count, "task")
     );
     let error = UserError::new(what).hint(format!(
-        "{switch}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
+        "{backend_hint}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
          use the archive instead"
     ));
-    Err(place(arm, "sandbox.kind", error))
+    Err(add_location(arm, "sandbox.kind", error))
 }
 
 /// Rejects tasks that Proctor cannot grade, because their trials would cost money and produce no
@@ -148,7 +148,7 @@ fn check_gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
         first.get_or_insert(fault);
     }
     let Some(fault) = first else { return Ok(()) };
-    let (count, ids) = (plural(ids.len(), "task"), format_ids(ids.iter().copied()));
+    let (count, ids) = (count_with_noun(ids.len(), "task"), format_ids(ids.iter().copied()));
     let hint = fault.hint.map_or(String::new(), |hint| format!("{hint}; or "));
     let what = format!("{count} cannot be graded: {ids}: {}", fault.what);
     Err(UserError::new(what)
@@ -179,7 +179,7 @@ fn check_gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let what = format!(
         "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so `gold` has nothing to apply: \
          {ids}",
-        plural(secret.len(), "task")
+        count_with_noun(secret.len(), "task")
     );
     Err(UserError::new(what).hint(
         "run these tasks with other arms, or exclude them (append `#ids=FILE` to the dataset)",

@@ -7,7 +7,7 @@ use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{PowerTarget, detectable_difference, detectable_mean_difference};
 use proctor_types::{
-    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spending, TrialId, Usage, UserError, plural,
+    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spending, TrialId, Usage, UserError, count_with_noun,
 };
 use serde::Deserialize;
 
@@ -50,7 +50,7 @@ struct PublishedTrial {
 }
 
 impl PublishedTokens {
-    fn find(&self, arm: &Arm) -> Option<&PublishedTrial> {
+    fn find_trial(&self, arm: &Arm) -> Option<&PublishedTrial> {
         let name = arm.model.as_ref()?.name.as_str();
         let bare = name.rsplit('/').next().unwrap_or(name);
         let is_of = |trial: &&PublishedTrial| {
@@ -62,32 +62,32 @@ impl PublishedTokens {
 
 /// Assumed number of requests per trial, because the sources do not publish this number. It only
 /// selects the price tier.
-const PUBLISHED_REQUESTS: u64 = 100;
+const ASSUMED_REQUESTS_PER_TRIAL: u64 = 100;
 
 /// The size of a plan.
 pub struct PlanSize<'a> {
     pub arms: &'a [Arm],
-    pub tasks: usize,
+    pub task_count: usize,
     pub attempts: u32,
     pub jobs: usize,
 }
 
 /// Total resource use of an arm's earlier trials.
 #[derive(Debug, Default, Clone, Copy)]
-struct EarlierUse {
-    trials: u64,
-    spent: Spending,
-    seconds: f64,
-    bytes: f64,
+struct EarlierUsage {
+    trial_count: u64,
+    spending: Spending,
+    total_seconds: f64,
+    total_bytes: f64,
 }
 
-impl EarlierUse {
+impl EarlierUsage {
     /// Returns the cost in US dollars. Uses current prices, because recorded prices may be outdated
     /// or missing. `None` if the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
         let price = prices.price_of(model)?;
-        let spent = &self.spent;
+        let spent = &self.spending;
         let usage = Usage {
             input: spent.input_tokens,
             output: spent.output_tokens,
@@ -153,7 +153,7 @@ fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
 }
 
 fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
-    let trials = (size.tasks * size.attempts as usize) as f64;
+    let trials = (size.task_count * size.attempts as usize) as f64;
     let of_run = size.arms.iter().find_map(|arm| arm.budget.run?.cost_usd);
     let (mut sum, mut unbounded) = (0.0, Vec::new());
     for arm in size.arms {
@@ -172,7 +172,7 @@ fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
         (Some(arm), _) => format!(
             "worst case: unbounded: the cost of {} has no limit (`{arm}`); set budget.cost_usd, \
              which needs a price for the model",
-            plural(unbounded.len(), "arm")
+            count_with_noun(unbounded.len(), "arm")
         ),
     }
 }
@@ -182,18 +182,18 @@ fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
 fn expected_cost_line(
     size: &PlanSize<'_>,
     prices: &PriceTable,
-    published: &PublishedTokens,
+    published_tokens: &PublishedTokens,
 ) -> Option<String> {
-    let trials = (size.tasks * size.attempts as usize) as f64;
+    let trials = (size.task_count * size.attempts as usize) as f64;
     let (mut sum, mut known) = (0.0, 0);
     let mut sources: Vec<&str> = Vec::new();
     for arm in size.arms {
-        let Some(trial) = published.find(arm) else { continue };
+        let Some(trial) = published_tokens.find_trial(arm) else { continue };
         let Some(price) = arm.model.as_ref().and_then(|model| prices.price_of(model)) else {
             continue;
         };
         let usage = Usage { input: trial.input, output: trial.output, ..Usage::default() };
-        sum += price.estimate_cost(&usage, PUBLISHED_REQUESTS) * trials;
+        sum += price.estimate_cost(&usage, ASSUMED_REQUESTS_PER_TRIAL) * trials;
         known += 1;
         if !sources.contains(&trial.source.as_str()) {
             sources.push(&trial.source);
@@ -211,7 +211,7 @@ fn expected_cost_line(
 }
 
 fn time_line(size: &PlanSize<'_>) -> String {
-    let each = (size.tasks * size.attempts as usize) as f64;
+    let each = (size.task_count * size.attempts as usize) as f64;
     let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
     match limits {
         Some(limits) => {
@@ -222,7 +222,7 @@ fn time_line(size: &PlanSize<'_>) -> String {
             format!(
                 "time: at most {} for agents, {} in parallel",
                 format_duration(seconds),
-                plural(size.jobs, "trial")
+                count_with_noun(size.jobs, "trial")
             )
         }
         None => "time: unbounded: not every arm has budget.wall_seconds".to_owned(),
@@ -236,19 +236,19 @@ fn earlier_runs_estimate(
     runs: &Path,
     prices: &PriceTable,
 ) -> Option<(String, f64)> {
-    let found = earlier_use(size.arms, runs);
+    let found = earlier_usage(size.arms, runs);
     if found.is_empty() {
         return None;
     }
-    let each = (size.tasks * size.attempts as usize) as f64;
+    let each = (size.task_count * size.attempts as usize) as f64;
     let (mut seconds, mut bytes, mut trials) = (0.0, 0.0, 0);
     let mut cost: Option<f64> = None;
     let mut unpriced: Vec<&str> = Vec::new();
     for (arm, one) in size.arms.iter().filter_map(|arm| Some((arm, found.get(&arm.id)?))) {
-        let count = one.trials.max(1) as f64;
-        seconds += one.seconds / count * each;
-        bytes += one.bytes / count * each;
-        trials += one.trials;
+        let count = one.trial_count.max(1) as f64;
+        seconds += one.total_seconds / count * each;
+        bytes += one.total_bytes / count * each;
+        trials += one.trial_count;
         match one.cost(arm, prices) {
             Some(known) => cost = Some(cost.unwrap_or(0.0) + known / count * each),
             None => unpriced.push(arm.name.as_str()),
@@ -256,11 +256,11 @@ fn earlier_runs_estimate(
     }
     let known = match found.len() == size.arms.len() {
         true => String::new(),
-        false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
+        false => format!(" for {} of {}", found.len(), count_with_noun(size.arms.len(), "arm")),
     };
     let line = format!(
         "estimate from {} in {}: {}, {}, {:.0} MB{known}",
-        plural(trials, "earlier trial"),
+        count_with_noun(trials, "earlier trial"),
         runs.display(),
         format_cost(cost, &unpriced),
         format_duration(seconds / size.jobs.max(1) as f64),
@@ -270,25 +270,25 @@ fn earlier_runs_estimate(
 }
 
 /// Formats the cost. `unpriced` lists the arms whose cost is unknown.
-fn format_cost(cost: Option<f64>, unpriced: &[&str]) -> String {
+fn format_cost(cost: Option<f64>, unpriced_arms: &[&str]) -> String {
     // Arms that call no model cost nothing. If the cost of all other arms is unknown, don't show
     // $0.
-    let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
-    match (cost, unpriced.first()) {
+    let cost = cost.filter(|cost| unpriced_arms.is_empty() || *cost > 0.0);
+    match (cost, unpriced_arms.first()) {
         (None, _) => "cost unknown (no price for the model)".to_owned(),
         (Some(cost), None) => format!("about ${cost:.2}"),
         (Some(cost), Some(arm)) => format!(
             "about ${cost:.2}, excluding {} without a price (`{arm}`)",
-            plural(unpriced.len(), "arm")
+            count_with_noun(unpriced_arms.len(), "arm")
         ),
     }
 }
 
-fn earlier_use(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUse> {
+fn earlier_usage(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUsage> {
     let mut folders: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().collect();
     folders.retain(|entry| entry.path().join("run.json").is_file());
     folders.sort_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
-    let mut found: BTreeMap<ArmId, EarlierUse> = BTreeMap::new();
+    let mut found: BTreeMap<ArmId, EarlierUsage> = BTreeMap::new();
     for folder in folders.iter().rev().take(MAX_EARLIER_RUNS) {
         let Ok(run) = RunDir::open_read_only(folder.path()) else { continue };
         let Ok(record): Result<RunRecord, _> = run.read_run() else { continue };
@@ -305,20 +305,20 @@ fn earlier_use(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUse> {
                     continue;
                 }
                 let taken = found.entry(arm.id.clone()).or_default();
-                taken.trials += 1;
-                taken.spent.merge(&outcome.spent);
-                taken.seconds += outcome.wall_seconds;
-                taken.bytes += bytes_below(dir.path());
+                taken.trial_count += 1;
+                taken.spending.merge(&outcome.spent);
+                taken.total_seconds += outcome.wall_seconds;
+                taken.total_bytes += folder_size(dir.path());
             }
         }
     }
     found
 }
 
-fn bytes_below(folder: &Path) -> f64 {
+fn folder_size(folder: &Path) -> f64 {
     fs::read_dir(folder).into_iter().flatten().flatten().fold(0.0, |sum, entry| {
         sum + match entry.metadata() {
-            Ok(data) if data.is_dir() => bytes_below(&entry.path()),
+            Ok(data) if data.is_dir() => folder_size(&entry.path()),
             Ok(data) => data.len() as f64,
             Err(_) => 0.0,
         }
@@ -335,8 +335,8 @@ fn free_disk_space(runs: &Path) -> Option<f64> {
 
 /// Returns a warning if the plan needs more disk space than is free. `needed` is `None` if the
 /// arms have not run before.
-fn disk_warning(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
-    let (needed, free) = (needed?, free?);
+fn disk_warning(needed_bytes: Option<f64>, free_bytes: Option<f64>, runs: &Path) -> Option<String> {
+    let (needed, free) = (needed_bytes?, free_bytes?);
     (needed > free).then(|| {
         format!(
             "warning: the record of this run will take about {:.1} GB (estimated from earlier \
@@ -360,7 +360,7 @@ fn power_line(size: &PlanSize<'_>, design: &PowerDesign) -> Option<String> {
     }
     let wanted = PowerTarget::for_comparisons(arms * (arms - 1) / 2);
     let shown = |attempts: u32| {
-        let tasks = size.tasks as u64;
+        let tasks = size.task_count as u64;
         let found = match attempts {
             0 | 1 => detectable_difference(tasks, design.disagreement, wanted),
             several => {
@@ -371,7 +371,7 @@ fn power_line(size: &PlanSize<'_>, design: &PowerDesign) -> Option<String> {
         };
         found.filter(|difference| *difference < 1.0).map(|difference| difference * 100.0)
     };
-    let with = format!("{} x {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
+    let with = format!("{} x {}", count_with_noun(size.task_count, "task"), count_with_noun(size.attempts, "attempt"));
     let Some(smallest) = shown(size.attempts) else {
         return Some(format!("power: {with} cannot detect any difference; add tasks"));
     };
@@ -397,7 +397,7 @@ fn format_duration(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    fn arms(lines: &[&str]) -> Vec<Arm> {
+    fn parse_arms(lines: &[&str]) -> Vec<Arm> {
         let text: String = lines
             .iter()
             .enumerate()
@@ -409,24 +409,24 @@ mod tests {
         let model = "[models.m]\nbase_url = 'http://h'\nname = 'm'\nprice = { input = 1, output = 10 }\n\
                      context_window = 1000\nmax_output_tokens = 100\n";
         fs::write(file.path(), format!("tasks = []\n{text}{model}")).unwrap();
-        let (file, written) = proctor_config::read(file.path(), &[]).unwrap();
+        let (file, written) = proctor_config::read_config(file.path(), &[]).unwrap();
         let scaffold = |name: &str| {
             proctor_scaffolds::builtin_scaffold(name)
                 .map_err(|error| UserError::new(error.to_string()))
         };
         let scaffolds = proctor_scaffolds::names();
         let known =
-            proctor_config::KnownNames { scaffold: &scaffold, scaffolds, script: &|_| Ok(()) };
-        proctor_config::resolve(file, &written, &known).unwrap().arms
+            proctor_config::NameLookup { find_scaffold: &scaffold, scaffold_names: scaffolds, validate_script: &|_| Ok(()) };
+        proctor_config::resolve_config(file, &written, &known).unwrap().arms
     }
 
     fn plan_lines(arms: &[Arm], tasks: usize, attempts: u32) -> String {
-        let size = PlanSize { arms, tasks, attempts, jobs: 2 };
+        let size = PlanSize { arms, task_count: tasks, attempts, jobs: 2 };
         estimate_lines(&size, Path::new("/nowhere")).unwrap().join("\n")
     }
 
     #[test]
-    fn cost_is_the_maximum_under_the_limits() {
+    fn worst_case_line_uses_the_limits() {
         for (line, said) in [
             ("cost_usd = 2", "$20.00"),
             ("total_tokens = 100000", "$10.00"),
@@ -436,18 +436,18 @@ mod tests {
             ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
             ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
         ] {
-            let said_now = plan_lines(&arms(&[line]), 5, 2);
+            let said_now = plan_lines(&parse_arms(&[line]), 5, 2);
             assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
         }
         let noop = arms_without_model();
         assert!(plan_lines(&noop, 5, 2).contains("worst case: $0.00"));
-        let wall = plan_lines(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
+        let wall = plan_lines(&parse_arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
         assert!(wall.contains("at most 5.0 h for agents, 2 trials in parallel"), "{wall}");
     }
 
     #[test]
     fn expected_cost_uses_published_token_counts() {
-        let mut two = arms(&["cost_usd = 9", "cost_usd = 8"]);
+        let mut two = parse_arms(&["cost_usd = 9", "cost_usd = 8"]);
         assert!(!plan_lines(&two, 5, 2).contains("expected:"));
         two[0].scaffold = "codex".to_owned();
         two[0].model.as_mut().unwrap().name = "openai/gpt-5.1-codex".to_owned();
@@ -467,7 +467,7 @@ mod tests {
 
     /// Returns an arm that calls no model.
     fn arms_without_model() -> Vec<Arm> {
-        let mut arms = arms(&["steps = 1"]);
+        let mut arms = parse_arms(&["steps = 1"]);
         arms[0].model = None;
         arms
     }
@@ -482,8 +482,8 @@ mod tests {
             unpriced: true,
             ..Spending::default()
         };
-        let taken = EarlierUse { trials: 1, spent, ..EarlierUse::default() };
-        let mut arm = arms(&["steps = 1"]).remove(0);
+        let taken = EarlierUsage { trial_count: 1, spending: spent, ..EarlierUsage::default() };
+        let mut arm = parse_arms(&["steps = 1"]).remove(0);
         // The tokens cost $1 for input and $1 for output at current prices, although the trial was
         // recorded without a price.
         assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn power_grows_with_tasks_and_attempts() {
-        let two = arms(&["steps = 1", "steps = 2"]);
+        let two = parse_arms(&["steps = 1", "steps = 2"]);
         let said = plan_lines(&two, 200, 1);
         // Computed with SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms
         // disagree on a fifth of the tasks.
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn power_adjusts_for_arms_and_ignores_controls() {
         let lines: Vec<String> = (1..=3).map(|steps| format!("steps = {steps}")).collect();
-        let mut three = arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut three = parse_arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         let said = plan_lines(&three, 200, 1);
         assert!(
             said.contains("differences of 10.4 points or more between any 2 of 3 arms"),

@@ -11,7 +11,7 @@ use proctor_record::{RunDir, now};
 use proctor_run::Plan;
 use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
-    Arm, CONFIG_VERSION, RunChange, RunRecord, RunTask, Selection, UserError, plural,
+    Arm, CONFIG_VERSION, RunChange, RunRecord, RunTask, Selection, UserError, count_with_noun,
 };
 use serde_json::{Map, Value};
 
@@ -21,9 +21,9 @@ use crate::{Continuation, PlanError, ReopenedRun, rules};
 pub struct Extension {
     pub run: RunDir,
     pub record: RunRecord,
-    arms: usize,
-    tasks: usize,
-    attempts: u32,
+    old_arm_count: usize,
+    old_task_count: usize,
+    old_attempts: u32,
 }
 
 /// Opens the run and applies the configuration to its plan.
@@ -32,7 +32,7 @@ pub struct Extension {
 /// Fails if there is no run, if it uses another version of the rules, or if workers use it.
 pub fn open(
     out: &Path,
-    resolved: &RunConfig,
+    run_config: &RunConfig,
     say: ProgressSink<'_>,
 ) -> Result<Extension, PlanError> {
     if !RunDir::open_read_only(out).is_ok_and(|run| run.path().is_dir()) {
@@ -40,8 +40,8 @@ pub fn open(
         let hint = "omit --extend to start a run there, or pass the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let ReopenedRun { run, record, .. } = ReopenedRun::open(out, Continuation::More, say)?;
-    merge_configuration(run, record, resolved, say)
+    let ReopenedRun { run, record, .. } = ReopenedRun::open(out, Continuation::NewTrials, say)?;
+    merge_configuration(run, record, run_config, say)
 }
 
 /// Like `open`, but does not lock the run and writes nothing.
@@ -50,24 +50,24 @@ pub fn open(
 /// Fails in the same cases as `open`, except that workers may use the run.
 pub fn open_read_only(
     out: &Path,
-    resolved: &RunConfig,
+    run_config: &RunConfig,
     say: ProgressSink<'_>,
 ) -> Result<Extension, PlanError> {
     let run = RunDir::open_read_only(out)?;
     let record = run.read_run()?;
     rules::require_current_rules(&run, &record)?;
-    merge_configuration(run, record, resolved, say)
+    merge_configuration(run, record, run_config, say)
 }
 
 fn merge_configuration(
     run: RunDir,
     mut record: RunRecord,
-    resolved: &RunConfig,
+    run_config: &RunConfig,
     say: ProgressSink<'_>,
 ) -> Result<Extension, PlanError> {
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
-    let grading = &resolved.file.grading;
+    let grading = &run_config.file.grading;
     let same_certificate = grading.certificate == record.config.grading.certificate;
     if grading.flaky != record.flaky || !same_certificate {
         let what =
@@ -75,11 +75,11 @@ fn merge_configuration(
         let hint = "restore [grading], or start a new run: verdicts with different [grading] tables cannot be compared";
         return Err(UserError::new(what).hint(hint).into());
     }
-    merge_arms(&mut record, resolved, say)?;
+    merge_arms(&mut record, run_config, say)?;
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
-    record.attempts = record.attempts.max(resolved.file.attempts);
-    record.jobs = resolved.file.jobs;
-    Ok(Extension { run, record, arms, tasks, attempts })
+    record.attempts = record.attempts.max(run_config.file.attempts);
+    record.jobs = run_config.file.jobs;
+    Ok(Extension { run, record, old_arm_count: arms, old_task_count: tasks, old_attempts: attempts })
 }
 
 impl Extension {
@@ -106,10 +106,10 @@ impl Extension {
     ///
     /// # Errors
     /// Fails if the run cannot be read.
-    pub fn missing_trials(&self) -> Result<Vec<String>, PlanError> {
+    pub fn missing_trial_names(&self) -> Result<Vec<String>, PlanError> {
         let mut missing = Vec::new();
         for (id, _, arm) in Plan::from_record(&self.record).trials() {
-            if self.run.check(&id).verdict.is_none() {
+            if self.run.check_trial(&id).verdict.is_none() {
                 missing.push(format!("{}/{}/{}", id.task, arm.name, id.attempt));
             }
         }
@@ -119,15 +119,15 @@ impl Extension {
     /// Summarizes the additions in one line.
     pub fn summary(&self) -> String {
         let added = [
-            plural(self.record.arms.len() - self.arms, "arm"),
-            plural(self.record.tasks.len() - self.tasks, "task"),
-            plural(self.record.attempts - self.attempts, "attempt"),
+            count_with_noun(self.record.arms.len() - self.old_arm_count, "arm"),
+            count_with_noun(self.record.tasks.len() - self.old_task_count, "task"),
+            count_with_noun(self.record.attempts - self.old_attempts, "attempt"),
         ];
         format!("added: {}", added.join(", "))
     }
 
     /// Writes the extended plan.
-    pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
+    pub fn write_plan(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
         let change = format!("extended: {}", self.summary());
         self.record.changes.push(RunChange {
             at: now(),
@@ -144,15 +144,15 @@ impl Extension {
 /// new arms are appended.
 fn merge_arms(
     record: &mut RunRecord,
-    resolved: &RunConfig,
+    run_config: &RunConfig,
     say: ProgressSink<'_>,
 ) -> Result<(), PlanError> {
-    let mut config = resolved.file.to_record()?;
+    let mut config = run_config.file.to_record()?;
     let written = std::mem::take(&mut config.arms);
     let mut kept = record.config.arms.clone();
     let mut names: BTreeSet<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
     let mut added = Vec::new();
-    for (arm, mut file) in resolved.arms.iter().zip(written) {
+    for (arm, mut file) in run_config.arms.iter().zip(written) {
         let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
             Some(known) => {
                 // Endpoint, price and shared limits are not factors, so the latest values apply.
@@ -172,7 +172,7 @@ fn merge_arms(
         }
     }
     for arm in &record.arms {
-        if !resolved.arms.iter().any(|one| one.id == arm.id) {
+        if !run_config.arms.iter().any(|one| one.id == arm.id) {
             say(format!(
                 "note: arm `{}` is not in the configuration; this arm stays unchanged",
                 arm.name
@@ -181,7 +181,7 @@ fn merge_arms(
     }
     record.arms.extend(added);
     // The run's shared limits apply to all arms, so update the existing arms too.
-    let shared = resolved.file.budget.run;
+    let shared = run_config.file.budget.run;
     record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
     // Keep the endpoints of models that only earlier arms use.
     for (name, model) in &record.config.models {
@@ -203,8 +203,8 @@ fn unique_arm_name(
 ) -> String {
     let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
     let (mut before, mut after) = (Map::new(), Map::new());
-    flatten("", &other.factors(), &mut before);
-    flatten("", &arm.factors(), &mut after);
+    flatten_factors("", &other.factors(), &mut before);
+    flatten_factors("", &arm.factors(), &mut after);
     let short = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -226,14 +226,14 @@ fn unique_arm_name(
     name
 }
 
-fn flatten(place: &str, value: &Value, out: &mut Map<String, Value>) {
+fn flatten_factors(prefix: &str, value: &Value, out: &mut Map<String, Value>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                let dot = if place.is_empty() { "" } else { "." };
-                flatten(&format!("{place}{dot}{key}"), value, out);
+                let dot = if prefix.is_empty() { "" } else { "." };
+                flatten_factors(&format!("{prefix}{dot}{key}"), value, out);
             }
         }
-        value => drop(out.insert(place.to_owned(), value.clone())),
+        value => drop(out.insert(prefix.to_owned(), value.clone())),
     }
 }

@@ -6,8 +6,8 @@ use proctor_sandbox_api::Machine;
 use serde_json::{Value, json};
 
 /// Returns the `host` value of `run.json`. Values that the kernel does not report are omitted.
-pub fn fingerprint() -> Value {
-    let machine = Machine::total();
+pub fn host_fingerprint() -> Value {
+    let machine = Machine::detect_total();
     let mut host = json!({
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn fingerprint_reports_cpu_and_memory() {
-        let host = fingerprint();
+        let host = host_fingerprint();
         assert!(host["cpus"].as_f64().unwrap() >= 1.0, "{host}");
         assert!(host["memory_mb"].as_u64().unwrap() > 0, "{host}");
         let said = "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\nmodel name\t: A CPU @ 2 GHz\n";

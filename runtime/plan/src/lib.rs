@@ -33,5 +33,5 @@ pub use models::check_models;
 pub use plan_context::PlanContext;
 pub use planned_run::PlannedRun;
 pub use reopened::{Continuation, ReopenedRun};
-pub use start::{NewRun, create_run, run_tasks};
+pub use start::{NewRun, create_run, to_run_tasks};
 pub use states::{BundledPlan, LoadedPlan, Purpose, ReadConfig, ReadyPlan, ResolvedConfig};

@@ -5,7 +5,7 @@ use std::env::consts::ARCH;
 
 use proctor_run::PlannedTask;
 use proctor_sandbox_api::Machine;
-use proctor_types::{Arm, MAX_RESOURCE_RATIO, SandboxKind, UserError, plural};
+use proctor_types::{Arm, MAX_RESOURCE_RATIO, SandboxKind, UserError, count_with_noun};
 
 use crate::error::{ArmLocator, format_ids};
 
@@ -18,32 +18,32 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
 ];
 
 /// A sandbox limit, and the machine's amount of the limited resource.
-struct Limit {
+struct MachineLimit {
     key: &'static str,
     unit: &'static str,
-    has: f64,
-    of_arm: fn(&Arm) -> f64,
-    of_task: fn(&PlannedTask) -> f64,
+    machine_amount: f64,
+    arm_limit: fn(&Arm) -> f64,
+    task_limit: fn(&PlannedTask) -> f64,
 }
 
-fn limits(machine: Machine) -> [Limit; 2] {
+fn machine_limits(machine: Machine) -> [MachineLimit; 2] {
     [
-        Limit {
+        MachineLimit {
             key: "memory_mb",
             unit: "MiB of memory",
-            has: machine.memory_mb as f64,
-            of_arm: |arm| arm.sandbox.memory_mb as f64,
-            of_task: |planned| {
+            machine_amount: machine.memory_mb as f64,
+            arm_limit: |arm| arm.sandbox.memory_mb as f64,
+            task_limit: |planned| {
                 let memory = planned.task.resources.as_ref().and_then(|one| one.memory_mb);
                 memory.map_or(0.0, |need| need.ceiling() as f64)
             },
         },
-        Limit {
+        MachineLimit {
             key: "cpus",
             unit: "CPUs",
-            has: machine.cpus,
-            of_arm: |arm| arm.sandbox.cpus,
-            of_task: |planned| {
+            machine_amount: machine.cpus,
+            arm_limit: |arm| arm.sandbox.cpus,
+            task_limit: |planned| {
                 let cpus = planned.task.resources.as_ref().and_then(|one| one.cpus);
                 cpus.map_or(0.0, |need| need.ceiling())
             },
@@ -53,28 +53,28 @@ fn limits(machine: Machine) -> [Limit; 2] {
 
 /// Rejects native sandboxes for tasks that need another architecture, and limits that are so large
 /// that the unit must be wrong.
-pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: ArmLocator<'_>) -> Result<(), UserError> {
-    check_platforms(arms, tasks, place)?;
+pub fn check_limits(arms: &[Arm], tasks: &[PlannedTask], add_location: ArmLocator<'_>) -> Result<(), UserError> {
+    check_platforms(arms, tasks, add_location)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     if here.is_empty() {
         return Ok(());
     }
-    for limit in limits(Machine::total()) {
-        let most = limit.has * MAX_RESOURCE_RATIO;
+    for limit in machine_limits(Machine::detect_total()) {
+        let most = limit.machine_amount * MAX_RESOURCE_RATIO;
         let absurd = |wanted: f64| {
             UserError::new(format!(
                 "{wanted} {} for one sandbox is more than {MAX_RESOURCE_RATIO} times what this \
                  machine has ({:.0})",
-                limit.unit, limit.has
+                limit.unit, limit.machine_amount
             ))
         };
-        if let Some(arm) = here.iter().find(|arm| (limit.of_arm)(arm) > most) {
+        if let Some(arm) = here.iter().find(|arm| (limit.arm_limit)(arm) > most) {
             let key = format!("sandbox.{}", limit.key);
-            let error = absurd((limit.of_arm)(arm)).hint("check the unit: memory_mb is in MiB");
-            return Err(place(arm, &key, error));
+            let error = absurd((limit.arm_limit)(arm)).hint("check the unit: memory_mb is in MiB");
+            return Err(add_location(arm, &key, error));
         }
-        if let Some(planned) = tasks.iter().find(|planned| (limit.of_task)(planned) > most) {
-            let UserError { what, .. } = absurd((limit.of_task)(planned));
+        if let Some(planned) = tasks.iter().find(|planned| (limit.task_limit)(planned) > most) {
+            let UserError { message: what, .. } = absurd((limit.task_limit)(planned));
             let what = format!("task {}: resources.{}: {what}", planned.task.id, limit.key);
             return Err(UserError::new(what).hint("fix the row; memory_mb is in MiB"));
         }
@@ -87,24 +87,24 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: ArmLocator<'_>) -> Resu
 pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     let mut lines = Vec::new();
-    for limit in limits(Machine::total()).iter().filter(|_| !here.is_empty()) {
-        let of_arms = here.iter().map(|arm| (limit.of_arm)(arm)).fold(0.0, f64::max);
+    for limit in machine_limits(Machine::detect_total()).iter().filter(|_| !here.is_empty()) {
+        let of_arms = here.iter().map(|arm| (limit.arm_limit)(arm)).fold(0.0, f64::max);
         let over: Vec<&PlannedTask> =
-            tasks.iter().filter(|planned| (limit.of_task)(planned) > limit.has).collect();
-        let most = over.iter().map(|planned| (limit.of_task)(planned)).fold(of_arms, f64::max);
-        if most <= limit.has {
+            tasks.iter().filter(|planned| (limit.task_limit)(planned) > limit.machine_amount).collect();
+        let most = over.iter().map(|planned| (limit.task_limit)(planned)).fold(of_arms, f64::max);
+        if most <= limit.machine_amount {
             continue;
         }
         let whose = match over.len() {
             0 => "sandbox".to_owned(),
             count => {
                 let ids = format_ids(over.iter().map(|planned| planned.task.id.as_str()));
-                format!("{} ({ids})", plural(count, "task"))
+                format!("{} ({ids})", count_with_noun(count, "task"))
             }
         };
         lines.push(format!(
             "warning: up to {most} {} for a {whose}, but this machine has {:.0}: the limit has no effect",
-            limit.unit, limit.has
+            limit.unit, limit.machine_amount
         ));
     }
     lines
@@ -119,7 +119,7 @@ fn runs_on_this_machine(arm: &Arm) -> bool {
 fn check_platforms(
     arms: &[Arm],
     tasks: &[PlannedTask],
-    place: ArmLocator<'_>,
+    add_location: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     let Some(arm) = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native) else {
         return Ok(());
@@ -136,13 +136,13 @@ fn check_platforms(
     );
     let what = format!(
         "{} {verb} for {platform}, but native sandboxes run on this machine's platform (linux/{ARCH}): {ids}",
-        plural(others.len(), "task")
+        count_with_noun(others.len(), "task")
     );
     let error = UserError::new(what).hint(
         "use Docker, which may emulate the platform, or a machine with that platform; or exclude \
          these tasks (append `#ids=FILE` to the dataset)",
     );
-    Err(place(arm, "sandbox.kind", error))
+    Err(add_location(arm, "sandbox.kind", error))
 }
 
 fn matches_this_platform(platform: &str) -> bool {

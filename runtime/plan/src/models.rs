@@ -16,8 +16,8 @@ use crate::PlanError;
 /// Fails if a model cannot be called.
 pub fn check_models(
     arms: &[Arm],
-    script: &dyn Fn(&Path) -> Result<(), String>,
-    place: &dyn Fn(&Arm, UserError) -> UserError,
+    check_script: &dyn Fn(&Path) -> Result<(), String>,
+    add_location: &dyn Fn(&Arm, UserError) -> UserError,
 ) -> Result<(), PlanError> {
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
@@ -25,7 +25,7 @@ pub fn check_models(
         // A scripted model has no key, and its URL is not known until the script is served.
         let checked = match model.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             Some(file) => {
-                script(Path::new(file))
+                check_script(Path::new(file))
                     .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
                 gateway.check_price(model, &arm.budget)
             }
@@ -33,7 +33,7 @@ pub fn check_models(
         };
         checked.map_err(|fault| {
             let what = format!("arm {}: {}", arm.name, fault.what);
-            place(arm, UserError { what, hint: fault.hint })
+            add_location(arm, UserError { message: what, hint: fault.hint })
         })?;
     }
     Ok(())

@@ -5,12 +5,12 @@ use proctor_types::{Arm, NetworkMode, SCRIPT_URL_PREFIX, ShippedTable, UserError
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 
-static NEEDS: ShippedTable<Needs> =
+static OPEN_FILE_NEEDS: ShippedTable<OpenFileNeeds> =
     ShippedTable::new("open-files.toml", include_str!("../../../configs/open-files.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Needs {
+struct OpenFileNeeds {
     base: u64,
     trial: u64,
     script: u64,
@@ -31,13 +31,13 @@ pub fn raise_limit() {
 
 /// Rejects `jobs` concurrent trials if they need more open files than the limit. Otherwise, trials
 /// would fail at random points during the run.
-pub fn check<'a>(
+pub fn check_limit<'a>(
     jobs: usize,
     trials: usize,
     arms: impl Iterator<Item = &'a Arm>,
 ) -> Result<(), UserError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    let needs = NEEDS.get().map_err(UserError::new)?;
+    let needs = OPEN_FILE_NEEDS.get().map_err(UserError::new)?;
     let most = needs.max_trials(limit, arms);
     if jobs.min(trials) as u64 <= most {
         return Ok(());
@@ -54,9 +54,9 @@ pub fn check<'a>(
     Err(UserError::new(what).hint(hint))
 }
 
-impl Needs {
+impl OpenFileNeeds {
     /// Returns how many trials of the most demanding arm fit within the limit.
-    fn max_trials<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
+    fn max_concurrent_trials<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
         let of = |arm: &Arm| {
             let model = arm.model.as_ref();
             let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT_URL_PREFIX));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn shipped_needs_fit_220_trials_into_1024_files() {
-        let needs = NEEDS.get().unwrap();
+        let needs = OPEN_FILE_NEEDS.get().unwrap();
         assert!(needs.max_trials(1024, [].into_iter()) >= 220);
         assert_eq!(needs.max_trials(64, [].into_iter()), 0);
     }

@@ -12,7 +12,7 @@ pub struct PlanContext<'a> {
     /// The scaffolds that arms can use.
     pub scaffolds: &'a dyn ScaffoldSource,
     /// Returns an error if a scripted model's file cannot be read.
-    pub script: &'a dyn Fn(&Path) -> Result<(), String>,
+    pub check_script: &'a dyn Fn(&Path) -> Result<(), String>,
     /// Receives notes and the progress of builds.
     pub say: ProgressSink<'a>,
 }

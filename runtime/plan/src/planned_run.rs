@@ -28,10 +28,10 @@ impl PlannedRun {
     pub fn from_record(
         path: &Path,
         record: RunRecord,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
     ) -> Result<Self, PlanError> {
         let plan = Plan::from_record(&record);
-        check_record(&record, &plan, world)?;
+        check_record(&record, &plan, context)?;
         let run = match RunDir::open(path) {
             Ok(run) => run,
             Err(_) => RunDir::create(path)?,
@@ -44,7 +44,7 @@ impl PlannedRun {
     ///
     /// # Errors
     /// Fails if the plan cannot be written.
-    pub fn note(&mut self, change: String) -> Result<(), PlanError> {
+    pub fn add_note(&mut self, change: String) -> Result<(), PlanError> {
         add_note(&self.run, &mut self.record, change)
     }
 }
@@ -53,10 +53,10 @@ impl PlannedRun {
 pub(crate) fn check_record(
     record: &RunRecord,
     plan: &Plan,
-    world: PlanContext<'_>,
+    context: PlanContext<'_>,
 ) -> Result<(), PlanError> {
-    check_models(&record.arms, world.script, &|_, error| error)?;
-    open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
+    check_models(&record.arms, context.check_script, &|_, error| error)?;
+    open_files::check_limit(record.jobs, plan.trials().len(), record.arms.iter())?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use proctor_record::{
 use proctor_run::Plan;
 use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
-    Environment, RULES_VERSION, RunRecord, RunTask, TrialId, UserError, join_first_few, plural,
+    Environment, RULES_VERSION, RunRecord, RunTask, TrialId, UserError, join_first_few, count_with_noun,
 };
 
 use crate::{
@@ -23,9 +23,9 @@ use crate::{
 pub enum Continuation {
     /// Run the missing trials. A run that uses another version of the rules is accepted only if no
     /// trials are missing.
-    Rest,
+    MissingTrials,
     /// Run new trials or repeat existing ones. The run must use the current version of the rules.
-    More,
+    NewTrials,
     /// Grade submitted patches. No agent runs and no model is called.
     Gradings,
 }
@@ -56,7 +56,7 @@ impl ReopenedRun {
             run.restore_run()?;
             say(format!("restored: {damage}"));
         }
-        Self::new_checked(run, record, continuation)
+        Self::from_checked_record(run, record, continuation)
     }
 
     /// Opens a run that other workers may also use. Does not write the plan.
@@ -64,12 +64,12 @@ impl ReopenedRun {
     /// # Errors
     /// Fails if the plan cannot be read, or if the run's rules version does not permit further
     /// trials.
-    pub fn join(run: RunDir) -> Result<Self, PlanError> {
+    pub fn open_shared(run: RunDir) -> Result<Self, PlanError> {
         let record = run.read_run()?;
-        Self::new_checked(run, record, Continuation::Rest)
+        Self::from_checked_record(run, record, Continuation::MissingTrials)
     }
 
-    fn new_checked(
+    fn from_checked_record(
         run: RunDir,
         record: RunRecord,
         continuation: Continuation,
@@ -77,14 +77,14 @@ impl ReopenedRun {
         let mut reopened = Self { run, record, continuation };
         let Self { run, record, .. } = &reopened;
         match continuation {
-            Continuation::Rest => rules::require_rules_unless_finished(run, record)?,
-            Continuation::More => rules::require_current_rules(run, record)?,
+            Continuation::MissingTrials => rules::require_rules_unless_finished(run, record)?,
+            Continuation::NewTrials => rules::require_current_rules(run, record)?,
             Continuation::Gradings if record.rules != RULES_VERSION => {
                 let of = record.rules;
                 let change = format!(
                     "regraded under rules version {RULES_VERSION}; the original outcomes used version {of}"
                 );
-                reopened.note(change)?;
+                reopened.add_note(change)?;
             }
             Continuation::Gradings => {}
         }
@@ -107,9 +107,9 @@ impl ReopenedRun {
     ///
     /// # Errors
     /// Fails if there are such trials, or if there may be, and `confirm` is not set.
-    pub fn lost_finished_trials(
+    pub fn find_lost_finished_trials(
         &self,
-        confirm: bool,
+        is_confirmed: bool,
         say: ProgressSink<'_>,
     ) -> Result<BTreeSet<TrialId>, PlanError> {
         let Self { run, record, .. } = self;
@@ -132,20 +132,20 @@ impl ReopenedRun {
         // A journal that belongs to no planned trial may be that of a trial whose ID has changed.
         let is_foreign = unplanned
             .iter()
-            .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
+            .any(|one| one.journal_count > 0 && one.trials.iter().all(|id| !planned.contains(id)));
         let missing = if is_foreign { planned.iter().filter(is_missing).count() } else { 0 };
-        if confirm || (gone.is_empty() && !(is_foreign && missing > 0)) {
+        if is_confirmed || (gone.is_empty() && !(is_foreign && missing > 0)) {
             return Ok(gone);
         }
         let what = match gone.len() {
             0 => format!(
                 "{} to run, but these folders contain trials that are not in the plan: {}",
-                plural(missing, "trial"),
+                count_with_noun(missing, "trial"),
                 join_first_few(folders)
             ),
             count => format!(
                 "{} already finished, but would run and be paid for a second time: {}",
-                plural(count, "trial"),
+                count_with_noun(count, "trial"),
                 join_first_few(gone.iter().map(ToString::to_string).collect())
             ),
         };
@@ -157,11 +157,11 @@ impl ReopenedRun {
     ///
     /// # Errors
     /// Fails if a key is a factor or has an invalid value, or if the plan cannot be written.
-    pub fn apply_overrides(&mut self, sets: &[String]) -> Result<(), PlanError> {
-        if sets.is_empty() {
+    pub fn apply_overrides(&mut self, overrides: &[String]) -> Result<(), PlanError> {
+        if overrides.is_empty() {
             return Ok(());
         }
-        resume_set::apply_overrides(&mut self.record, sets)?;
+        resume_set::apply_overrides(&mut self.record, overrides)?;
         Ok(self.run.write_run(&self.record)?)
     }
 
@@ -169,7 +169,7 @@ impl ReopenedRun {
     ///
     /// # Errors
     /// Fails if the plan cannot be written.
-    pub fn note(&mut self, change: String) -> Result<(), PlanError> {
+    pub fn add_note(&mut self, change: String) -> Result<(), PlanError> {
         add_note(&self.run, &mut self.record, change)
     }
 
@@ -179,11 +179,11 @@ impl ReopenedRun {
     /// # Errors
     /// Fails if only a task's name is known, a model cannot be called, or the limit on open files
     /// is too low.
-    pub fn check(
+    pub fn into_planned_run(
         self,
-        only: Option<BTreeSet<TrialId>>,
+        trials_to_run: Option<BTreeSet<TrialId>>,
         jobs: usize,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
     ) -> Result<PlannedRun, PlanError> {
         let Self { run, record, continuation } = self;
         let bare = |named: &&RunTask| named.task.environment == Environment::default();
@@ -192,16 +192,16 @@ impl ReopenedRun {
             let hint = "the run was imported without a dataset: import the files again with --tasks DATASET";
             return Err(UserError::new(what).hint(hint).into());
         }
-        let mut plan = Plan { only, ..Plan::from_record(&record) };
+        let mut plan = Plan { trials_to_run: only: trials_to_run, ..Plan::from_record(&record) };
         if continuation == Continuation::Gradings {
             // Grade only submitted work. The other trials would call models, so they are left to
             // `resume`.
             let trials = plan.selected_trials().into_iter().map(|(id, ..)| id);
-            plan.only = Some(trials.filter(|id| run.check(id).finished).collect());
+            plan.trials_to_run = Some(trials.filter(|id| run.check_trial(id).is_finished).collect());
         } else {
-            check_models(&record.arms, world.script, &|_, error| error)?;
+            check_models(&record.arms, context.check_script, &|_, error| error)?;
         }
-        open_files::check(jobs, plan.selected_trials().len(), record.arms.iter())?;
+        open_files::check_limit(jobs, plan.selected_trials().len(), record.arms.iter())?;
         Ok(PlannedRun { run, record, plan })
     }
 }

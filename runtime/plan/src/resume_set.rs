@@ -10,18 +10,18 @@ use proctor_types::{
 };
 
 /// Applies new shared limits to every arm, and new endpoints to the arms that call the model.
-pub fn apply_overrides(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
-    for set in sets {
+pub fn apply_overrides(record: &mut RunRecord, overrides: &[String]) -> Result<(), UserError> {
+    for set in overrides {
         let mut alone = toml::Table::new();
         let path = config::set(&mut alone, set)?;
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
         match parts.as_slice() {
             ["budget", "run" | "arm", _, ..] => {
-                check(&alone, &path)?;
+                check_override_keys(&alone, &path)?;
                 set_shared_limit(record, set, &path)?;
             }
             ["models", name, key, ..] if ModelSpec::NON_FACTOR_KEYS.contains(key) => {
-                check(&alone, &path)?;
+                check_override_keys(&alone, &path)?;
                 let model = &alone["models"][*name];
                 change_endpoint(record, name, key, model, &path.join("."))?;
             }
@@ -35,29 +35,29 @@ pub fn apply_overrides(record: &mut RunRecord, sets: &[String]) -> Result<(), Us
     Ok(())
 }
 
-fn factor_error(what: &str) -> UserError {
-    UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
+fn factor_error(subject: &str) -> UserError {
+    UserError::new(format!("{subject} is part of the plan, which cannot be changed")).hint(
         "you can set budget.run.*, budget.arm.*, and a model's base_url, key_env, price, cutoff \
          and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG \
          --out RUN --extend`",
     )
 }
 
-fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
-    config::check_keys(alone, config::Extent::Part).map_err(|problem| {
-        let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
-        UserError::new(what).hint(problem.wrong.hint)
+fn check_override_keys(override_table: &toml::Table, path: &[String]) -> Result<(), UserError> {
+    config::check_keys(override_table, config::CheckExtent::Partial).map_err(|problem| {
+        let what = format!("--set {}: {}", path.join("."), problem.error.message);
+        UserError::new(what).hint(problem.error.hint)
     })
 }
 
 /// Applies new shared limits to every arm. Limits are not factors, so the arms keep their IDs.
-fn set_shared_limit(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
+fn set_shared_limit(record: &mut RunRecord, override_text: &str, path: &[String]) -> Result<(), UserError> {
     for arm in &mut record.arms {
         let mut table =
             toml::Table::from_iter([("budget".to_owned(), to_toml(&arm.budget, path)?)]);
-        config::set(&mut table, set)?;
+        config::set(&mut table, override_text)?;
         let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
-        arm.budget = read(budget, path)?;
+        arm.budget = from_toml(budget, path)?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn change_endpoint(
     record: &mut RunRecord,
     name: &str,
     key: &str,
-    given: &toml::Value,
+    model_table: &toml::Value,
     path: &str,
 ) -> Result<(), UserError> {
     let parts = [path.to_owned()];
@@ -81,7 +81,7 @@ fn change_endpoint(
         if !by_name && model.name != name {
             continue;
         }
-        let mut new = with_key(model, key, given).map_err(wrong)?;
+        let mut new = with_key(model, key, model_table).map_err(wrong)?;
         if let Some(script) = new.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             let absolute = std::path::absolute(script).map_err(|error| {
                 UserError::new(format!(
@@ -100,7 +100,7 @@ fn change_endpoint(
         return Err(UserError::new(what).hint(format!("models: {}", known.join(", "))));
     }
     if let Some(model) = record.config.models.get_mut(name) {
-        *model = with_key(model, key, given).map_err(wrong)?;
+        *model = with_key(model, key, model_table).map_err(wrong)?;
     }
     let proctor = env!("CARGO_PKG_VERSION").into();
     let change = format!("changed `{key}` of the model `{name}`");
@@ -112,10 +112,10 @@ fn change_endpoint(
 fn with_key(
     model: &ModelSpec,
     key: &str,
-    given: &toml::Value,
+    model_table: &toml::Value,
 ) -> Result<ModelSpec, serde_json::Error> {
     let mut fields = serde_json::to_value(model)?;
-    fields[key] = serde_json::to_value(given.get(key))?;
+    fields[key] = serde_json::to_value(model_table.get(key))?;
     serde_json::from_value(fields)
 }
 
@@ -123,7 +123,7 @@ fn to_toml(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value
     toml::Value::try_from(value).map_err(|error| invalid_value_error(path, &error))
 }
 
-fn read<T: serde::de::DeserializeOwned>(
+fn from_toml<T: serde::de::DeserializeOwned>(
     value: toml::Value,
     path: &[String],
 ) -> Result<T, UserError> {

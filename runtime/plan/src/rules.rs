@@ -27,9 +27,9 @@ pub fn require_current_rules(run: &RunDir, record: &RunRecord) -> Result<(), Use
 /// verdict.
 pub fn require_rules_unless_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
     let is_open =
-        |checked: proctor_record::CheckedTrial| !checked.finished || checked.verdict.is_none();
+        |checked: proctor_record::CheckedTrial| !checked.is_finished || checked.verdict.is_none();
     match record.rules != RULES_VERSION
-        && planned_trials(record).iter().any(|found| is_open(run.check(&found.id())))
+        && planned_trials(record).iter().any(|found| is_open(run.check_trial(&found.id())))
     {
         true => require_current_rules(run, record),
         false => Ok(()),

@@ -7,16 +7,16 @@ use globset::GlobBuilder;
 use proctor_config::{ArmFile, ConfigFile, ConfigSource, RunConfig};
 use proctor_datasets::LoadedDataset;
 use proctor_scaffold_api::ProgressSink;
-use proctor_types::{Arm, Selection, UserError, plural, sha256_hex, similar_names};
+use proctor_types::{Arm, Selection, UserError, count_with_noun, sha256_hex, similar_names};
 
 /// Seed of the task sample. It is fixed, and a larger sample is a superset of a smaller one, so
 /// that `--extend --limit` adds to the existing tasks.
-const SEED: u64 = 0;
+const SAMPLE_SEED: u64 = 0;
 
 /// Removes unselected tasks from a dataset before their recipes are built. Returns the selection
 /// for the record, or `None` if all tasks are selected.
 pub fn select_tasks(
-    loaded: &mut LoadedDataset,
+    dataset: &mut LoadedDataset,
     globs: &[String],
     limit: Option<u64>,
     say: ProgressSink<'_>,
@@ -24,38 +24,38 @@ pub fn select_tasks(
     if globs.is_empty() && limit.is_none() {
         return Ok(None);
     }
-    let tasks = loaded.tasks.iter().map(|task| task.id.to_string());
+    let tasks = dataset.tasks.iter().map(|task| task.id.to_string());
     let all: Vec<String> =
-        tasks.chain(loaded.recipes.iter().map(|located| located.recipe.id.clone())).collect();
+        tasks.chain(dataset.recipes.iter().map(|located| located.recipe.id.clone())).collect();
     let mut chosen = match_globs(&TASKS_OPTION, globs, &all)?;
     if let Some(limit) = limit {
-        chosen.sort_by_cached_key(|id| sha256_hex(format!("{SEED}/{id}").as_bytes()));
+        chosen.sort_by_cached_key(|id| sha256_hex(format!("{SAMPLE_SEED}/{id}").as_bytes()));
         chosen.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let kept: BTreeSet<&String> = chosen.iter().collect();
-    loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
-    loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
-    say(format!("note: selected {} of {}", chosen.len(), plural(all.len(), "task")));
+    dataset.tasks.retain(|task| kept.contains(&task.id.to_string()));
+    dataset.recipes.retain(|located| kept.contains(&located.recipe.id));
+    say(format!("note: selected {} of {}", chosen.len(), count_with_noun(all.len(), "task")));
     let tasks = match globs {
         [] => None,
         [one] => Some(one.clone()),
         several => Some(format!("{{{}}}", several.join(","))),
     };
-    Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
+    Ok(Some(Selection { tasks, limit, seed: SAMPLE_SEED, of: all.len() as u64 }))
 }
 
 /// Removes arms whose names match no glob.
 pub fn select_arms(
-    resolved: RunConfig,
-    written: &ConfigSource,
+    run_config: RunConfig,
+    source: &ConfigSource,
     globs: &[String],
 ) -> Result<(RunConfig, ConfigSource), UserError> {
     if globs.is_empty() {
-        return Ok((resolved, written.clone()));
+        return Ok((run_config, source.clone()));
     }
-    let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
+    let all: Vec<String> = run_config.arms.iter().map(|arm| arm.name.clone()).collect();
     let kept: BTreeSet<String> = match_globs(&ARMS_OPTION, globs, &all)?.into_iter().collect();
-    Ok(resolved.with_arms(written, &|name| kept.contains(name)))
+    Ok(run_config.with_arms(source, &|name| kept.contains(name)))
 }
 
 /// Selects arms before `--model` replaces all models, because arms that differ only in the model
@@ -63,7 +63,7 @@ pub fn select_arms(
 /// the arm has with the new model.
 pub fn select_file_arms(
     file: ConfigFile,
-    written: &ConfigSource,
+    source: &ConfigSource,
     globs: &[String],
     model: &str,
 ) -> Result<(ConfigFile, ConfigSource), UserError> {
@@ -78,7 +78,7 @@ pub fn select_file_arms(
         let both = names.iter().zip(&new).filter(|(_, new)| found.contains(*new));
         Ok::<_, UserError>(both.map(|(name, _)| name.clone()).collect())
     })?;
-    Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
+    Ok(file.with_arms(source, &|name| kept.iter().any(|one| one == name)))
 }
 
 /// Returns the arms of a run whose names match a glob, or all arms if `globs` is empty.
@@ -91,36 +91,36 @@ pub fn select_run_arms(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserE
 /// Texts for error messages about an option that accepts globs.
 struct GlobOption {
     option: &'static str,
-    none: &'static str,
+    no_match_message: &'static str,
     example: &'static str,
-    list: &'static str,
+    list_hint: &'static str,
 }
 
 const TASKS_OPTION: GlobOption = GlobOption {
     option: "--tasks",
-    none: "no task ID in the configuration matches",
+    no_match_message: "no task ID in the configuration matches",
     example: "--tasks 'django__*'",
-    list: "`proctor tasks list --tasks DATASET` lists the IDs",
+    list_hint: "`proctor tasks list --tasks DATASET` lists the IDs",
 };
 
 const ARMS_OPTION: GlobOption = GlobOption {
     option: "--arms",
-    none: "no arm name in the configuration matches",
+    no_match_message: "no arm name in the configuration matches",
     example: "--arms 'codex*'",
-    list: "`proctor run CONFIG --dry-run` lists the names",
+    list_hint: "`proctor run CONFIG --dry-run` lists the names",
 };
 
 const RUN_ARMS_OPTION: GlobOption = GlobOption {
     option: "--arms",
-    none: "no arm name in the run matches",
+    no_match_message: "no arm name in the run matches",
     example: "--arms '*steps=500'",
-    list: "`proctor show RUN` lists the names",
+    list_hint: "`proctor show RUN` lists the names",
 };
 
 /// Returns the names that match any of the globs, in their original order. Returns all names if
 /// there is no glob.
 fn match_globs(
-    of: &GlobOption,
+    option: &GlobOption,
     globs: &[String],
     names: &[String],
 ) -> Result<Vec<String>, UserError> {
@@ -129,15 +129,15 @@ fn match_globs(
     }
     let mut found = BTreeSet::new();
     for glob in globs {
-        found.extend(match_glob(of, glob, names)?);
+        found.extend(match_glob(option, glob, names)?);
     }
     Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
 }
 
 /// Returns the names that match a glob: `*` matches any characters, `?` one character, `[..]` one
 /// of a set, `{a,b}` either alternative.
-fn match_glob(of: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
-    let GlobOption { option, none, example, list } = of;
+fn match_glob(option: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+    let GlobOption { option, no_match_message: none, example, list_hint: list } = option;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
         UserError::new(format!("{option} {glob}: {}", error.kind()))
             .hint(format!("use names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))

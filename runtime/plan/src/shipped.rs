@@ -19,7 +19,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 27] = files![
+static SHIPPED_FILES: [(&str, &str); 27] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -50,8 +50,8 @@ static FILES: [(&str, &str); 27] = files![
 ];
 
 /// Returns the names of the built-in configurations, which are the top-level files.
-fn names() -> impl Iterator<Item = &'static str> {
-    FILES
+fn config_names() -> impl Iterator<Item = &'static str> {
+    SHIPPED_FILES
         .iter()
         .filter_map(|(path, _)| path.strip_suffix(".toml"))
         .filter(|name| !name.contains('/'))
@@ -59,33 +59,33 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the path of the configuration that a command-line argument names: a file, or a built-in
 /// configuration such as `demo`. A built-in configuration is unpacked into the cache.
-pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
-    if config.exists() {
-        return Ok(config.to_owned());
+pub fn find_config(name_or_path: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
+    if name_or_path.exists() {
+        return Ok(name_or_path.to_owned());
     }
-    let asked = config.to_string_lossy();
-    let Some(name) = names().find(|name| *name == asked) else {
-        let what = format!("cannot read {}: no such file", config.display());
-        let near = similar_names(&asked, names());
-        let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let asked = name_or_path.to_string_lossy();
+    let Some(name) = config_names().find(|name| *name == asked) else {
+        let what = format!("cannot read {}: no such file", name_or_path.display());
+        let near = similar_names(&asked, config_names());
+        let known = config_names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`? built-in configurations: {known}"),
             None => format!("pass a TOML file, or a built-in configuration: {known}"),
         };
         return Err(UserError::new(what).hint(hint).into());
     };
-    Ok(unpack(cache)?.join(format!("{name}.toml")))
+    Ok(unpack_files(cache)?.join(format!("{name}.toml")))
 }
 
 /// Returns the demo's dataset, unpacked into the cache.
-pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
-    Ok(unpack(cache)?.join("tasks/demo.jsonl"))
+pub fn unpack_demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
+    Ok(unpack_files(cache)?.join("tasks/demo.jsonl"))
 }
 
 /// Writes the built-in files unless they exist, and returns their directory. The directory's name
 /// contains a hash of the files, so that each version has its own directory.
-fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
-    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+fn unpack_files(cache: &Path) -> std::io::Result<PathBuf> {
+    let all: String = SHIPPED_FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(SHIPPED_DIR);
     let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
     if folder.join("demo.toml").exists() {
@@ -93,7 +93,7 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     }
     fs::create_dir_all(&parent)?;
     let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(&parent)?;
-    for (path, text) in &FILES {
+    for (path, text) in &SHIPPED_FILES {
         let file = fresh.path().join(path);
         fs::create_dir_all(file.parent().unwrap_or(&parent))?;
         fs::write(file, text.as_bytes())?;
@@ -113,31 +113,31 @@ mod tests {
 
     /// The list contains every file that the demo needs, and unpacking twice is harmless.
     #[test]
-    fn demo_configuration_is_complete() {
+    fn shipped_files_contain_the_whole_demo() {
         let cache = tempfile::tempdir().unwrap();
-        let config = find(Path::new("demo"), cache.path()).unwrap();
-        assert_eq!(find(Path::new("demo"), cache.path()).unwrap(), config);
-        let (file, _) = proctor_config::read(&config, &[]).unwrap();
+        let config = find_config(Path::new("demo"), cache.path()).unwrap();
+        assert_eq!(find_config(Path::new("demo"), cache.path()).unwrap(), config);
+        let (file, _) = proctor_config::read_config(&config, &[]).unwrap();
         let folder = config.parent().unwrap();
         for pattern in &file.tasks {
             assert!(Path::new(pattern).starts_with(folder), "{pattern}");
         }
         let loaded = proctor_datasets::load(&file.tasks, Path::new(".")).unwrap();
-        assert_eq!((loaded.tasks.len(), loaded.recipes.len(), loaded.bad.len()), (1, 1, 0));
+        assert_eq!((loaded.tasks.len(), loaded.recipes.len(), loaded.bad_rows.len()), (1, 1, 0));
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/tasks/numerals");
         for folder in ["numerals", "tests"] {
             for entry in fs::read_dir(repository.join(folder)).unwrap().flatten() {
                 let name = format!("tasks/numerals/{folder}/{}", entry.file_name().display());
-                let known = FILES.iter().any(|(path, _)| *path == name);
+                let known = SHIPPED_FILES.iter().any(|(path, _)| *path == name);
                 assert!(known || !name.ends_with(".py"), "{name} is not shipped");
             }
         }
     }
 
     #[test]
-    fn find_reports_a_missing_file() {
+    fn find_config_missing_file_is_an_error() {
         let cache = tempfile::tempdir().unwrap();
-        let error = find(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
+        let error = find_config(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
         assert!(error.contains("nowhere.toml") && error.contains("`demo`"), "{error}");
     }
 }

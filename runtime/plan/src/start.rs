@@ -10,10 +10,10 @@ use proctor_record::{RunDir, now};
 use proctor_run::PlannedTask;
 use proctor_setup::local_source_digest;
 use proctor_types::{
-    Arm, CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError,
+    Arm, CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, Selection, UserError,
 };
 
-use crate::{PlanError, host::fingerprint, read_certificate};
+use crate::{PlanError, host::host_fingerprint, read_certificate};
 
 /// A plan that has no run directory yet.
 pub struct NewRun<'a> {
@@ -26,15 +26,15 @@ pub struct NewRun<'a> {
     /// The selection of the configuration's tasks; `None` for all.
     pub selection: Option<Selection>,
     /// The SHA-256 of the sandbox agent.
-    pub agent: &'a str,
+    pub agent_sha256: &'a str,
 }
 
 /// Creates the run directory and writes the plan before anything starts.
 ///
 /// # Errors
 /// Fails if the directory is not empty or cannot be written.
-pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
-    let NewRun { file, arms, tasks, selection, agent } = new;
+pub fn create_run(out: &Path, plan_to_write: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
+    let NewRun { file, arms, tasks, selection, agent_sha256: agent } = plan_to_write;
     if out.join("run.json").exists() {
         let what = format!("{} already contains a run", out.display());
         let hint = format!(
@@ -55,17 +55,17 @@ pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), Pl
     let certificate = file.grading.certificate.as_deref().map(read_certificate).transpose()?;
     let run = RunDir::create(out)?;
     let record = RunRecord {
-        schema_version: RUN_SCHEMA,
+        schema_version: RUN_SCHEMA_VERSION,
         rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: now(),
         attempts: file.attempts,
         jobs: file.jobs,
         arms,
-        tasks: run_tasks(tasks),
+        tasks: to_run_tasks(tasks),
         config_version: CONFIG_VERSION,
         config: file.to_record()?,
-        host: fingerprint(),
+        host: host_fingerprint(),
         agent: agent.to_owned(),
         certificate,
         flaky: file.grading.flaky,
@@ -79,7 +79,7 @@ pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), Pl
 }
 
 /// Converts tasks to the form stored in a run's plan.
-pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
+pub fn to_run_tasks(planned_tasks: &[PlannedTask]) -> Vec<RunTask> {
     // Compute each source directory's digest only once: this reads the whole directory, and
     // hundreds of tasks may share one.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
@@ -95,5 +95,5 @@ pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
         source: source(planned),
         host_bound: planned.task.environment.base.as_deref() == Some("host"),
     };
-    planned.iter().map(one).collect()
+    planned_tasks.iter().map(one).collect()
 }

@@ -4,15 +4,15 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_config::{ConfigFile, ConfigSource, KnownNames, RunConfig, set_model};
+use proctor_config::{ConfigFile, ConfigSource, NameLookup, RunConfig, set_model};
 use proctor_datasets::LoadedDataset as Rows;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Arm, ForkOrigin, Selection, UserError, plural};
+use proctor_types::{Arm, ForkOrigin, Selection, UserError, count_with_noun};
 
 use crate::{
     NewRun, PlanContext, PlanError, PlannedRun, bundle_contents, check_models, checks,
-    extend::Extension, open_files, planned_run::check_record, read_certificate, run_tasks,
+    extend::Extension, open_files, planned_run::check_record, read_certificate, to_run_tasks,
     selection, start::create_run, tasks,
 };
 
@@ -35,14 +35,14 @@ pub enum Purpose {
 /// A configuration as written by the user.
 pub struct ReadConfig {
     file: ConfigFile,
-    written: ConfigSource,
+    source: ConfigSource,
     /// Number of arms in the file.
-    all: usize,
+    arm_count: usize,
     /// Globs for the selection of arms, which is applied later.
-    globs: Vec<String>,
-    is_selection: bool,
+    arm_globs: Vec<String>,
+    has_arm_globs: bool,
     /// Text for hints that tells the user how to choose another back end.
-    switch: &'static str,
+    backend_hint: &'static str,
     /// The fork point where the trials start. `None` if they start from the task's initial state.
     origin: Option<ForkOrigin>,
 }
@@ -52,28 +52,28 @@ impl ReadConfig {
     ///
     /// # Errors
     /// Fails if a key is invalid. The error contains the key's location.
-    pub fn from_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
-        let (file, written) = proctor_config::read(config, sets)?;
+    pub fn from_file(config: &Path, overrides: &[String]) -> Result<Self, UserError> {
+        let (file, written) = proctor_config::read_config(config, overrides)?;
         Ok(Self::new(file, written, DOCKER_HINT))
     }
 
     /// Wraps a configuration that a command built from its arguments. `switch` tells the user how
     /// to choose another back end.
-    pub fn from_arguments(file: ConfigFile, switch: &'static str) -> Self {
-        Self::new(file, ConfigSource::default(), switch)
+    pub fn from_arguments(file: ConfigFile, backend_hint: &'static str) -> Self {
+        Self::new(file, ConfigSource::default(), backend_hint)
     }
 
-    fn new(file: ConfigFile, written: ConfigSource, switch: &'static str) -> Self {
-        let all = file.arms.len();
-        let (globs, is_selection, origin) = (Vec::new(), false, None);
-        Self { file, written, all, globs, is_selection, switch, origin }
+    fn new(file: ConfigFile, source: ConfigSource, backend_hint: &'static str) -> Self {
+        let arm_count = file.arms.len();
+        let (arm_globs, has_arm_globs, origin) = (Vec::new(), false, None);
+        Self { file, source: source, arm_count, arm_globs, has_arm_globs, backend_hint: backend_hint, origin }
     }
 
     /// Selects the arms whose names match a glob. An empty list selects all arms.
     #[must_use]
-    pub fn arms(mut self, globs: &[String]) -> Self {
-        self.is_selection = !globs.is_empty();
-        self.globs = globs.to_vec();
+    pub fn select_arms(mut self, globs: &[String]) -> Self {
+        self.has_arm_globs = !globs.is_empty();
+        self.arm_globs = globs.to_vec();
         self
     }
 
@@ -81,12 +81,12 @@ impl ReadConfig {
     ///
     /// # Errors
     /// Fails if no arm matches, or if no vendor has the model.
-    pub fn model(mut self, name: &str) -> Result<Self, UserError> {
-        if !self.globs.is_empty() {
-            let globs = std::mem::take(&mut self.globs);
+    pub fn with_model(mut self, name: &str) -> Result<Self, UserError> {
+        if !self.arm_globs.is_empty() {
+            let globs = std::mem::take(&mut self.arm_globs);
             let (file, written) =
-                selection::select_file_arms(self.file, &self.written, &globs, name)?;
-            (self.file, self.written) = (file, written);
+                selection::select_file_arms(self.file, &self.source, &globs, name)?;
+            (self.file, self.source) = (file, written);
         }
         set_model(&mut self.file, name)?;
         Ok(self)
@@ -103,33 +103,33 @@ impl ReadConfig {
     ///
     /// # Errors
     /// Fails if a name is unknown, a key has no effect, or the certificate cannot be read.
-    pub fn resolve(self, world: PlanContext<'_>) -> Result<ResolvedConfig, UserError> {
-        let of = self.resolution(world)?;
+    pub fn resolve(self, context: PlanContext<'_>) -> Result<ResolvedConfig, UserError> {
+        let of = self.resolve_selected_arms(context)?;
         let config = &of.config;
-        if self.is_selection {
-            let all = plural(self.all, "arm");
-            (world.say)(format!("note: running {} of {all}", config.arms.len()));
+        if self.has_arm_globs {
+            let all = count_with_noun(self.arm_count, "arm");
+            (context.say)(format!("note: running {} of {all}", config.arms.len()));
         }
         if let Some(path) = &config.file.grading.certificate {
             read_certificate(path)
                 .map_err(|error| of.with_location(&["grading", "certificate"], error))?;
         }
-        Ok(ResolvedConfig { read: self, of })
+        Ok(ResolvedConfig { source_config: self, resolution: of })
     }
 
-    fn resolution(&self, world: PlanContext<'_>) -> Result<Resolution, UserError> {
-        let scaffold = |name: &str| world.scaffolds.find_scaffold(name);
-        let known = KnownNames {
-            scaffold: &scaffold,
-            scaffolds: world.scaffolds.names(),
-            script: world.script,
+    fn resolve_selected_arms(&self, context: PlanContext<'_>) -> Result<Resolution, UserError> {
+        let scaffold = |name: &str| context.scaffolds.find_scaffold(name);
+        let known = NameLookup {
+            find_scaffold: &scaffold,
+            scaffold_names: context.scaffolds.names(),
+            validate_script: context.check_script,
         };
-        let all = proctor_config::resolve(self.file.clone(), &self.written, &known)?;
-        let (mut config, written) = selection::select_arms(all, &self.written, &self.globs)?;
+        let all = proctor_config::resolve_config(self.file.clone(), &self.source, &known)?;
+        let (mut config, written) = selection::select_arms(all, &self.source, &self.arm_globs)?;
         if let Some(origin) = &self.origin {
             config.arms = fork_arms(config.arms, origin);
         }
-        Ok(Resolution { config, written, switch: self.switch })
+        Ok(Resolution { config, source: written, backend_hint: self.backend_hint })
     }
 }
 
@@ -142,17 +142,17 @@ fn fork_arms(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
 /// The resolved configuration of the selected arms, and its source for messages.
 struct Resolution {
     config: RunConfig,
-    written: ConfigSource,
-    switch: &'static str,
+    source: ConfigSource,
+    backend_hint: &'static str,
 }
 
 impl Resolution {
     /// Adds the location of a key to a message, unless the configuration comes from command-line
     /// arguments.
     fn with_location(&self, path: &[&str], error: UserError) -> UserError {
-        match self.written.table().is_empty() {
+        match self.source.table().is_empty() {
             true => error,
-            false => self.written.locate_error(path, error),
+            false => self.source.locate_error(path, error),
         }
     }
 
@@ -162,16 +162,16 @@ impl Resolution {
             let arms = &self.config.arms;
             let index = arms.iter().position(|one| one.id == arm.id).unwrap_or(0).to_string();
             let path = match key.split_once('.') {
-                Some((table, key)) => self.written.arm_key_path(&index, table, key),
+                Some((table, key)) => self.source.arm_key_path(&index, table, key),
                 None => vec!["arms", &index, key],
             };
             self.with_location(&path, error)
         }
     }
 
-    fn check_models(&self, world: PlanContext<'_>) -> Result<(), PlanError> {
+    fn check_models(&self, context: PlanContext<'_>) -> Result<(), PlanError> {
         let arms = &self.config.file.arms;
-        check_models(&self.config.arms, world.script, &|arm, error| {
+        check_models(&self.config.arms, context.check_script, &|arm, error| {
             let written = arms.iter().find(|one| one.name == arm.name);
             let Some(model) = written.and_then(|one| one.model.as_deref()) else { return error };
             // The other settings were checked when the model was resolved, so the error is about
@@ -186,15 +186,15 @@ impl Resolution {
     /// the location of the arm in the configuration.
     fn check_tasks(
         &self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         purpose: Purpose,
         tasks: &[PlannedTask],
     ) -> Result<(), UserError> {
         let (arms, place) = (&self.config.arms, self.arm_locator());
         if purpose == Purpose::Open {
-            return checks::check_sandboxes(arms, tasks, self.switch, &place);
+            return checks::check_sandboxes(arms, tasks, self.backend_hint, &place);
         }
-        checks::check_plan(world.scaffolds, arms, tasks, self.switch, &place)?;
+        checks::check_plan(context.scaffolds, arms, tasks, self.backend_hint, &place)?;
         for (index, arm) in self.config.file.arms.iter().enumerate() {
             if let Some(trajectory) = &arm.replay {
                 checks::check_replay(trajectory, tasks).map_err(|error| {
@@ -209,18 +209,18 @@ impl Resolution {
     fn check_open_files(&self, tasks: usize) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
-        open_files::check(file.jobs, trials, arms.iter())
+        open_files::check_limit(file.jobs, trials, arms.iter())
             .map_err(|error| self.with_location(&["jobs"], error))
     }
 
     /// Rejects bundles that contain hidden content of the plan's tasks.
     fn check_bundles(
         &self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         tasks: &[PlannedTask],
     ) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
-        bundle_contents::check(world.scaffolds, file, arms, tasks, &self.arm_locator())
+        bundle_contents::check_bundles(context.scaffolds, file, arms, tasks, &self.arm_locator())
     }
 
     /// Rejects `[statement]` keys that affect no task of the plan. The error contains the key's
@@ -229,7 +229,7 @@ impl Resolution {
         for (index, arm) in self.config.arms.iter().enumerate() {
             checks::check_statement(arm, tasks).map_err(|(key, error)| {
                 let index = index.to_string();
-                self.with_location(&self.written.arm_key_path(&index, "statement", key), error)
+                self.with_location(&self.source.arm_key_path(&index, "statement", key), error)
             })?;
         }
         Ok(())
@@ -238,30 +238,30 @@ impl Resolution {
 
 /// A configuration whose arms are resolved.
 pub struct ResolvedConfig {
-    read: ReadConfig,
-    of: Resolution,
+    source_config: ReadConfig,
+    resolution: Resolution,
 }
 
 impl ResolvedConfig {
     /// Creates a configuration for arms that consist of existing patches. `file` has no arms, and
     /// no scaffold is looked up.
-    pub fn from_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
-        let read = ReadConfig::from_arguments(file.clone(), switch);
+    pub fn from_patches(file: ConfigFile, arms: Vec<Arm>, backend_hint: &'static str) -> Self {
+        let source_config = ReadConfig::from_arguments(file.clone(), backend_hint);
         let (config, written) = (RunConfig { file, arms }, ConfigSource::default());
-        Self { read, of: Resolution { config, written, switch } }
+        Self { source_config, resolution: Resolution { config, source: written, backend_hint: switch: backend_hint } }
     }
 
     /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
-        &self.of.config
+        &self.resolution.config
     }
 
     /// Makes every trial start at a step of a recorded trial. The fork point becomes a factor of
     /// the arms.
     #[must_use]
-    pub fn fork(mut self, origin: ForkOrigin) -> Self {
-        self.of.config.arms = fork_arms(self.of.config.arms, &origin);
-        self.read.origin = Some(origin);
+    pub fn fork_from(mut self, origin: ForkOrigin) -> Self {
+        self.resolution.config.arms = fork_arms(self.resolution.config.arms, &origin);
+        self.source_config.origin = Some(origin);
         self
     }
 
@@ -271,20 +271,20 @@ impl ResolvedConfig {
     /// Fails if a model cannot be called, or if no trial of a task could work.
     pub async fn with_tasks(
         self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         tasks: Vec<PlannedTask>,
     ) -> Result<ReadyPlan, PlanError> {
-        let Self { read, of } = self;
+        let Self { source_config: read, resolution: of } = self;
         let (purpose, selection) = (Purpose::Run, None);
-        of.check_models(world)?;
-        of.check_tasks(world, purpose, &tasks)?;
+        of.check_models(context)?;
+        of.check_tasks(context, purpose, &tasks)?;
         of.check_open_files(tasks.len())?;
-        let loaded = LoadedPlan { read, of, rows: Rows::default(), tasks, selection, purpose };
+        let loaded = LoadedPlan { source_config: read, resolution: of, rows: Rows::default(), tasks, selection, purpose };
         // Don't check `[statement]` keys here, because they may affect only tasks of the other plan
         // that are not among `tasks`.
-        let BundledPlan(LoadedPlan { of, tasks, selection, .. }) =
-            loaded.build_bundles(world).await?;
-        Ok(ReadyPlan { of, tasks, selection })
+        let BundledPlan(LoadedPlan { resolution: of, tasks, selection, .. }) =
+            loaded.build_bundles(context).await?;
+        Ok(ReadyPlan { resolution: of, tasks, selection })
     }
 
     /// Reads the tasks whose IDs match a glob, or all tasks if there are no globs, and samples
@@ -295,17 +295,17 @@ impl ResolvedConfig {
     /// work.
     pub async fn load(
         self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         purpose: Purpose,
         globs: &[String],
         limit: Option<u64>,
     ) -> Result<LoadedPlan, PlanError> {
         if purpose == Purpose::Run {
-            self.of.check_models(world)?;
+            self.resolution.check_models(context)?;
         }
-        let mut rows = self.rows(world).await?;
-        let selection = selection::select_tasks(&mut rows, globs, limit, world.say)?;
-        self.into_loaded(world, purpose, rows, selection)
+        let mut rows = self.read_rows(context).await?;
+        let selection = selection::select_tasks(&mut rows, globs, limit, context.say)?;
+        self.into_loaded(context, purpose, rows, selection)
     }
 
     /// Reads one task.
@@ -313,13 +313,13 @@ impl ResolvedConfig {
     /// # Errors
     /// Fails if a dataset cannot be read, if there is no such task, or if the task cannot be used
     /// for the purpose.
-    pub async fn load_one(
+    pub async fn load_task(
         self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         purpose: Purpose,
         id: &str,
     ) -> Result<LoadedPlan, PlanError> {
-        let mut rows = self.rows(world).await?;
+        let mut rows = self.read_rows(context).await?;
         rows.tasks.retain(|task| task.id.as_str() == id);
         rows.recipes.retain(|located| located.recipe.id.as_str() == id);
         if rows.tasks.is_empty() && rows.recipes.is_empty() {
@@ -327,40 +327,40 @@ impl ResolvedConfig {
                 .hint("`proctor tasks list --tasks DATASET` lists them")
                 .into());
         }
-        self.into_loaded(world, purpose, rows, None)
+        self.into_loaded(context, purpose, rows, None)
     }
 
-    async fn rows(&self, world: PlanContext<'_>) -> Result<Rows, UserError> {
-        let rows = tasks::read_complete(&self.of.config.file.tasks, world.cache, world.say).await;
-        rows.map_err(|error| self.of.with_location(&["tasks"], error))
+    async fn read_rows(&self, context: PlanContext<'_>) -> Result<Rows, UserError> {
+        let rows = tasks::read_complete(&self.resolution.config.file.tasks, context.cache, context.say).await;
+        rows.map_err(|error| self.resolution.with_location(&["tasks"], error))
     }
 
     fn into_loaded(
         self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         purpose: Purpose,
         rows: Rows,
         selection: Option<Selection>,
     ) -> Result<LoadedPlan, PlanError> {
-        let Self { read, of } = self;
+        let Self { source_config: read, resolution: of } = self;
         let tasks = tasks::planned_tasks(&rows)?;
         // Run these checks before recipes are built, because building takes minutes.
-        of.check_tasks(world, purpose, &tasks)?;
+        of.check_tasks(context, purpose, &tasks)?;
         of.check_open_files(tasks.len() + rows.recipes.len())?;
         if purpose == Purpose::Show {
-            of.check_bundles(world, &tasks)?;
+            of.check_bundles(context, &tasks)?;
             if rows.recipes.is_empty() {
                 of.check_statements(&tasks)?;
             }
         }
-        Ok(LoadedPlan { read, of, rows, tasks, selection, purpose })
+        Ok(LoadedPlan { source_config: read, resolution: of, rows, tasks, selection, purpose })
     }
 }
 
 /// A configuration with its tasks. Recipes are not built yet.
 pub struct LoadedPlan {
-    read: ReadConfig,
-    of: Resolution,
+    source_config: ReadConfig,
+    resolution: Resolution,
     rows: Rows,
     tasks: Vec<PlannedTask>,
     selection: Option<Selection>,
@@ -373,15 +373,15 @@ impl LoadedPlan {
     /// # Errors
     /// Fails if the limit on open files is too low for this number of trials.
     pub fn jobs(mut self, jobs: usize) -> Result<Self, UserError> {
-        self.read.file.jobs = jobs;
-        self.of.config.file.jobs = jobs;
-        self.of.check_open_files(self.tasks.len() + self.rows.recipes.len())?;
+        self.source_config.file.jobs = jobs;
+        self.resolution.config.file.jobs = jobs;
+        self.resolution.check_open_files(self.tasks.len() + self.rows.recipes.len())?;
         Ok(self)
     }
 
     /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
-        &self.of.config
+        &self.resolution.config
     }
 
     /// Returns the tasks that were read. Tasks of recipes are not included.
@@ -390,7 +390,7 @@ impl LoadedPlan {
     }
 
     /// Returns the IDs of all tasks. Tasks of recipes come last.
-    pub fn ids(&self) -> Vec<String> {
+    pub fn task_ids(&self) -> Vec<String> {
         let tasks = self.rows.tasks.iter().map(|task| task.id.to_string());
         tasks.chain(self.rows.recipes.iter().map(|located| located.recipe.id.clone())).collect()
     }
@@ -399,17 +399,17 @@ impl LoadedPlan {
     ///
     /// # Errors
     /// Fails if a bundle cannot be built or contains a task's hidden content.
-    pub async fn build_bundles(self, world: PlanContext<'_>) -> Result<BundledPlan, PlanError> {
+    pub async fn build_bundles(self, context: PlanContext<'_>) -> Result<BundledPlan, PlanError> {
         let mut loaded = self;
         let is_new = {
-            let arms = loaded.of.config.file.arms.iter();
+            let arms = loaded.resolution.config.file.arms.iter();
             let names: BTreeSet<&str> = arms.map(|arm| arm.scaffold.as_str()).collect();
-            world.scaffolds.build(&names, world.say).await?
+            context.scaffolds.build(&names, context.say).await?
         };
         if is_new {
-            loaded.of = loaded.read.resolution(world)?;
+            loaded.resolution = loaded.source_config.resolve_selected_arms(context)?;
         }
-        loaded.of.check_bundles(world, &loaded.tasks)?;
+        loaded.resolution.check_bundles(context, &loaded.tasks)?;
         Ok(BundledPlan(loaded))
     }
 }
@@ -429,25 +429,25 @@ impl BundledPlan {
     /// Fails if a recipe cannot be built, or if no trial of its task could work.
     pub async fn build_recipes(
         self,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
         backend: &Arc<dyn Backend>,
     ) -> Result<ReadyPlan, PlanError> {
-        let LoadedPlan { of, rows, mut tasks, selection, purpose, .. } = self.0;
+        let LoadedPlan { resolution: of, rows, mut tasks, selection, purpose, .. } = self.0;
         if !rows.recipes.is_empty() {
             let built =
-                tasks::build_recipe_tasks(rows.recipes, world.cache, backend, world.say).await?;
-            of.check_tasks(world, purpose, &built)?;
-            of.check_bundles(world, &built)?;
+                tasks::build_recipe_tasks(rows.recipes, context.cache, backend, context.say).await?;
+            of.check_tasks(context, purpose, &built)?;
+            of.check_bundles(context, &built)?;
             tasks.extend(built);
         }
         of.check_statements(&tasks)?;
-        Ok(ReadyPlan { of, tasks, selection })
+        Ok(ReadyPlan { resolution: of, tasks, selection })
     }
 }
 
 /// A plan that passed every check.
 pub struct ReadyPlan {
-    of: Resolution,
+    resolution: Resolution,
     tasks: Vec<PlannedTask>,
     selection: Option<Selection>,
 }
@@ -455,7 +455,7 @@ pub struct ReadyPlan {
 impl ReadyPlan {
     /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
-        &self.of.config
+        &self.resolution.config
     }
 
     /// Returns the tasks. Tasks built from recipes come last.
@@ -467,10 +467,10 @@ impl ReadyPlan {
     ///
     /// # Errors
     /// Fails if the directory is not empty or cannot be written.
-    pub fn create_run(self, out: &Path, agent: &str) -> Result<PlannedRun, PlanError> {
-        let Self { of: Resolution { config, .. }, tasks, selection } = self;
+    pub fn create_run(self, out: &Path, agent_sha256: &str) -> Result<PlannedRun, PlanError> {
+        let Self { resolution: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
-        let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent };
+        let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent_sha256: agent: agent_sha256 };
         let (run, record) = create_run(out, new)?;
         let plan = Plan {
             tasks,
@@ -488,13 +488,13 @@ impl ReadyPlan {
     pub fn extend(
         self,
         mut extension: Extension,
-        world: PlanContext<'_>,
+        context: PlanContext<'_>,
     ) -> Result<PlannedRun, PlanError> {
-        extension.add_tasks(run_tasks(&self.tasks))?;
+        extension.add_tasks(to_run_tasks(&self.tasks))?;
         let plan = Plan::from_record(&extension.record);
-        check_record(&extension.record, &plan, world)?;
-        extension.write(self.selection)?;
-        (world.say)(extension.summary());
+        check_record(&extension.record, &plan, context)?;
+        extension.write_plan(self.selection)?;
+        (context.say)(extension.summary());
         let Extension { run, record, .. } = extension;
         Ok(PlannedRun { run, record, plan })
     }

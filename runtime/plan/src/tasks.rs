@@ -12,7 +12,7 @@ use proctor_run::PlannedTask;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ProgressSink;
 use proctor_setup::Sources;
-use proctor_types::{Task, UserError, plural};
+use proctor_types::{Task, UserError, count_with_noun};
 
 use crate::{PlanError, cache_dir};
 
@@ -21,27 +21,27 @@ const BUILT_TASKS_DIR: &str = "tasks";
 
 /// Reads the tasks that the patterns match. A pattern is a file, a directory, a glob or a Hugging
 /// Face dataset. Relative paths are resolved against the current directory.
-pub async fn read(
+pub async fn read_tasks(
     patterns: &[String],
     cache: &Path,
     say: ProgressSink<'_>,
 ) -> Result<LoadedDataset, UserError> {
-    read_keeping(patterns, cache, RowRetention::Tasks, say).await
+    read_with_retention(patterns, cache, RowRetention::Tasks, say).await
 }
 
-async fn read_keeping(
+async fn read_with_retention(
     patterns: &[String],
     cache: &Path,
-    keep: RowRetention,
+    retention: RowRetention,
     say: ProgressSink<'_>,
 ) -> Result<LoadedDataset, UserError> {
     let patterns: Vec<String> =
         patterns.iter().map(|pattern| prefer_local_rows(pattern, cache, say)).collect();
-    if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
+    if patterns.iter().any(|pattern| pattern.starts_with(HUB_PREFIX)) {
         cache_dir::lock_shared(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
     let hub = Hub::from_env(cache.join("hub"));
-    proctor_datasets::load_with_retention(&patterns, Path::new("."), &hub, keep).await.map_err(
+    proctor_datasets::load_with_retention(&patterns, Path::new("."), &hub, retention).await.map_err(
         |error| UserError::new(error.to_string()).hint(read_error_hint(&error, &patterns, cache)),
     )
 }
@@ -50,18 +50,18 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
     match error {
         DatasetError::Hub { name, .. } => {
             let is_it = |one: &&String| {
-                one.strip_prefix(HUB).is_some_and(|rest| rest.starts_with(name.as_str()))
+                one.strip_prefix(HUB_PREFIX).is_some_and(|rest| rest.starts_with(name.as_str()))
             };
             let by_hand = patterns.iter().find(is_it).and_then(|one| manual_download_hint(one, cache));
             let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/runs.md)".into());
             format!("check the network, the name and the revision; or {by_hand}")
         }
-        DatasetError::BadAddress { address, .. } if address.starts_with(HUB) => {
+        DatasetError::BadAddress { address, .. } if address.starts_with(HUB_PREFIX) => {
             "write Hugging Face datasets as hf://OWNER/NAME, optionally followed by @REVISION and /SPLIT"
                 .to_owned()
         }
-        DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
-            format!("pass existing files; for a Hugging Face dataset, write {HUB}{pattern}")
+        DatasetError::NoMatch { pattern, .. } if looks_like_hub_dataset(pattern) => {
+            format!("pass existing files; for a Hugging Face dataset, write {HUB_PREFIX}{pattern}")
         }
         _ => "pass existing files, or a dataset (see docs/datasets.md); paths in a configuration are \
               relative to the configuration file, or else to the current directory"
@@ -71,7 +71,7 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
 
 /// Whether the pattern looks like `OWNER/NAME`, which is how the Hugging Face Hub itself writes
 /// dataset names.
-fn looks_like_hub(pattern: &str) -> bool {
+fn looks_like_hub_dataset(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     pattern.split_once('/').is_some_and(|(owner, name)| {
         !owner.starts_with('.')
@@ -80,7 +80,7 @@ fn looks_like_hub(pattern: &str) -> bool {
 }
 
 /// The prefix of a pattern for a Hugging Face dataset.
-const HUB: &str = "hf://";
+const HUB_PREFIX: &str = "hf://";
 
 /// The cache subdirectory for manually downloaded rows. `proctor clean` does not remove it.
 const MANUAL_DOWNLOADS_DIR: &str = "datasets";
@@ -91,7 +91,7 @@ fn parse_hub_pattern<'a>(
     pattern: &'a str,
     cache: &Path,
 ) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
-    let place = pattern.strip_prefix(HUB)?.split('#').next()?;
+    let place = pattern.strip_prefix(HUB_PREFIX)?.split('#').next()?;
     let (owner, rest) = place.split_once('/')?;
     let (name, split) = match rest.split_once('/') {
         Some((name, split)) => (name, Some(split).filter(|split| !split.is_empty())),
@@ -114,7 +114,7 @@ fn prefer_local_rows(pattern: &str, cache: &Path, say: ProgressSink<'_>) -> Stri
     }
     say(format!(
         "note: reading the rows of {} from {}",
-        pattern.trim_start_matches(HUB),
+        pattern.trim_start_matches(HUB_PREFIX),
         folder.display()
     ));
     let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
@@ -144,26 +144,26 @@ pub async fn read_complete(
     cache: &Path,
     say: ProgressSink<'_>,
 ) -> Result<LoadedDataset, UserError> {
-    read_complete_keeping(patterns, cache, RowRetention::Tasks, say).await
+    read_complete_with_retention(patterns, cache, RowRetention::Tasks, say).await
 }
 
 /// Like [`read_complete`], but `keep` can request data of the rows that their tasks do not contain.
-pub async fn read_complete_keeping(
+pub async fn read_complete_with_retention(
     patterns: &[String],
     cache: &Path,
-    keep: RowRetention,
+    retention: RowRetention,
     say: ProgressSink<'_>,
 ) -> Result<LoadedDataset, UserError> {
     if patterns.is_empty() {
         return Err(UserError::new("no tasks given").hint("pass a file, a glob or a dataset"));
     }
-    let loaded = read_keeping(patterns, cache, keep, say).await?;
+    let loaded = read_with_retention(patterns, cache, retention, say).await?;
     for warning in &loaded.warnings {
         say(format!("warning: {warning}"));
     }
     let has_tasks = !loaded.tasks.is_empty();
     let (left_out, bad): (Vec<_>, Vec<_>) =
-        loaded.bad.iter().partition(|bad| bad.is_task_folder && has_tasks);
+        loaded.bad_rows.iter().partition(|bad| bad.is_task_folder && has_tasks);
     if !bad.is_empty() {
         let rows = deduplicate_errors(
             bad.iter().map(|bad| (bad.location(), bad.error())),
@@ -180,7 +180,7 @@ pub async fn read_complete_keeping(
         say(format!(
             "warning: skipped {} of {}, so the results will not cover the whole dataset",
             folders.len(),
-            plural(folders.len() + loaded.tasks.len(), "task")
+            count_with_noun(folders.len() + loaded.tasks.len(), "task")
         ));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
@@ -205,23 +205,23 @@ pub fn join_rows(mut rows: Vec<String>) -> String {
 }
 
 /// Returns the tasks that were read. Tasks of unbuilt recipes are not included.
-pub fn planned_tasks(loaded: &LoadedDataset) -> std::io::Result<Vec<PlannedTask>> {
+pub fn planned_tasks(dataset: &LoadedDataset) -> std::io::Result<Vec<PlannedTask>> {
     let planned = |task: &Task| {
-        let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
+        let base_dir = to_absolute_path(&dataset.base_dir(&task.id).unwrap_or_default())?;
         Ok(PlannedTask { task: Arc::new(task.clone()), base_dir })
     };
-    loaded.tasks.iter().map(planned).collect()
+    dataset.tasks.iter().map(planned).collect()
 }
 
 /// Builds the recipes. Returns their tasks and the tasks that were read.
 pub async fn build_tasks(
-    loaded: LoadedDataset,
+    dataset: LoadedDataset,
     cache: &Path,
     backend: &Arc<dyn Backend>,
     say: ProgressSink<'_>,
 ) -> Result<Vec<PlannedTask>, PlanError> {
-    let mut tasks = planned_tasks(&loaded)?;
-    tasks.extend(build_recipe_tasks(loaded.recipes, cache, backend, say).await?);
+    let mut tasks = planned_tasks(&dataset)?;
+    tasks.extend(build_recipe_tasks(dataset.recipes, cache, backend, say).await?);
     Ok(tasks)
 }
 
@@ -246,13 +246,13 @@ pub async fn build_recipe_tasks(
         .await
         .map_err(|error| PlanError::Recipe { name: name.clone(), why: error.to_string() })?;
         let beside = located.file.parent().unwrap_or(Path::new("."));
-        tasks.push(PlannedTask { task: Arc::new(built), base_dir: absolute(beside)? });
+        tasks.push(PlannedTask { task: Arc::new(built), base_dir: to_absolute_path(beside)? });
     }
     Ok(tasks)
 }
 
 /// Makes a path absolute, because the run may be resumed from another current directory.
-fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+fn to_absolute_path(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()
 }

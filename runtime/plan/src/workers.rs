@@ -15,7 +15,7 @@ use crate::PlanError;
 /// # Errors
 /// Fails if the run directory cannot be written.
 pub fn live_workers(run: &Path) -> Result<Vec<Member>, PlanError> {
-    proctor_cluster::live_members(run).map_err(unwritable_error)
+    proctor_cluster::find_live_members(run).map_err(unwritable_error)
 }
 
 /// Converts an I/O error to a usage error if the user lacks permission to write to the run

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Content longer than this many bytes is stored as a separate file among the shared blobs.
-const PACK_LIMIT: usize = 1 << 20;
+const MAX_PACKED_BYTES: usize = 1 << 20;
 
 /// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
 /// content. The blobs of one trial (`RunDir::trial_blobs`) also include a pack: a single file for
@@ -53,13 +53,13 @@ impl Blobs {
     }
 
     /// Returns the path of a shared blob, whether or not the blob exists.
-    pub(crate) fn shared_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
-        self.path(hash)
+    pub(crate) fn shared_blob_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
+        self.blob_path(hash)
     }
 
     /// Whether content of this size is too large for a pack.
     pub(crate) fn exceeds_pack_limit(bytes: u64) -> bool {
-        bytes > PACK_LIMIT as u64
+        bytes > MAX_PACKED_BYTES as u64
     }
 
     /// Returns the hash that `put` would return.
@@ -70,7 +70,7 @@ impl Blobs {
     /// Stores the bytes and returns their hash: 64 lower-case hex digits.
     pub fn put(&self, bytes: &[u8]) -> Result<String, RecordError> {
         match &self.pack {
-            Some(pack) if bytes.len() <= PACK_LIMIT => {
+            Some(pack) if bytes.len() <= MAX_PACKED_BYTES => {
                 let hash = blake3::hash(bytes);
                 pack.put(hash.as_bytes(), bytes)?;
                 Ok(hash.to_hex().to_string())
@@ -83,7 +83,7 @@ impl Blobs {
     /// such as a task's initial files.
     pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
-        let path = self.path(&hash)?;
+        let path = self.blob_path(&hash)?;
         if fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
             return Ok(hash);
         }
@@ -111,7 +111,7 @@ impl Blobs {
     pub(crate) fn put_tree(
         &self,
         tree: &Tree,
-        before: &str,
+        base_hash: &str,
         reply: &SnapshotReply,
     ) -> Result<String, RecordError> {
         let bytes = tree.to_json();
@@ -120,38 +120,38 @@ impl Blobs {
         let name = hash.to_hex().to_string();
         // If a tree equals the trial's initial state, don't store it as a difference: the tree that
         // it would refer to is itself stored as a difference from the initial state.
-        if !self.path(&name)?.is_file() {
-            pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
+        if !self.blob_path(&name)?.is_file() {
+            pack.put_tree(hash.as_bytes(), &self.parse_hash(base_hash)?, reply)?;
         }
         Ok(name)
     }
 
     /// Starts a blob that is written in pieces. It is stored like a blob of [`Blobs::put_shared`]
     /// if `shared` is set, and otherwise like one of [`Blobs::put`].
-    pub fn writer(&self, shared: bool) -> BlobWriter {
+    pub fn writer(&self, is_shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
-        BlobWriter { blobs, shared, hasher, held: Vec::new(), file: None }
+        BlobWriter { blobs, is_shared: shared: is_shared, hasher, buffer: Vec::new(), file: None }
     }
 
     /// Returns the content with this hash. Verifies the content first.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
-            let name = self.parse(hash)?;
+            let name = self.parse_hash(hash)?;
             // If the pack's entry is corrupt, fall back to a shared file with the same content.
             let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
-                Ok(Some(_)) if !self.path(hash)?.is_file() => {
+                Ok(Some(_)) if !self.blob_path(hash)?.is_file() => {
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
                         why: format!("the content of {hash} does not match its name"),
                         hint: RESTORE_FROM_COPY_HINT,
                     });
                 }
-                Err(error) if !self.path(hash)?.is_file() => return Err(error),
+                Err(error) if !self.blob_path(hash)?.is_file() => return Err(error),
                 // The error names the pack, because the content may never have been in the shared
                 // directory.
-                Ok(None) if !self.path(hash)?.is_file() => {
+                Ok(None) if !self.blob_path(hash)?.is_file() => {
                     let how = if pack.path().exists() {
                         "has no blob"
                     } else {
@@ -176,8 +176,8 @@ impl Blobs {
     }
 
     fn get_shared(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
-        let path = self.path(hash)?;
-        let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let path = self.blob_path(hash)?;
+        let bytes = disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         if Self::hash(&bytes) != hash {
             return Err(RecordError::Corrupt {
                 path,
@@ -189,9 +189,9 @@ impl Blobs {
     }
 
     /// Returns the manifest with this hash, if the pack stores it as a difference.
-    pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
+    pub(crate) fn get_packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
         let Some(pack) = &self.pack else { return Ok(None) };
-        let tree = pack.tree(&self.parse(hash)?, &|hash| self.get_shared_by_hash(hash))?;
+        let tree = pack.get_tree(&self.parse_hash(hash)?, &|hash| self.get_shared_by_hash(hash))?;
         match tree {
             Some(tree) if tree.digest() != hash => Err(RecordError::Corrupt {
                 path: pack.path().to_owned(),
@@ -202,17 +202,17 @@ impl Blobs {
         }
     }
 
-    pub fn has(&self, hash: &str) -> bool {
+    pub fn contains(&self, hash: &str) -> bool {
         let packed = || {
-            let (pack, hash) = (self.pack.as_ref()?, self.parse(hash).ok()?);
-            pack.has(&hash).ok()
+            let (pack, hash) = (self.pack.as_ref()?, self.parse_hash(hash).ok()?);
+            pack.contains(&hash).ok()
         };
         packed().unwrap_or(false) || self.is_shared(hash)
     }
 
     /// Whether the shared directory has this blob.
     pub(crate) fn is_shared(&self, hash: &str) -> bool {
-        self.path(hash).is_ok_and(|path| path.is_file())
+        self.blob_path(hash).is_ok_and(|path| path.is_file())
     }
 
     /// Syncs the pack's content to disk.
@@ -228,7 +228,7 @@ impl Blobs {
 
     /// Parses a hash. Hashes come from files that anyone may have changed, so anything except 64
     /// hex digits is rejected before it becomes part of a path.
-    fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
+    fn parse_hash(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
         let named = named.ok_or_else(|| RecordError::Misuse {
@@ -238,8 +238,8 @@ impl Blobs {
         Ok(*named?.as_bytes())
     }
 
-    fn path(&self, hash: &str) -> Result<PathBuf, RecordError> {
-        self.parse(hash)?;
+    fn blob_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
+        self.parse_hash(hash)?;
         let (head, tail) = hash.split_at(2);
         Ok(self.root.join(head).join(tail))
     }
@@ -247,23 +247,23 @@ impl Blobs {
 
 /// Maximum number of bytes of a new blob that are kept in memory. Larger blobs don't fit into a
 /// pack, so they are written to a file.
-const MEMORY_LIMIT: usize = PACK_LIMIT;
+const MAX_BUFFERED_BYTES: usize = MAX_PACKED_BYTES;
 
 /// A blob that is being written. Dropping the writer before `finish` discards the blob.
 #[derive(Debug)]
 pub struct BlobWriter {
     blobs: Blobs,
-    shared: bool,
+    is_shared: bool,
     hasher: blake3::Hasher,
-    held: Vec<u8>,
+    buffer: Vec<u8>,
     file: Option<NamedTempFile>,
 }
 
 impl BlobWriter {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
         self.hasher.update(bytes);
-        if self.file.is_none() && self.held.len() + bytes.len() <= MEMORY_LIMIT {
-            self.held.extend_from_slice(bytes);
+        if self.file.is_none() && self.buffer.len() + bytes.len() <= MAX_BUFFERED_BYTES {
+            self.buffer.extend_from_slice(bytes);
             return Ok(());
         }
         let root = self.blobs.root.clone();
@@ -275,7 +275,7 @@ impl BlobWriter {
                     none.insert(disk::create_temp_file(&root)?)
                 }
             };
-            file.write_all(&std::mem::take(&mut self.held))?;
+            file.write_all(&std::mem::take(&mut self.buffer))?;
             file.write_all(bytes)
         };
         write().map_err(RecordError::io(&root, "cannot be written"))
@@ -284,13 +284,13 @@ impl BlobWriter {
     /// Finishes the blob and returns its hash, as [`Blobs::put`] does.
     pub fn finish(self) -> Result<String, RecordError> {
         let Some(file) = self.file else {
-            return match self.shared {
-                true => self.blobs.put_shared(&self.held),
-                false => self.blobs.put(&self.held),
+            return match self.is_shared {
+                true => self.blobs.put_shared(&self.buffer),
+                false => self.blobs.put(&self.buffer),
             };
         };
         let hash = self.hasher.finalize().to_hex().to_string();
-        let path = self.blobs.path(&hash)?;
+        let path = self.blobs.blob_path(&hash)?;
         let write = || {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
@@ -313,8 +313,8 @@ mod tests {
         let hash = blobs.put(b"hello").unwrap();
         assert_eq!(hash, blobs.put(b"hello").unwrap());
         assert_eq!(blobs.get(&hash).unwrap(), b"hello");
-        assert!(blobs.has(&hash));
-        assert!(!blobs.has(&Blobs::hash(b"other")));
+        assert!(blobs.contains(&hash));
+        assert!(!blobs.contains(&Blobs::hash(b"other")));
         let files = fs::read_dir(folder.path().join(&hash[..2])).unwrap().count();
         assert_eq!(files, 1, "a temporary file was left behind");
     }
@@ -323,7 +323,7 @@ mod tests {
     fn blob_written_in_chunks_matches_put() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(folder.path());
-        for size in [0, 10, MEMORY_LIMIT, MEMORY_LIMIT + 1, 3 * MEMORY_LIMIT] {
+        for size in [0, 10, MAX_BUFFERED_BYTES, MAX_BUFFERED_BYTES + 1, 3 * MAX_BUFFERED_BYTES] {
             let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
             let mut new = blobs.writer(false);
             bytes.chunks(100_000).for_each(|piece| new.write(piece).unwrap());
@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(blobs.get(&hash).unwrap(), bytes);
         }
         let mut dropped = blobs.writer(false);
-        dropped.write(&vec![7; 2 * MEMORY_LIMIT]).unwrap();
+        dropped.write(&vec![7; 2 * MAX_BUFFERED_BYTES]).unwrap();
         drop(dropped);
         let left = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
         assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file was left behind");

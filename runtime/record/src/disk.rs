@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use proctor_files::{entry_exists, is_not_regular_file, open, open_with, read};
+pub(crate) use proctor_files::{entry_exists, exists_as_non_file, open_regular_file, open_with, read_regular_file};
 use proctor_types::{describe_io_error, format_error_chain};
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
@@ -24,7 +24,7 @@ const TEMP_PREFIX: &str = ".tmp-";
 const LOCK_GRACE: Duration = Duration::from_millis(300);
 
 /// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`LOCK_GRACE`].
-pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
+pub(crate) fn lock_file(file: &File) -> Result<(), TryLockError> {
     let deadline = Instant::now() + LOCK_GRACE;
     loop {
         match file.try_lock() {
@@ -72,7 +72,7 @@ pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError
 
 /// Like [`read_if_exists`], for callers that report corruption instead of an error.
 pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match read(path) {
+    match read_regular_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -109,7 +109,7 @@ pub(crate) fn move_aside(path: &Path) -> Result<(), RecordError> {
 /// If something other than a file is at this path (a directory, pipe, device or dangling symlink),
 /// moves it aside.
 pub(crate) fn move_non_file_aside(path: &Path) -> Result<(), RecordError> {
-    if is_not_regular_file(path) { move_aside(path) } else { Ok(()) }
+    if exists_as_non_file(path) { move_aside(path) } else { Ok(()) }
 }
 
 /// Removes partial files of a killed writer. Only a process that is the sole writer of the

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io_error};
+use proctor_types::{CONFIG_VERSION, FaultCause, Fault, FaultLayer, RUN_SCHEMA_VERSION, describe_io_error};
 
 use crate::pinned_dirs::resolve_fd_path;
 
@@ -36,7 +36,7 @@ pub enum RecordError {
     /// Both `run.json` and its copy are corrupt.
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {}", path.display(), describe_version(*schema, proctor))]
-    OtherVersion { path: PathBuf, schema: u64, proctor: String },
+    UnsupportedVersion { path: PathBuf, schema: u64, proctor: String },
     #[error(
         "{}: was written by a newer build of Proctor (its version is {proctor}, its configuration has version \
          {version}; this build reads versions up to {}); use that build, or a later one",
@@ -53,7 +53,7 @@ pub enum RecordError {
 /// Returns a message with the version that wrote an unsupported run and the version that can read
 /// it.
 fn describe_version(schema: u64, proctor: &str) -> String {
-    let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
+    let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA_VERSION}");
     if schema < 2 {
         return format!(
             "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read the run with the build that wrote it"
@@ -64,9 +64,9 @@ fn describe_version(schema: u64, proctor: &str) -> String {
 
 impl RecordError {
     /// Wraps an I/O error: `.map_err(RecordError::io(path, "cannot write"))`.
-    pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path, failure: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = resolve_fd_path(path);
-        move |source| Self::Io { path, what, source }
+        move |source| Self::Io { path, what: failure, source }
     }
 
     /// Returns the error without its hint, for callers that add another hint.
@@ -80,15 +80,15 @@ impl RecordError {
     /// Converts the error to a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Corrupt { hint, .. } => Fault::new(Layer::Record, self.message_without_hint())
-                .cause(Cause::Invalid)
+            Self::Corrupt { hint, .. } => Fault::new(FaultLayer::Record, self.message_without_hint())
+                .cause(FaultCause::Invalid)
                 .hint(*hint),
-            other => Fault::new(Layer::Record, other.to_string()).cause(Cause::from_error(other)),
+            other => Fault::new(FaultLayer::Record, other.to_string()).cause(FaultCause::from_error(other)),
         }
     }
 }
 
 /// Returns the reason why a directory is not a run directory.
-fn why_not_a_run(path: &Path) -> &'static str {
+fn not_a_run_reason(path: &Path) -> &'static str {
     if path.exists() { "no run.json" } else { "does not exist" }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     BadLine, RecordError, disk,
-    journal_reader::{complete_line, strip_checksum},
+    journal_reader::{split_newline, strip_checksum},
 };
 
 /// The lines of a journal, in order. An incomplete last line is not returned, because its writer
@@ -21,9 +21,9 @@ use crate::{
 pub struct EventReader {
     path: PathBuf,
     reader: BufReader<File>,
-    line: usize,
+    line_count: usize,
     /// Offset of the next line in the journal, in bytes.
-    at: u64,
+    offset: u64,
 }
 
 /// One complete line.
@@ -95,25 +95,25 @@ impl EventReader {
     ///
     /// # Errors
     /// Fails if the file cannot be read.
-    pub fn open_at(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
+    pub fn open_at(path: impl AsRef<Path>, offset: u64, lines_before: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
         let failed = RecordError::io(&path, "the journal cannot be read");
-        let opened = disk::open(&path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(at))?;
+        let opened = disk::open_regular_file(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(offset))?;
             Ok(file)
         });
         let reader = BufReader::with_capacity(1 << 16, opened.map_err(failed)?);
-        Ok(Self { path, reader, line, at })
+        Ok(Self { path, reader, line_count: line: lines_before, offset: at: offset })
     }
 
     /// Returns the offset, in bytes, of the end of the last complete line that was read.
     pub fn offset(&self) -> u64 {
-        self.at
+        self.offset
     }
 
     /// Returns the number of complete lines read so far, including lines before the start offset.
     pub fn line_count(&self) -> usize {
-        self.line
+        self.line_count
     }
 }
 
@@ -126,16 +126,16 @@ impl Iterator for EventReader {
         let bad = |path: &Path, line: usize, why: String| BadLine {
             path: path.to_owned(),
             line,
-            why,
-            repeated: false,
+            reason: why,
+            is_repeated: false,
         };
         self.reader.read_until(b'\n', &mut bytes).ok()?;
-        let (line, newline) = complete_line(&bytes)?;
+        let (line, newline) = split_newline(&bytes)?;
         let whole = line.len();
         bytes.truncate(whole);
-        self.line += 1;
-        let at = self.at;
-        self.at += whole as u64 + u64::from(newline);
+        self.line_count += 1;
+        let at = self.offset;
+        self.offset += whole as u64 + u64::from(newline);
         let head = strip_checksum(&bytes).and_then(|whole| {
             let head = EventHead::parse(&whole).map_err(|error| format_error_chain(&error))?;
             Ok((head, whole))
@@ -146,12 +146,12 @@ impl Iterator for EventReader {
                 t_mono: head.t_mono,
                 t_wall: head.t_wall,
                 kind: head.kind,
-                line: self.line,
+                line: self.line_count,
                 offset: at,
                 path: self.path.clone(),
                 bytes,
             }),
-            Err(why) => Err(bad(&self.path, self.line, why)),
+            Err(why) => Err(bad(&self.path, self.line_count, why)),
         })
     }
 }
@@ -161,7 +161,7 @@ impl EventLine {
     ///
     /// # Errors
     /// Fails if the line does not match this version's event format.
-    pub fn event(&self) -> Result<Envelope, BadLine> {
+    pub fn parse_event(&self) -> Result<Envelope, BadLine> {
         self.parse_fields()
     }
 
@@ -173,8 +173,8 @@ impl EventLine {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),
             line: self.line,
-            why: format!("not an event of this format: {}", format_error_chain(&error)),
-            repeated: false,
+            reason: format!("not an event of this format: {}", format_error_chain(&error)),
+            is_repeated: false,
         })
     }
 
@@ -193,7 +193,7 @@ mod tests {
     use crate::Journal;
 
     #[test]
-    fn events_finds_a_line_by_its_offset() {
+    fn event_reader_finds_a_line_by_its_offset() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn events_reads_keys_in_any_order() {
+    fn event_reader_reads_keys_in_any_order() {
         for (line, kind) in [
             (r#"{"v":2,"step":3,"kind":"noted","note":{}}"#, "noted"),
             (r#"{"note":{"a":1,"kind":"x"},"step":3,"kind":"noted"}"#, "noted"),

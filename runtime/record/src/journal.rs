@@ -29,10 +29,10 @@ pub struct Journal {
     /// Total size of the complete lines in bytes.
     length: u64,
     /// The try's clock when this writer started, in seconds.
-    offset: f64,
-    began: Instant,
+    clock_offset: f64,
+    start: Instant,
     /// Whether a failed write left data that could not be truncated.
-    broken: bool,
+    is_broken: bool,
 }
 
 impl Journal {
@@ -44,7 +44,7 @@ impl Journal {
             .create_new(true)
             .open(&path)
             .map_err(RecordError::io(&path, "the journal cannot be created"))?;
-        lock(&file, &path)?;
+        lock_journal(&file, &path)?;
         Ok(Self::from_parts(file, path, try_number, 1, 0, 0.0))
     }
 
@@ -58,16 +58,16 @@ impl Journal {
         let path = path.into();
         let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
             .map_err(RecordError::io(&path, "the journal cannot be opened"))?;
-        lock(&file, &path)?;
+        lock_journal(&file, &path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(RecordError::io(&path, "cannot be read"))?;
-        let reading = journal_reader::parse(&path, &bytes);
+        let reading = journal_reader::parse_journal(&path, &bytes);
         if let Some(bad) = reading.bad_lines.first() {
-            let why = format!("line {}: {}", bad.line, one_line(&bad.why));
+            let why = format!("line {}: {}", bad.line, one_line(&bad.reason));
             return Err(RecordError::Corrupt { path, why, hint: RESTORE_FROM_COPY_HINT });
         }
-        let mut length = reading.whole_bytes;
-        if reading.torn {
+        let mut length = reading.complete_bytes;
+        if reading.is_torn {
             file.set_len(length)
                 .map_err(RecordError::io(&path, "the incomplete last line cannot be removed"))?;
             file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
@@ -110,10 +110,10 @@ impl Journal {
         try_number: u32,
         next_seq: u64,
         length: u64,
-        offset: f64,
+        clock_offset: f64,
     ) -> Self {
-        let began = Instant::now();
-        Self { file, path, try_number, next_seq, length, offset, began, broken: false }
+        let start = Instant::now();
+        Self { file, path, try_number, next_seq, length, clock_offset: clock_offset, start, is_broken: false }
     }
 
     pub fn path(&self) -> &Path {
@@ -130,7 +130,7 @@ impl Journal {
     /// Fails if the line cannot be written. The partial line is removed, so a later append is safe.
     /// If the removal fails too, every later append is rejected.
     pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
-        if self.broken {
+        if self.is_broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
                 why: "an earlier event was only partially written".into(),
@@ -143,8 +143,8 @@ impl Journal {
             seq,
             try_number: self.try_number,
             step,
-            t_mono: round_us(self.offset + self.began.elapsed().as_secs_f64()),
-            t_wall: round_us(since_epoch.as_secs_f64()),
+            t_mono: round_to_microseconds(self.clock_offset + self.start.elapsed().as_secs_f64()),
+            t_wall: round_to_microseconds(since_epoch.as_secs_f64()),
             event,
         };
         let line = serde_json::to_string(&envelope).map_err(|error| RecordError::Misuse {
@@ -153,7 +153,7 @@ impl Journal {
         })?;
         let line = add_checksum(&line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            self.broken = self.file.set_len(self.length).is_err();
+            self.is_broken = self.file.set_len(self.length).is_err();
             return Err(RecordError::io(&self.path, "an event cannot be written")(error));
         }
         self.length += line.len() as u64;
@@ -179,12 +179,12 @@ impl Drop for Journal {
 }
 
 /// Rounds to microseconds, which makes lines shorter. The clocks are not more precise.
-fn round_us(seconds: f64) -> f64 {
+fn round_to_microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
-    match disk::lock(file) {
+fn lock_journal(file: &File, path: &Path) -> Result<(), RecordError> {
+    match disk::lock_file(file) {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
             path: path.to_owned(),

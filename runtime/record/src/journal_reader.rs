@@ -16,14 +16,14 @@ use crate::{RecordError, disk};
 pub struct JournalContents {
     pub events: Vec<Envelope>,
     /// Whether the last line is incomplete because the writer was killed. That line is not in `events`.
-    pub torn: bool,
+    pub is_torn: bool,
     /// Whether the last line is complete except for its newline.
     pub lacks_final_newline: bool,
     /// All other corrupt lines: those that do not match their checksum, are not events, or are out
     /// of order.
     pub bad_lines: Vec<BadLine>,
     /// Number of bytes up to the end of the last complete line. Does not count a missing newline.
-    pub whole_bytes: u64,
+    pub complete_bytes: u64,
 }
 
 /// A corrupt line and its position. Its `Display` output contains the position and the reason.
@@ -32,21 +32,21 @@ pub struct BadLine {
     pub path: PathBuf,
     /// The line number, counted from 1.
     pub line: usize,
-    pub why: String,
+    pub reason: String,
     /// Whether the line repeats the previous one. Such a line is skipped without loss.
-    pub repeated: bool,
+    pub is_repeated: bool,
 }
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path.display(), self.line, one_line(&self.why))
+        write!(f, "{}:{}: {}", self.path.display(), self.line, one_line(&self.reason))
     }
 }
 
 impl JournalContents {
     /// Returns the first line whose event is lost. Repeated lines lose no event.
     pub fn first_lost_line(&self) -> Option<&BadLine> {
-        self.bad_lines.iter().find(|bad| !bad.repeated)
+        self.bad_lines.iter().find(|bad| !bad.is_repeated)
     }
 }
 
@@ -58,8 +58,8 @@ impl JournalContents {
 /// [`JournalContents`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
     let path = path.as_ref();
-    let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
-    Ok(parse(path, &bytes))
+    let bytes = disk::read_regular_file(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
+    Ok(parse_journal(path, &bytes))
 }
 
 /// Adds the checksum and a newline to a line of JSON. The checksum is the last key, so that it can
@@ -75,9 +75,9 @@ fn line_checksum(line: &[u8]) -> String {
 
 /// Returns the line without its checksum. Fails if the checksum is invalid.
 pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
-    const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
+    const CHECKSUM_FIELD_BYTES: usize = ",\"sum\":\"0123456789abcdef\"}".len();
     let no_sum = || "the line has no checksum".to_owned();
-    let at = line.len().checked_sub(TAIL).ok_or_else(no_sum)?;
+    let at = line.len().checked_sub(CHECKSUM_FIELD_BYTES).ok_or_else(no_sum)?;
     let (body, tail) = line.split_at(at);
     let claimed = tail
         .strip_prefix(b",\"sum\":\"")
@@ -93,24 +93,24 @@ pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The result of scanning a journal's lines.
 #[derive(Debug, Default)]
-pub(crate) struct Scan {
+pub(crate) struct JournalScan {
     /// See [`JournalContents::torn`].
-    pub(crate) torn: bool,
-    unended: bool,
+    pub(crate) is_torn: bool,
+    lacks_final_newline: bool,
     /// The highest try number of any line, counted from 1, or 0 if there are no lines.
     pub(crate) try_number: u32,
     pub(crate) bad_lines: Vec<BadLine>,
-    whole_bytes: u64,
+    complete_bytes: u64,
 }
 
-impl Scan {
+impl JournalScan {
     /// Returns the first line whose event is lost.
     pub(crate) fn first_lost_line(&self) -> Option<&BadLine> {
-        self.bad_lines.iter().find(|bad| !bad.repeated)
+        self.bad_lines.iter().find(|bad| !bad.is_repeated)
     }
 }
 
-pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
+pub(crate) fn parse_journal(path: &Path, bytes: &[u8]) -> JournalContents {
     let mut events = Vec::new();
     let scan = scan_lines(
         path,
@@ -121,8 +121,8 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
         },
         |event| events.push(event),
     );
-    let Scan { torn, unended, bad_lines, whole_bytes, .. } = scan;
-    JournalContents { events, torn, lacks_final_newline: unended, bad_lines, whole_bytes }
+    let JournalScan { is_torn: torn, lacks_final_newline: unended, bad_lines, complete_bytes: whole_bytes, .. } = scan;
+    JournalContents { events, is_torn: torn, lacks_final_newline: unended, bad_lines, complete_bytes: whole_bytes }
 }
 
 /// The sequence and try numbers of a line.
@@ -133,7 +133,7 @@ pub(crate) struct LineNumbers {
 
 /// Returns a line without its newline, and whether the newline was there. Returns `None` if the
 /// line is incomplete. A last line without a newline is complete if its checksum is valid.
-pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
+pub(crate) fn split_newline(line: &[u8]) -> Option<(&[u8], bool)> {
     match line.strip_suffix(b"\n") {
         Some(line) => Some((line, true)),
         None => strip_checksum(line).is_ok().then_some((line, false)),
@@ -144,23 +144,23 @@ pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
 pub(crate) fn scan_lines<T>(
     path: &Path,
     bytes: &[u8],
-    read: impl Fn(&[u8]) -> Result<(LineNumbers, T), serde_json::Error>,
-    mut take: impl FnMut(T),
-) -> Scan {
-    let mut scan = Scan::default();
+    parse_line: impl Fn(&[u8]) -> Result<(LineNumbers, T), serde_json::Error>,
+    mut accept_line: impl FnMut(T),
+) -> JournalScan {
+    let mut scan = JournalScan::default();
     let (mut expected, mut last) = (1, None);
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let Some((line, newline)) = complete_line(line) else {
-            scan.torn = true;
+        let Some((line, newline)) = split_newline(line) else {
+            scan.is_torn = true;
             break;
         };
-        scan.unended = !newline;
-        scan.whole_bytes += line.len() as u64 + u64::from(newline);
+        scan.lacks_final_newline = !newline;
+        scan.complete_bytes += line.len() as u64 + u64::from(newline);
         let bad = |why: String, repeated| BadLine {
             path: path.to_owned(),
             line: index + 1,
-            why,
-            repeated,
+            reason: why,
+            is_repeated: repeated,
         };
         let event = strip_checksum(line)
             .map_err(|why| {
@@ -169,7 +169,7 @@ pub(crate) fn scan_lines<T>(
                 )
             })
             .and_then(|whole| {
-                read(&whole).map_err(|error| {
+                parse_line(&whole).map_err(|error| {
                     let hint = "the checksum is valid, so another version of Proctor wrote it";
                     let why = format_error_chain(&error);
                     format!("not an event of this format: {why} ({hint})")
@@ -181,14 +181,14 @@ pub(crate) fn scan_lines<T>(
             }
             Ok((LineNumbers { seq, try_number }, event)) => {
                 scan.try_number = scan.try_number.max(try_number);
-                if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
+                if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.is_repeated) {
                     let why = format!("expected event {expected}, found event {seq}");
                     scan.bad_lines.push(bad(why, false));
                 }
                 // The number in a corrupt line may be wrong, so continue from the number found.
                 expected = seq.saturating_add(1);
                 last = Some(line);
-                take(event);
+                accept_line(event);
             }
             Err(why) => {
                 expected = expected.saturating_add(1);
@@ -201,9 +201,9 @@ pub(crate) fn scan_lines<T>(
 
 /// Returns the text of one field of the last line, exactly as written, so that numbers keep their
 /// digits.
-pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
+pub(crate) fn last_line_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let (line, _) = lines.filter_map(complete_line).next_back()?;
+    let (line, _) = lines.filter_map(split_newline).next_back()?;
     let whole = strip_checksum(line).ok()?;
     let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&whole).ok()?;
     fields.get(field).map(|text| text.get().to_owned())

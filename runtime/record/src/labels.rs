@@ -11,28 +11,28 @@ use proctor_types::Label;
 
 use crate::{RecordError, RunDir, disk};
 
-const NAME: &str = "labels.jsonl";
+const LABELS_FILE: &str = "labels.jsonl";
 
 /// The labels of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// The labels that have not been removed or replaced, in the order in which they were written.
-    pub current: Vec<Label>,
+    pub entries: Vec<Label>,
     /// Messages for invalid lines or an unreadable file, each with its position. Other labels are
     /// still read.
-    pub bad: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl RunDir {
     /// Returns all labels of the run. Unreadable labels are not an error: data outside the record
     /// must not make a command fail.
-    pub fn labels(&self) -> Labels {
+    pub fn read_labels(&self) -> Labels {
         let path = labels_path(self.path());
         let mut labels = Labels::default();
         let bytes = match disk::read_if_exists(&path) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) => {
-                labels.bad.push(error.to_string());
+                labels.errors.push(error.to_string());
                 return labels;
             }
         };
@@ -42,13 +42,13 @@ impl RunDir {
             }
             match serde_json::from_slice::<Label>(line) {
                 Ok(label) => {
-                    labels.current.retain(|one| !label.replaces(one));
+                    labels.entries.retain(|one| !label.replaces(one));
                     if !label.removed {
-                        labels.current.push(label);
+                        labels.entries.push(label);
                     }
                 }
                 Err(error) => {
-                    labels.bad.push(format!("{}: line {number}: {error}", path.display()));
+                    labels.errors.push(format!("{}: line {number}: {error}", path.display()));
                 }
             }
         }
@@ -82,8 +82,8 @@ impl RunDir {
     }
 }
 
-fn labels_path(run: &Path) -> PathBuf {
-    run.join(NAME)
+fn labels_path(run_dir: &Path) -> PathBuf {
+    run_dir.join(LABELS_FILE)
 }
 
 #[cfg(test)]
@@ -92,28 +92,28 @@ mod tests {
 
     use super::*;
 
-    fn label(step: Option<u64>, name: &str, removed: bool) -> Label {
+    fn new_label(step: Option<u64>, name: &str, is_removed: bool) -> Label {
         let trial = TrialId { task: TaskId::new("t"), arm: ArmId::new("abc"), attempt: 1 };
-        Label { v: 1, at: 5, trial, step, label: name.to_owned(), comment: None, removed }
+        Label { v: 1, at: 5, trial, step, label: name.to_owned(), comment: None, removed: is_removed }
     }
 
     #[test]
     fn labels_use_the_last_line_and_skip_bad_lines() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
-        assert_eq!(run.labels(), Labels::default());
-        let commented = Label { comment: Some("why".into()), ..label(Some(3), "hack", false) };
-        for one in [&label(Some(3), "hack", false), &label(None, "good", false), &commented] {
+        assert_eq!(run.read_labels(), Labels::default());
+        let commented = Label { comment: Some("why".into()), ..new_label(Some(3), "hack", false) };
+        for one in [&new_label(Some(3), "hack", false), &new_label(None, "good", false), &commented] {
             run.add_label(one).unwrap();
         }
         let path = labels_path(run.path());
         std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"v\":1,\"at"].concat())
             .unwrap();
-        run.add_label(&label(None, "good", true)).unwrap();
-        let read = run.labels();
-        assert_eq!(read.current, [commented]);
-        assert_eq!(read.current[0].describe(), "step 3: hack (why)");
-        assert!(read.bad.len() == 1 && read.bad[0].contains("line 4"), "{:?}", read.bad);
+        run.add_label(&new_label(None, "good", true)).unwrap();
+        let read = run.read_labels();
+        assert_eq!(read.entries, [commented]);
+        assert_eq!(read.entries[0].describe(), "step 3: hack (why)");
+        assert!(read.errors.len() == 1 && read.errors[0].contains("line 4"), "{:?}", read.errors);
     }
 
     #[test]
@@ -122,9 +122,9 @@ mod tests {
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let path = labels_path(run.path());
         std::fs::create_dir(&path).unwrap();
-        let read = run.labels();
-        assert!(read.current.is_empty() && read.bad.len() == 1, "{read:?}");
-        let named = read.bad[0].contains(&path.display().to_string());
-        assert!(named && read.bad[0].contains("cannot be read"), "{read:?}");
+        let read = run.read_labels();
+        assert!(read.entries.is_empty() && read.errors.len() == 1, "{read:?}");
+        let named = read.errors[0].contains(&path.display().to_string());
+        assert!(named && read.errors[0].contains("cannot be read"), "{read:?}");
     }
 }

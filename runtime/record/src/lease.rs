@@ -24,11 +24,11 @@ pub(crate) const SUPERSEDED_DIR: &str = "superseded";
 /// The result of an attempt to lease a trial.
 #[derive(Debug)]
 pub enum LeaseResult {
-    Mine(Lease),
+    Leased(Lease),
     /// Another worker has leased the trial.
-    Elsewhere,
+    LeasedByOther,
     /// Another worker has finished the trial, and the run has had live workers ever since.
-    Ended,
+    Finished,
 }
 
 /// Trials that workers have finished.
@@ -38,7 +38,7 @@ pub struct FinishedTrials(HashSet<String>);
 impl FinishedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
         // If the set is empty, don't compute the hashes of ten thousand ids.
-        !self.0.is_empty() && self.0.contains(&key(id))
+        !self.0.is_empty() && self.0.contains(&claim_key(id))
     }
 }
 
@@ -77,7 +77,7 @@ impl RunDir {
     ///
     /// # Errors
     /// Fails if the run directory can't be written.
-    pub fn membership(&self) -> Result<Arc<Membership>, RecordError> {
+    pub fn ensure_membership(&self) -> Result<Arc<Membership>, RecordError> {
         let mut joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(membership) = &*joined {
             return Ok(Arc::clone(membership));
@@ -93,7 +93,7 @@ impl RunDir {
 
     /// Whether a shared run has other live workers. Returns `false` if the run directory can't be read.
     pub fn has_other_workers(&self) -> bool {
-        let Some(own) = self.shared.then(|| self.membership().ok()).flatten() else { return false };
+        let Some(own) = self.is_shared.then(|| self.ensure_membership().ok()).flatten() else { return false };
         find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
@@ -104,12 +104,12 @@ impl RunDir {
     /// # Errors
     /// Fails if the run directory can't be read.
     pub fn finished_trials(&self) -> Result<FinishedTrials, RecordError> {
-        if !self.shared {
+        if !self.is_shared {
             return Ok(FinishedTrials::default());
         }
         let listing =
             |error| RecordError::io(self.path(), "finished trials can't be listed")(error);
-        Claims::new(&self.membership()?).finished_keys().map(FinishedTrials).map_err(listing)
+        Claims::new(&self.ensure_membership()?).finished_keys().map(FinishedTrials).map_err(listing)
     }
 
     /// Whether other workers may have taken over this worker's trials because its heartbeat was late.
@@ -124,21 +124,21 @@ impl RunDir {
     /// Fails if the run directory can't be read or written, or if other workers presume this worker
     /// dead.
     pub fn lease(&self, id: &TrialId) -> Result<LeaseResult, RecordError> {
-        let key = key(id);
+        let key = claim_key(id);
         let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
-        let claims = Claims::new(&self.membership()?);
+        let claims = Claims::new(&self.ensure_membership()?);
         let claim = match claims.claim(&key).map_err(claiming)? {
-            ClaimResult::Mine(claim) => claim,
-            ClaimResult::Held(_) => return Ok(LeaseResult::Elsewhere),
-            ClaimResult::Ended => return Ok(LeaseResult::Ended),
+            ClaimResult::Claimed(claim) => claim,
+            ClaimResult::OwnedBy(_) => return Ok(LeaseResult::LeasedByOther),
+            ClaimResult::Finished => return Ok(LeaseResult::Finished),
         };
         let folder = self.trial_dir_path(id);
         let taking = RecordError::io(&folder, "the trial can't be taken over");
-        let replacement = DirTakeover { superseded: self.path().join(SUPERSEDED_DIR), key };
-        let dead = claim.dead_owner().map(|dead| self.jobs.describe_worker(self.path(), dead));
+        let replacement = DirTakeover { superseded_dir: self.path().join(SUPERSEDED_DIR), claim_key: key };
+        let dead = claim.dead_owner().map(|dead| self.scheduler_jobs.describe_worker(self.path(), dead));
         let takes_over = || -> io::Result<Option<File>> {
-            replacement.finish(&folder)?;
-            if !self.shared {
+            replacement.finish_takeover(&folder)?;
+            if !self.is_shared {
                 return Ok(None);
             }
             if let Some(dead) = &dead
@@ -157,11 +157,11 @@ impl RunDir {
         match dead {
             // Report the dead worker only for shared runs. On a single machine, the user who
             // resumes a run knows what happened to the earlier process.
-            Some(dead) if self.shared => lost.insert(id.clone(), dead),
+            Some(dead) if self.is_shared => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
         };
         drop(lost);
-        Ok(LeaseResult::Mine(Lease {
+        Ok(LeaseResult::Leased(Lease {
             claim,
             id: id.clone(),
             pinned_dirs: Arc::clone(&self.pinned_dirs),
@@ -174,9 +174,9 @@ impl RunDir {
     #[must_use]
     pub fn with_job_lookup(
         mut self,
-        ask: impl Fn(&Member) -> Option<String> + Send + Sync + 'static,
+        lookup: impl Fn(&Member) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.jobs = SchedulerJobs::new(ask);
+        self.scheduler_jobs = SchedulerJobs::new(lookup);
         self
     }
 
@@ -187,7 +187,7 @@ impl RunDir {
 }
 
 /// Returns a trial's claim key, which is a valid file name.
-fn key(id: &TrialId) -> String {
+fn claim_key(id: &TrialId) -> String {
     let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
     blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
 }
@@ -198,8 +198,8 @@ fn key(id: &TrialId) -> String {
 /// `superseded/<key>.new` is a complete copy that has not been moved into place yet.
 /// `superseded/<key>.<n>` is a directory that was set aside.
 struct DirTakeover {
-    superseded: PathBuf,
-    key: String,
+    superseded_dir: PathBuf,
+    claim_key: String,
 }
 
 /// Maximum number of copy attempts. A worker that is alive after all may move files during the
@@ -208,12 +208,12 @@ const MAX_COPY_ATTEMPTS: usize = 5;
 
 impl DirTakeover {
     fn path_with_suffix(&self, suffix: &str) -> PathBuf {
-        self.superseded.join(format!("{}.{suffix}", self.key))
+        self.superseded_dir.join(format!("{}.{suffix}", self.claim_key))
     }
 
     /// Finishes a takeover that was interrupted because the new worker died between the two
     /// renames.
-    fn finish(&self, folder: &Path) -> io::Result<()> {
+    fn finish_takeover(&self, folder: &Path) -> io::Result<()> {
         let new = self.path_with_suffix("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
@@ -224,8 +224,8 @@ impl DirTakeover {
         }
     }
 
-    fn take_over(&self, folder: &Path, dead: &str) -> io::Result<()> {
-        fs::create_dir_all(&self.superseded)?;
+    fn take_over(&self, folder: &Path, dead_worker: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.superseded_dir)?;
         let (part, new) = (self.path_with_suffix("part"), self.path_with_suffix("new"));
         let mut copied = Ok(());
         for _ in 0..MAX_COPY_ATTEMPTS {
@@ -238,7 +238,7 @@ impl DirTakeover {
         }
         copied?;
         fs::rename(&part, &new)?;
-        fs::write(folder.join("superseded.txt"), format!("{dead} was considered dead\n"))?;
+        fs::write(folder.join("superseded.txt"), format!("{dead_worker} was considered dead\n"))?;
         let mut free = (1_u32..).map(|number| self.path_with_suffix(&number.to_string()));
         let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.path_with_suffix("0"));
         fs::rename(folder, &old)?;
@@ -247,13 +247,13 @@ impl DirTakeover {
 }
 
 /// Copies a trial's directory. Earlier tries no longer change, so their files are hard-linked.
-fn copy_trial_dir(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
+fn copy_trial_dir(source: &Path, destination: &Path, is_top_level: bool) -> io::Result<()> {
+    fs::create_dir(destination)?;
+    for entry in fs::read_dir(source)? {
         let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let (path, target) = (entry.path(), destination.join(entry.file_name()));
         let kind = entry.file_type()?;
-        if kind.is_dir() && is_top && entry.file_name() == TRIES_DIR {
+        if kind.is_dir() && is_top_level && entry.file_name() == TRIES_DIR {
             hard_link_dir(&path, &target)?;
         } else if kind.is_dir() {
             copy_trial_dir(&path, &target, false)?;
@@ -263,14 +263,14 @@ fn copy_trial_dir(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
             File::open(&target)?.sync_data()?;
         }
     }
-    disk::sync_folder(to)
+    disk::sync_folder(destination)
 }
 
-fn hard_link_dir(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
+fn hard_link_dir(source: &Path, destination: &Path) -> io::Result<()> {
+    fs::create_dir(destination)?;
+    for entry in fs::read_dir(source)? {
         let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let (path, target) = (entry.path(), destination.join(entry.file_name()));
         match entry.file_type()? {
             kind if kind.is_dir() => hard_link_dir(&path, &target)?,
             kind if kind.is_file() => fs::hard_link(&path, &target)?,
@@ -288,13 +288,13 @@ mod tests {
 
     use super::*;
 
-    fn id(attempt: u32) -> TrialId {
+    fn trial_id(attempt: u32) -> TrialId {
         TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt }
     }
 
-    fn expect_lease(leased: Result<LeaseResult, RecordError>) -> Lease {
-        match leased.unwrap() {
-            LeaseResult::Mine(lease) => lease,
+    fn expect_lease(result: Result<LeaseResult, RecordError>) -> Lease {
+        match result.unwrap() {
+            LeaseResult::Leased(lease) => lease,
             other => panic!("{other:?}"),
         }
     }
@@ -304,12 +304,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let one = RunDir::create(folder.path()).unwrap();
         let other = RunDir::create(folder.path().join("x")).unwrap();
-        let lease = expect_lease(one.lease(&id(1)));
-        assert!(matches!(one.lease(&id(1)).unwrap(), LeaseResult::Elsewhere));
-        expect_lease(one.lease(&id(2)));
-        expect_lease(other.lease(&id(1)));
+        let lease = expect_lease(one.lease(&trial_id(1)));
+        assert!(matches!(one.lease(&trial_id(1)).unwrap(), LeaseResult::LeasedByOther));
+        expect_lease(one.lease(&trial_id(2)));
+        expect_lease(other.lease(&trial_id(1)));
         drop(lease);
-        expect_lease(one.lease(&id(1)));
+        expect_lease(one.lease(&trial_id(1)));
         drop((one, other));
         for name in ["claims", "workers"] {
             assert!(!folder.path().join(name).exists(), "{name} was left behind");
@@ -328,30 +328,30 @@ mod tests {
             (RunDir::join(folder.path()).unwrap(), RunDir::join(folder.path()).unwrap());
         let next = next.with_job_lookup(|_| Some("NODE_FAIL".to_owned()));
         assert!(!dead.has_other_workers());
-        let lease = expect_lease(dead.lease(&id(1)));
+        let lease = expect_lease(dead.lease(&trial_id(1)));
         assert!(next.has_other_workers() && dead.has_other_workers());
-        let old = dead.create_trial_dir(&id(1)).unwrap();
+        let old = dead.create_trial_dir(&trial_id(1)).unwrap();
         let mut journal = File::create(old.trajectory_path()).unwrap();
         journal.write_all(b"paid\n").unwrap();
         fs::create_dir_all(old.tries_dir().join("1")).unwrap();
         fs::write(old.tries_dir().join("1/trajectory.jsonl"), "earlier\n").unwrap();
-        assert!(matches!(next.lease(&id(1)).unwrap(), LeaseResult::Elsewhere));
+        assert!(matches!(next.lease(&trial_id(1)).unwrap(), LeaseResult::LeasedByOther));
 
-        let worker = dead.membership().unwrap().member().id.clone();
+        let worker = dead.ensure_membership().unwrap().member().id.clone();
         let beat = folder.path().join("workers").join(format!("{worker}.json"));
         let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
         File::options().write(true).open(beat).unwrap().set_modified(long_ago).unwrap();
-        let second = expect_lease(next.lease(&id(1)));
-        let new = next.create_trial_dir(&id(1)).unwrap();
+        let second = expect_lease(next.lease(&trial_id(1)));
+        let new = next.create_trial_dir(&trial_id(1)).unwrap();
         assert_eq!(fs::read(new.trajectory_path()).unwrap(), b"paid\n");
-        assert!(next.previous_worker(&id(1)).unwrap().contains(&worker));
+        assert!(next.previous_worker(&trial_id(1)).unwrap().contains(&worker));
         assert!(new.tries_dir().join("1/trajectory.jsonl").exists());
 
         // The first worker keeps writing, but none of its writes reach the second worker's directory.
         journal.write_all(b"late\n").unwrap();
         fs::write(old.patch_path(), "late").unwrap();
         fs::write(old.outcome_path(), "late").unwrap();
-        let plain = next.trial_dir_path(&id(1));
+        let plain = next.trial_dir_path(&trial_id(1));
         assert_eq!(fs::read(plain.join("trajectory.jsonl")).unwrap(), b"paid\n");
         assert!(!plain.join("patch.diff").exists() && !plain.join("outcome.json").exists());
         let kept: Vec<_> = fs::read_dir(folder.path().join(SUPERSEDED_DIR)).unwrap().collect();
@@ -367,11 +367,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let trial = folder.path().join("trial");
         let superseded = folder.path().join(SUPERSEDED_DIR);
-        let replacement = DirTakeover { superseded, key: "k".to_owned() };
+        let replacement = DirTakeover { superseded_dir: superseded, claim_key: "k".to_owned() };
         let new = replacement.path_with_suffix("new");
         fs::create_dir_all(&new).unwrap();
         fs::write(new.join("trajectory.jsonl"), "paid\n").unwrap();
-        replacement.finish(&trial).unwrap();
+        replacement.finish_takeover(&trial).unwrap();
         assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
         assert!(!new.exists());
         for times in 1..=2 {
@@ -386,7 +386,7 @@ mod tests {
         // grown since the copy.
         fs::create_dir_all(&new).unwrap();
         fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
-        replacement.finish(&trial).unwrap();
+        replacement.finish_takeover(&trial).unwrap();
         assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\nmore\n");
         assert!(!new.exists());
     }
@@ -397,9 +397,9 @@ mod tests {
         drop(RunDir::create(folder.path()).unwrap());
         fs::write(folder.path().join("run.json"), "{}").unwrap();
         let run = RunDir::join(folder.path()).unwrap();
-        let lease = expect_lease(run.lease(&id(1)));
-        assert!(run.trial_dir_path(&id(1)).exists());
+        let lease = expect_lease(run.lease(&trial_id(1)));
+        assert!(run.trial_dir_path(&trial_id(1)).exists());
         drop(lease);
-        assert!(!run.trial_dir_path(&id(1)).exists());
+        assert!(!run.trial_dir_path(&trial_id(1)).exists());
     }
 }

@@ -15,36 +15,36 @@ use proctor_types::TrialId;
 /// presumed dead cannot write into its successor's directory.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedDirs {
-    held: Mutex<HashMap<TrialId, File>>,
+    open_dirs: Mutex<HashMap<TrialId, File>>,
     /// Directories of lost trials. They stay open so that their descriptor numbers are not reused.
     /// Otherwise, a thread that is still writing could write to the wrong directory.
-    abandoned: Mutex<Vec<File>>,
+    abandoned_dirs: Mutex<Vec<File>>,
 }
 
 impl PinnedDirs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_open_dirs(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
+        self.open_dirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn pin(&self, id: &TrialId, folder: File) {
-        self.lock().insert(id.clone(), folder);
+        self.lock_open_dirs().insert(id.clone(), folder);
     }
 
     /// Forgets a trial that another worker has taken over, but keeps its directory open.
     pub(crate) fn abandon(&self, id: &TrialId) {
-        let folder = self.lock().remove(id);
-        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
+        let folder = self.lock_open_dirs().remove(id);
+        self.abandoned_dirs.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
     }
 
     /// Returns the directory's path through its file descriptor.
     pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
-        let descriptor = self.lock().get(id)?.as_raw_fd();
+        let descriptor = self.lock_open_dirs().get(id)?.as_raw_fd();
         Some(PathBuf::from(format!("{FD_DIR}/{descriptor}")))
     }
 
     /// Forgets a trial that this worker has released.
     pub(crate) fn remove(&self, id: &TrialId) {
-        let Some(folder) = self.lock().remove(id) else { return };
+        let Some(folder) = self.lock_open_dirs().remove(id) else { return };
         // Remove the directory if it is empty, so that a trial that was not started leaves no
         // directory behind.
         let real = fs::read_link(format!("{FD_DIR}/{}", folder.as_raw_fd()));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, CheckedTrial, Corruption, RecordError, Remedy, TrialDir,
-    check::{Check, CheckCache},
+    check::{TrialCheck, CheckCache},
     disk::{self, describe_read_error},
     pinned_dirs::PinnedDirs,
     run_file,
@@ -40,10 +40,10 @@ pub struct RunDir {
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
     pub(crate) pinned_dirs: Arc<PinnedDirs>,
     /// Whether workers on other machines may work on the run at the same time.
-    pub(crate) shared: bool,
+    pub(crate) is_shared: bool,
     /// Descriptions of the previous workers of trials that were taken over.
     pub(crate) previous_workers: Mutex<HashMap<TrialId, String>>,
-    pub(crate) jobs: SchedulerJobs,
+    pub(crate) scheduler_jobs: SchedulerJobs,
     /// Closing the file releases the lock.
     _lock: Option<File>,
 }
@@ -70,15 +70,15 @@ impl RunDir {
     }
 
     fn new(root: PathBuf, lock: Option<File>) -> Self {
-        let (check_cache, membership) = (CheckCache::new(root.join(CHECK_CACHE)), Mutex::default());
+        let (check_cache, membership) = (CheckCache::new(root.join(CHECK_CACHE_FILE)), Mutex::default());
         Self {
             check_cache,
             root,
             membership,
             pinned_dirs: Arc::default(),
-            shared: false,
+            is_shared: false,
             previous_workers: Mutex::default(),
-            jobs: SchedulerJobs::default(),
+            scheduler_jobs: SchedulerJobs::default(),
             _lock: lock,
         }
     }
@@ -101,7 +101,7 @@ impl RunDir {
     /// Fails if there is no run.
     pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::open_read_only(path)?;
-        run.shared = true;
+        run.is_shared = true;
         Ok(run)
     }
 
@@ -120,7 +120,7 @@ impl RunDir {
 
     /// Whether workers on other machines may work on the run at the same time.
     pub fn is_shared(&self) -> bool {
-        self.shared
+        self.is_shared
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -134,7 +134,7 @@ impl RunDir {
     ) -> Result<(), RecordError> {
         let mut seen = BTreeMap::new();
         for arm in arms {
-            if let Some(other) = seen.insert(arm_component(arm), arm)
+            if let Some(other) = seen.insert(arm_path_component(arm), arm)
                 && other != arm
             {
                 return Err(RecordError::Misuse {
@@ -161,7 +161,7 @@ impl RunDir {
     /// Returns the path of the trial's directory below `trials/`, even if this process accesses the
     /// directory through a file descriptor.
     pub(crate) fn trial_dir_path(&self, id: &TrialId) -> PathBuf {
-        let arm = self.root.join("trials").join(arm_component(&id.arm));
+        let arm = self.root.join("trials").join(arm_path_component(&id.arm));
         arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
     }
 
@@ -212,22 +212,22 @@ impl RunDir {
 
     /// Returns the intact parts of a trial's record. If an earlier check found a journal or patch
     /// intact, and its size, times and inode are unchanged, the file is not read again.
-    pub fn check(&self, id: &TrialId) -> CheckedTrial {
-        self.check_with(id, true)
+    pub fn check_trial(&self, id: &TrialId) -> CheckedTrial {
+        self.check_trial_with(id, true)
     }
 
     /// Returns a verifier for many trials. Unlike [`RunDir::check`], it reads everything and
     /// ignores earlier checks.
-    pub fn verifier(&self) -> Verifier<'_> {
-        Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
+    pub fn verifier(&self) -> TrialVerifier<'_> {
+        TrialVerifier { run_dir: self, verified_blobs: HashSet::new(), reported_trials: self.reported_verdicts() }
     }
 
-    fn check_with(&self, id: &TrialId, trusting: bool) -> CheckedTrial {
+    fn check_trial_with(&self, id: &TrialId, should_trust_cache: bool) -> CheckedTrial {
         let (dir, known) = (self.trial_dir(id), &self.check_cache);
         let (blobs, plain) = (self.trial_blobs(&dir), self.trial_dir_path(id));
         let name = plain.strip_prefix(&self.root).unwrap_or(&plain).to_string_lossy();
-        Check { dir: &dir, id, blobs: &blobs, cache: known, name: &name, trusts_cache: trusting }
-            .run()
+        TrialCheck { dir: &dir, id, blobs: &blobs, cache: known, cache_key: &name, trusts_cache: should_trust_cache }
+            .check_trial()
     }
 
     /// Returns the trials that have a verdict in `report.json` but whose record was removed, so
@@ -239,7 +239,7 @@ impl RunDir {
         let is_gone = |id: &TrialId| {
             let dir = self.trial_dir(id);
             let is_empty = !dir.trajectory_path().exists() && !dir.path().join(TRIES_DIR).exists();
-            is_empty && !self.check(id).finished
+            is_empty && !self.check_trial(id).is_finished
         };
         let mut gone: Vec<_> = reported.filter(is_gone).collect();
         gone.sort();
@@ -260,7 +260,7 @@ impl RunDir {
             tasks: Vec<Trial>,
         }
         let bytes =
-            disk::read_if_exists(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
+            disk::read_if_exists(&self.root.join(REPORT_FILE)).ok().flatten().unwrap_or_default();
         let trials =
             serde_json::from_slice(&bytes).map_or(Vec::new(), |ReportFile { tasks }| tasks);
         let graded = trials.into_iter().filter(|one| one.resolved.is_some());
@@ -268,13 +268,13 @@ impl RunDir {
     }
 
     pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {
-        disk::write_json(&self.root.join(REPORT), report)
+        disk::write_json(&self.root.join(REPORT_FILE), report)
     }
 
     /// Returns the corruption of `report.json`, if the file exists and is corrupt. No score depends
     /// on the report, because it only repeats the record.
     pub fn verify_report(&self) -> Option<Corruption> {
-        let path = self.root.join(REPORT);
+        let path = self.root.join(REPORT_FILE);
         let why = match disk::try_read_if_exists(&path) {
             Ok(None) => return None,
             Ok(Some(bytes)) => match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
@@ -283,43 +283,43 @@ impl RunDir {
             },
             Err(error) => describe_read_error(&error),
         };
-        Some(Corruption::new(path, why, Remedy::Evidence))
+        Some(Corruption::new(path, why, Remedy::LostEvidence))
     }
 }
 
 /// Verifies trials by reading their whole record.
 #[derive(Debug)]
-pub struct Verifier<'a> {
-    run: &'a RunDir,
+pub struct TrialVerifier<'a> {
+    run_dir: &'a RunDir,
     /// Shared blobs that were read and found intact.
-    seen: HashSet<String>,
+    verified_blobs: HashSet<String>,
     /// Trials that have a verdict in the last report.
-    reported: HashSet<TrialId>,
+    reported_trials: HashSet<TrialId>,
 }
 
-impl Verifier<'_> {
+impl TrialVerifier<'_> {
     /// Like [`RunDir::check`], but also checks everything that the trial's events refer to.
-    pub fn check(&mut self, id: &TrialId) -> CheckedTrial {
-        let mut checked = self.run.check_with(id, false);
-        let dir = self.run.trial_dir(id);
-        dir.verify(&self.run.blobs(), &mut self.seen, &mut checked);
-        if !checked.finished && self.reported.contains(id) {
+    pub fn verify_trial(&mut self, id: &TrialId) -> CheckedTrial {
+        let mut checked = self.run_dir.check_trial_with(id, false);
+        let dir = self.run_dir.trial_dir(id);
+        dir.verify(&self.run_dir.blobs(), &mut self.verified_blobs, &mut checked);
+        if !checked.is_finished && self.reported_trials.contains(id) {
             let why = "missing, but report.json has a verdict for this trial";
-            checked.damage.push(Corruption::new(dir.trajectory_path(), why, Remedy::Drive));
+            checked.corruptions.push(Corruption::new(dir.trajectory_path(), why, Remedy::RestoreTrial));
         }
-        if checked.finished && self.reported.contains(id) && dir.is_ungraded() {
+        if checked.is_finished && self.reported_trials.contains(id) && dir.is_ungraded() {
             let why = "missing, as is the verdict, but report.json has a verdict for this trial";
-            checked.damage.push(Corruption::new(dir.gradings_path(), why, Remedy::Grade));
+            checked.corruptions.push(Corruption::new(dir.gradings_path(), why, Remedy::Regrade));
         }
         checked
     }
 }
 
-const REPORT: &str = "report.json";
+const REPORT_FILE: &str = "report.json";
 /// See [`CheckCache`].
-const CHECK_CACHE: &str = "checked.jsonl";
+const CHECK_CACHE_FILE: &str = "checked.jsonl";
 
-fn arm_component(arm: &ArmId) -> String {
+fn arm_path_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
 }
 
@@ -331,7 +331,7 @@ fn lock_run(root: &Path) -> Result<File, RecordError> {
     options.read(true).write(true).create(true).truncate(false);
     let mut file = disk::open_with(&options, &path)
         .map_err(RecordError::io(&path, "the run cannot be locked"))?;
-    match disk::lock(&file) {
+    match disk::lock_file(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
@@ -359,14 +359,14 @@ fn lock_run(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA, TaskId};
+    use proctor_types::{CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA_VERSION, TaskId};
     use serde_json::json;
 
     use super::*;
 
-    fn plan() -> RunRecord {
+    fn test_plan() -> RunRecord {
         RunRecord {
-            schema_version: RUN_SCHEMA,
+            schema_version: RUN_SCHEMA_VERSION,
             rules: RULES_VERSION,
             proctor: "0.1.0".into(),
             created: 1,
@@ -391,10 +391,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = RunDir::create(&path).unwrap();
-        run.write_run(&plan()).unwrap();
+        run.write_run(&test_plan()).unwrap();
         let error = RunDir::open(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert_eq!(RunDir::open_read_only(&path).unwrap().read_run().unwrap(), plan());
+        assert_eq!(RunDir::open_read_only(&path).unwrap().read_run().unwrap(), test_plan());
         drop(run);
         let run = RunDir::open(&path).unwrap();
         drop(run);
@@ -421,17 +421,17 @@ mod tests {
     fn read_run_rejects_a_newer_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
-        let newer = RunRecord { config_version: CONFIG_VERSION + 1, ..plan() };
+        let newer = RunRecord { config_version: CONFIG_VERSION + 1, ..test_plan() };
         run.write_run(&newer).unwrap();
         let error = run.read_run().unwrap_err();
         assert!(matches!(error, RecordError::NewerConfig { .. }), "{error}");
         let error = error.to_string();
         assert!(error.contains("newer build of Proctor (its version is 0.1.0"), "{error}");
         // Earlier builds did not write a version.
-        let mut earlier = serde_json::to_value(plan()).unwrap();
+        let mut earlier = serde_json::to_value(test_plan()).unwrap();
         earlier.as_object_mut().unwrap().remove("config_version");
         let earlier: RunRecord = serde_json::from_value(earlier).unwrap();
-        assert_eq!(earlier, RunRecord { config_version: 1, ..plan() });
+        assert_eq!(earlier, RunRecord { config_version: 1, ..test_plan() });
     }
 
     #[test]

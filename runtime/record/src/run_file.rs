@@ -6,7 +6,7 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, format_error_chain};
+use proctor_types::{CONFIG_VERSION, RUN_SCHEMA_VERSION, RunRecord, Task, format_error_chain};
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
@@ -14,21 +14,21 @@ use crate::{
     disk::{self, describe_read_error},
 };
 
-const NAME: &str = "run.json";
+const RUN_FILE: &str = "run.json";
 /// The compressed copy, for the case that `run.json` is corrupt. Without the plan, nothing in a run
 /// can be read.
-const COPY: &str = "run.json.gz";
+const RUN_COPY_FILE: &str = "run.json.gz";
 
 /// Whether a directory contains a run.
 ///
 /// # Errors
 /// Fails if the user has no permission to read the directory.
 pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
-    for name in [NAME, COPY] {
+    for name in [RUN_FILE, RUN_COPY_FILE] {
         match std::fs::metadata(root.join(name)) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return Err(RecordError::io(root, UNREADABLE)(error));
+                return Err(RecordError::io(root, UNREADABLE_MESSAGE)(error));
             }
             Err(_) => {}
         }
@@ -37,7 +37,7 @@ pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
 }
 
 /// Error message for a run that another user's umask made unreadable.
-const UNREADABLE: &str = "no permission to read the run; ask its owner";
+const UNREADABLE_MESSAGE: &str = "no permission to read the run; ask its owner";
 
 /// Returns the error for a directory without a plan. The error tells whether the directory never
 /// contained a run, or the plan was lost.
@@ -57,16 +57,16 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     let bytes = to_checksummed_json(root, run)?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = packed.write_all(&bytes).and_then(|()| packed.finish());
-    let copy = root.join(COPY);
+    let copy = root.join(RUN_COPY_FILE);
     let packed = packed.map_err(RecordError::io(&copy, "cannot be written"))?;
     disk::write_atomically(&copy, &packed)?;
-    disk::write_atomically(&root.join(NAME), &bytes)
+    disk::write_atomically(&root.join(RUN_FILE), &bytes)
 }
 
 /// Returns the plan as written. If `run.json` is corrupt, returns the plan from the copy, and the
 /// corruption.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
-    let path = root.join(NAME);
+    let path = root.join(RUN_FILE);
     let written = disk::try_read_if_exists(&path);
     let bytes = written.as_ref().ok().and_then(Option::as_deref);
     if let Some(error) = bytes.and_then(|bytes| version_error(root, bytes)) {
@@ -77,29 +77,29 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), Recor
             Ok(run) => return check_ids(&path, run).map(|run| (run, None)),
             Err(why) => why,
         },
-        Ok(None) if !root.join(COPY).exists() => {
+        Ok(None) if !root.join(RUN_COPY_FILE).exists() => {
             return Err(missing_plan_error(root.to_owned()));
         }
         Ok(None) => "missing".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Err(RecordError::io(&path, UNREADABLE)(error));
+            return Err(RecordError::io(&path, UNREADABLE_MESSAGE)(error));
         }
         Err(error) => describe_read_error(&error),
     };
-    let copy = root.join(COPY);
+    let copy = root.join(RUN_COPY_FILE);
     let read = match disk::try_read_if_exists(&copy) {
         Ok(packed) => packed.map(|packed| parse_plan(&decompress(&packed)?)),
         Err(error) => Some(Err(describe_read_error(&error))),
     };
     match read {
         Some(Ok(run)) => {
-            let damage = Corruption::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
+            let damage = Corruption::new(path, format!("{why}; using {RUN_COPY_FILE}"), Remedy::LostEvidence);
             Ok((check_ids(&copy, run)?, Some(damage)))
         }
         other => {
             let also = match other {
-                Some(Err(error)) => format!("{COPY}: {error}"),
-                _ => format!("{COPY} is missing"),
+                Some(Err(error)) => format!("{RUN_COPY_FILE}: {error}"),
+                _ => format!("{RUN_COPY_FILE} is missing"),
             };
             let why = format!("{why}, and {also}");
             Err(RecordError::PlanDamaged { path, why, hint: RESTORE_HINT })
@@ -107,9 +107,9 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), Recor
     }
 }
 
-fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
+fn decompress(compressed_bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = GzDecoder::new(packed).read_to_end(&mut bytes);
+    let read = GzDecoder::new(compressed_bytes).read_to_end(&mut bytes);
     read.map_err(|_| "truncated or corrupt".to_owned())?;
     Ok(bytes)
 }
@@ -125,7 +125,7 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), Rec
 /// Checks that the copy matches `run.json`. If the copy is corrupt too, later corruption of
 /// `run.json` would make the run unreadable.
 fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
-    let (written, copy) = (disk::read_if_exists(&root.join(NAME))?, root.join(COPY));
+    let (written, copy) = (disk::read_if_exists(&root.join(RUN_FILE))?, root.join(RUN_COPY_FILE));
     let kept = match disk::try_read_if_exists(&copy) {
         Ok(packed) => packed.map(|packed| decompress(&packed)),
         Err(error) => Some(Err(describe_read_error(&error))),
@@ -133,10 +133,10 @@ fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     let why = match kept {
         None => "missing".to_owned(),
         Some(Err(error)) => error,
-        Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("not a copy of {NAME}"),
+        Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("not a copy of {RUN_FILE}"),
         Some(Ok(_)) => return Ok(None),
     };
-    Ok(Some(Corruption::new(copy, why, Remedy::Evidence)))
+    Ok(Some(Corruption::new(copy, why, Remedy::LostEvidence)))
 }
 
 /// Replaces a corrupt `run.json` with its copy, or a corrupt copy with `run.json`. The corrupt file
@@ -153,7 +153,7 @@ const RESTORE_HINT: &str =
 /// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
 fn to_checksummed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
-        path: root.join(NAME),
+        path: root.join(RUN_FILE),
         why: format!("not JSON: {error}"),
     })?;
     let sum = blake3::hash(text.as_bytes()).to_hex();
@@ -172,7 +172,7 @@ fn parse_plan(bytes: &[u8]) -> Result<RunRecord, String> {
 
 /// The versions in a plan. These fields can be read even if the rest of the plan is unreadable.
 #[derive(Deserialize)]
-struct Versions {
+struct PlanVersions {
     schema_version: u64,
     #[serde(default)]
     config_version: u64,
@@ -186,14 +186,14 @@ struct Versions {
 /// matter which version it contains. Plans of the first version had no checksum.
 fn version_error(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     let text = verify_checksum(bytes);
-    let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
+    let plan: PlanVersions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
     if text.is_err() && plan.sum.is_some() {
         return None;
     }
-    let Versions { schema_version: schema, config_version: version, proctor, .. } = plan;
+    let PlanVersions { schema_version: schema, config_version: version, proctor, .. } = plan;
     let path = root.to_owned();
-    if schema != u64::from(RUN_SCHEMA) {
-        return Some(RecordError::OtherVersion { path, schema, proctor });
+    if schema != u64::from(RUN_SCHEMA_VERSION) {
+        return Some(RecordError::UnsupportedVersion { path, schema, proctor });
     }
     let is_newer = version > u64::from(CONFIG_VERSION);
     is_newer.then_some(RecordError::NewerConfig { path, version, proctor })
@@ -201,12 +201,12 @@ fn version_error(root: &Path, bytes: &[u8]) -> Option<RecordError> {
 
 /// Verifies the checksum and returns the text without it.
 fn verify_checksum(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
+    const CHECKSUM_FIELD_BYTES: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
         return Err("empty".into());
     }
     let no_sum = || "no checksum at the end".to_owned();
-    let at = bytes.len().checked_sub(TAIL).ok_or_else(no_sum)?;
+    let at = bytes.len().checked_sub(CHECKSUM_FIELD_BYTES).ok_or_else(no_sum)?;
     let (body, tail) = bytes.split_at(at);
     let claimed =
         tail.strip_prefix(b",\n  \"sum\": \"").and_then(|tail| tail.strip_suffix(b"\"\n}\n"));

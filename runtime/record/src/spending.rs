@@ -12,7 +12,7 @@ use crate::{RecordError, TrialDir, read_journal};
 /// # Errors
 /// Fails if the journal cannot be read. If the journal is corrupt, its readable part counts. A
 /// missing journal counts as zero.
-pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
+pub fn read_journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     let mut spent = Spending::default();
     // If a directory exists in place of the journal, the trial's check reports the corruption.
     if !journal.is_file() {
@@ -56,10 +56,10 @@ pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
 ///
 /// # Errors
 /// Fails if a journal or a directory cannot be read.
-pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, RecordError> {
+pub fn read_earlier_tries(dir: &TrialDir, has_ended: bool) -> Result<EarlierTries, RecordError> {
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
-    if !ended {
+    if !has_ended {
         journals.push(dir.trajectory_path());
     }
     let folder = dir.tries_dir();
@@ -76,7 +76,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
     }
     for journal in journals.iter().filter(|journal| journal.is_file()) {
         earlier.tries += 1;
-        earlier.spent.merge(&journal_spending(journal)?);
+        earlier.spent.merge(&read_journal_spending(journal)?);
     }
     Ok(earlier)
 }
@@ -85,6 +85,6 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
 ///
 /// # Errors
 /// Fails in the same cases as [`earlier_tries`].
-pub fn trial_spending(dir: &TrialDir) -> Result<Spending, RecordError> {
-    Ok(earlier_tries(dir, false)?.spent)
+pub fn read_trial_spending(dir: &TrialDir) -> Result<Spending, RecordError> {
+    Ok(read_earlier_tries(dir, false)?.spent)
 }

@@ -19,14 +19,14 @@ impl Tree {
     pub fn save_as_diff(
         &self,
         blobs: &Blobs,
-        before: &str,
+        base_hash: &str,
         reply: &SnapshotReply,
     ) -> Result<String, RecordError> {
-        blobs.put_tree(self, before, reply)
+        blobs.put_tree(self, base_hash, reply)
     }
 
     pub fn load(blobs: &Blobs, hash: &str) -> Result<Self, RecordError> {
-        if let Some(tree) = blobs.packed_tree(hash)? {
+        if let Some(tree) = blobs.get_packed_tree(hash)? {
             return Ok(Arc::unwrap_or_clone(tree));
         }
         Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &[u8], content: &[u8]) -> SnapshotEntry {
+    fn file_entry(path: &[u8], content: &[u8]) -> SnapshotEntry {
         SnapshotEntry {
             path: RawPath::new(path),
             kind: EntryKind::File,
@@ -60,7 +60,7 @@ mod tests {
         let blobs = Blobs::new(folder.path());
         let mut tree = Tree::default();
         tree.apply_snapshot(&SnapshotReply {
-            changed: vec![file(b"a", b"1"), file(b"b\xff\n%", b"2")],
+            changed: vec![file_entry(b"a", b"1"), file_entry(b"b\xff\n%", b"2")],
             ..SnapshotReply::default()
         });
         let hash = tree.save(&blobs).unwrap();

@@ -13,12 +13,12 @@ pub struct Tree {
     pub entries: BTreeMap<RawPath, SnapshotEntry>,
     /// Directories that the last snapshot did not scan completely. Their entries here come from
     /// earlier snapshots.
-    pub unwalked: Vec<RawPath>,
+    pub unwalked_dirs: Vec<RawPath>,
 }
 
 /// A path that differs between two trees. At least one of the trees contains the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Difference<'a> {
+pub struct TreeDifference<'a> {
     pub path: &'a RawPath,
     pub base: Option<&'a SnapshotEntry>,
     pub end: Option<&'a SnapshotEntry>,
@@ -45,10 +45,10 @@ struct ManifestOutput<'a> {
 }
 
 fn entries<S: Serializer>(
-    all: &BTreeMap<RawPath, SnapshotEntry>,
-    to: S,
+    tree_entries: &BTreeMap<RawPath, SnapshotEntry>,
+    serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    to.collect_seq(all.values())
+    serializer.collect_seq(tree_entries.values())
 }
 
 impl Tree {
@@ -60,12 +60,12 @@ impl Tree {
         for entry in &reply.changed {
             self.entries.insert(entry.path.clone(), entry.clone());
         }
-        self.unwalked.clone_from(&reply.unwalked);
+        self.unwalked_dirs.clone_from(&reply.unwalked);
     }
 
     /// Returns the manifest as JSON. The same tree always yields the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
-        let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
+        let (entries, unwalked) = (&self.entries, &self.unwalked_dirs[..]);
         // The value contains only text, numbers and lists, which serde_json can always serialize.
         serde_json::to_vec(&ManifestOutput { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
@@ -79,7 +79,7 @@ impl Tree {
             return Err(format!("unknown manifest version {}", manifest.manifest));
         }
         let entries = manifest.entries.into_iter().map(|entry| (entry.path.clone(), entry));
-        Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
+        Ok(Self { entries: entries.collect(), unwalked_dirs: manifest.unwalked })
     }
 
     /// Returns the BLAKE3 of the manifest as hex digits. This is the hash that [`Tree::save`]
@@ -89,8 +89,8 @@ impl Tree {
     }
 
     /// Returns the paths whose entries differ in any way, sorted by their bytes.
-    pub fn diff<'a>(&'a self, end: &'a Self) -> impl Iterator<Item = Difference<'a>> {
-        let gone_or_changed = self.entries.iter().map(|(path, base)| Difference {
+    pub fn diff<'a>(&'a self, end: &'a Self) -> impl Iterator<Item = TreeDifference<'a>> {
+        let gone_or_changed = self.entries.iter().map(|(path, base)| TreeDifference {
             path,
             base: Some(base),
             end: end.entries.get(path),
@@ -99,7 +99,7 @@ impl Tree {
             .entries
             .iter()
             .filter(|(path, _)| !self.entries.contains_key(*path))
-            .map(|(path, entry)| Difference { path, base: None, end: Some(entry) });
+            .map(|(path, entry)| TreeDifference { path, base: None, end: Some(entry) });
         let mut all: Vec<_> =
             gone_or_changed.filter(|one| one.base != one.end).chain(made).collect();
         all.sort_by_key(|one| one.path);
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &[u8], content: &[u8]) -> SnapshotEntry {
+    fn file_entry(path: &[u8], content: &[u8]) -> SnapshotEntry {
         SnapshotEntry {
             path: RawPath::new(path),
             kind: EntryKind::File,
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn tree(entries: &[SnapshotEntry]) -> Tree {
+    fn tree_with_entries(entries: &[SnapshotEntry]) -> Tree {
         let mut tree = Tree::default();
         tree.apply_snapshot(&SnapshotReply {
             changed: entries.to_vec(),
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn tree_differences_are_sorted_and_complete() {
-        let base = tree(&[file(b"a", b"1"), file(b"b", b"1"), file(b"c", b"1")]);
+        let base = tree_with_entries(&[file_entry(b"a", b"1"), file_entry(b"b", b"1"), file_entry(b"c", b"1")]);
         let mut end = base.clone();
         end.apply_snapshot(&SnapshotReply {
-            changed: vec![file(b"aa", b"new"), file(b"c", b"2")],
+            changed: vec![file_entry(b"aa", b"new"), file_entry(b"c", b"2")],
             removed: vec!["a".into()],
             ..SnapshotReply::default()
         });

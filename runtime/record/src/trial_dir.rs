@@ -138,7 +138,7 @@ impl TrialDir {
     /// # Errors
     /// Fails if `k` is 1 and there are files of another try, or if a destination file already
     /// exists.
-    pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
+    pub fn begin_try(&self, try_number: u32) -> Result<(), RecordError> {
         self.create()?;
         let there: Vec<_> =
             TRY_FILES.iter().filter(|name| disk::entry_exists(&self.path.join(name))).collect();
@@ -146,7 +146,7 @@ impl TrialDir {
             return Ok(());
         }
         let misuse = |why: String| RecordError::Misuse { path: self.path.clone(), why };
-        let Some(before) = k.checked_sub(1).filter(|before| *before > 0) else {
+        let Some(before) = try_number.checked_sub(1).filter(|before| *before > 0) else {
             return Err(misuse(
                 "the folder of the first try already contains files of another try".into(),
             ));
@@ -235,9 +235,9 @@ impl TrialDir {
     }
 
     /// Withdraws the verdict. A later grading may restore it.
-    pub fn withdraw_verdict(&self, why: &str) -> Result<(), RecordError> {
+    pub fn withdraw_verdict(&self, reason: &str) -> Result<(), RecordError> {
         if self.gradings_path().exists() {
-            self.append_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
+            self.append_grading(Event::VerdictWithdrawn { why: reason.to_owned() })?;
         }
         disk::move_non_file_aside(&self.verdict_path())?;
         match fs::remove_file(self.verdict_path()) {
@@ -299,7 +299,7 @@ impl TrialDir {
     /// Returns the raw results of the last grading, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grading_dir().join(GRADING_RESULTS);
-        let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let bytes = disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         match self.last_grading()? {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {
@@ -312,13 +312,13 @@ impl TrialDir {
 
     /// Returns the log of the last grading, for people to read. Empty if it cannot be read.
     pub fn read_log(&self) -> Vec<u8> {
-        disk::read(&self.grading_dir().join(GRADING_LOG)).unwrap_or_default()
+        disk::read_regular_file(&self.grading_dir().join(GRADING_LOG)).unwrap_or_default()
     }
 
     pub(crate) fn last_grading(&self) -> Result<Option<GradingEntry>, RecordError> {
         let path = self.gradings_path();
         let bytes = disk::read_if_exists(&path)?.unwrap_or_default();
-        Ok(GradingSummary::parse(&path, &bytes, &mut Vec::new()).last)
+        Ok(GradingSummary::parse(&path, &bytes, &mut Vec::new()).last_grading)
     }
 
     pub fn read_verdict(&self) -> Result<Option<Verdict>, RecordError> {

@@ -87,13 +87,13 @@ pub fn find_trials<'a>(
 ///
 /// # Errors
 /// Fails if there is no such trial. The hint explains how to find the existing trials.
-pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTrial<'a>, UserError> {
-    let (rest, attempt) = match trial.rsplit_once('/') {
+pub fn find_by_name<'a>(record: &'a RunRecord, trial_name: &str) -> Result<PlannedTrial<'a>, UserError> {
+    let (rest, attempt) = match trial_name.rsplit_once('/') {
         Some((rest, number)) => match number.parse() {
             Ok(attempt) => (rest, attempt),
-            Err(_) => (trial, 1),
+            Err(_) => (trial_name, 1),
         },
-        None => (trial, 1),
+        None => (trial_name, 1),
     };
     let mut found = Vec::new();
     for task in &record.tasks {
@@ -120,7 +120,7 @@ pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTri
             let like = first.map_or_else(String::new, |(task, arm)| {
                 format!(", such as `{}/{}/1`", task.task.id, arm.name)
             });
-            Err(UserError::new(format!("--trial {trial}: the run has no such trial"))
+            Err(UserError::new(format!("--trial {trial_name}: the run has no such trial"))
                 .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
         }
     }
@@ -129,17 +129,17 @@ pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTri
 /// Returns the items with exactly the wanted name. If there are none, returns the one item whose
 /// name or id starts with the wanted text, or else the one whose name contains it.
 fn select_by_name<'a, T>(
-    all: &'a [T],
-    what: &str,
-    wanted: &str,
-    names: impl Fn(&'a T) -> Vec<&'a str>,
+    items: &'a [T],
+    item_kind: &str,
+    query: &str,
+    item_names: impl Fn(&'a T) -> Vec<&'a str>,
 ) -> Result<Vec<&'a T>, UserError> {
-    let wanted_lower = wanted.to_lowercase();
+    let wanted_lower = query.to_lowercase();
     let that = |is: &dyn Fn(&str) -> bool| -> Vec<&'a T> {
-        all.iter().filter(|one| names(one).into_iter().any(is)).collect()
+        items.iter().filter(|one| item_names(one).into_iter().any(is)).collect()
     };
     // Two arms may have the same name. In that case, both match.
-    let exact = that(&|name| name == wanted);
+    let exact = that(&|name| name == query);
     if !exact.is_empty() {
         return Ok(exact);
     }
@@ -151,18 +151,18 @@ fn select_by_name<'a, T>(
             [] => {}
             [only] => return Ok(vec![*only]),
             several => {
-                let named = several.iter().take(3).filter_map(|one| names(one).first().copied());
+                let named = several.iter().take(3).filter_map(|one| item_names(one).first().copied());
                 let named: Vec<&str> = named.collect();
-                return Err(UserError::new(format!("`{wanted}` matches several {what}s"))
+                return Err(UserError::new(format!("`{query}` matches several {item_kind}s"))
                     .hint(format!("use a full name: `{}`", named.join("`, `"))));
             }
         }
     }
-    let known: Vec<&str> = all.iter().filter_map(|one| names(one).first().copied()).collect();
-    let near = similar_names(wanted, known.iter().copied());
+    let known: Vec<&str> = items.iter().filter_map(|one| item_names(one).first().copied()).collect();
+    let near = similar_names(query, known.iter().copied());
     let hint = match near.is_empty() {
         true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),
         false => format!("did you mean `{}`?", near.join("` or `")),
     };
-    Err(UserError::new(format!("this run has no {what} `{wanted}`")).hint(hint))
+    Err(UserError::new(format!("this run has no {item_kind} `{query}`")).hint(hint))
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Directory levels between `trials/` and a journal: arm, task, attempt.
-const DEPTH: usize = 3;
+const JOURNAL_DEPTH: usize = 3;
 /// Maximum number of bytes to read for the first line of a journal. The line usually has a few
 /// hundred bytes.
 const MAX_FIRST_LINE_BYTES: u64 = 64 << 10;
@@ -28,7 +28,7 @@ pub struct UnplannedDir {
     /// The directory's path, relative to the run directory.
     pub folder: PathBuf,
     /// Number of journals in the directory.
-    pub journals: usize,
+    pub journal_count: usize,
     /// The trials to which these journals belong.
     pub trials: BTreeSet<TrialId>,
 }
@@ -39,13 +39,13 @@ impl RunDir {
     /// returned.
     pub fn unplanned_dirs<'a>(
         &self,
-        planned: impl IntoIterator<Item = &'a TrialId>,
+        planned_trials: impl IntoIterator<Item = &'a TrialId>,
     ) -> Vec<UnplannedDir> {
         let trials = self.path().join("trials");
         // Compare names as strings, because component-wise comparisons of paths took longer than
         // listing the directories.
         let mut known = HashSet::<OsString>::new();
-        for id in planned {
+        for id in planned_trials {
             let path = self.trial_dir(id).path().to_owned();
             for above in path.ancestors().take_while(|path| *path != trials) {
                 if !known.insert(above.into()) {
@@ -57,9 +57,9 @@ impl RunDir {
         while let Some((folder, depth)) = pending.pop() {
             for path in subdirectories(&folder) {
                 match known.contains(path.as_os_str()) {
-                    true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
+                    true if depth + 1 < JOURNAL_DEPTH => pending.push((path, depth + 1)),
                     true => {}
-                    false => found.push(self.describe(&path, depth + 1)),
+                    false => found.push(self.describe_dir(&path, depth + 1)),
                 }
             }
         }
@@ -75,7 +75,7 @@ impl RunDir {
     /// Fails if a directory can't be read.
     pub fn started_trial_dirs(&self) -> io::Result<HashSet<PathBuf>> {
         let mut level = vec![self.path().join("trials")];
-        for _ in 0..DEPTH {
+        for _ in 0..JOURNAL_DEPTH {
             let mut next = Vec::new();
             for folder in &level {
                 let entries = match fs::read_dir(folder) {
@@ -94,24 +94,24 @@ impl RunDir {
 
     /// Like [`RunDir::check`], but reads files only if the trial is in `begun`, the result of
     /// [`RunDir::started_trial_dirs`]. Other trials have no files.
-    pub fn check_started_trial(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> CheckedTrial {
-        match begun.contains(&self.trial_dir_path(id)) {
-            true => self.check(id),
+    pub fn check_started_trial(&self, id: &TrialId, started_dirs: &HashSet<PathBuf>) -> CheckedTrial {
+        match started_dirs.contains(&self.trial_dir_path(id)) {
+            true => self.check_trial(id),
             false => CheckedTrial::default(),
         }
     }
 
-    fn describe(&self, folder: &Path, depth: usize) -> UnplannedDir {
+    fn describe_dir(&self, folder: &Path, depth: usize) -> UnplannedDir {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
-        let mut unplanned = UnplannedDir { folder: name, journals: 0, trials: BTreeSet::new() };
+        let mut unplanned = UnplannedDir { folder: name, journal_count: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
         while let Some((folder, depth)) = pending.pop() {
             let journal = folder.join(TRAJECTORY_FILE);
             if journal.is_file() {
-                unplanned.journals += 1;
+                unplanned.journal_count += 1;
                 unplanned.trials.extend(journal_trial_id(&journal));
             }
-            if depth < DEPTH {
+            if depth < JOURNAL_DEPTH {
                 pending.extend(subdirectories(&folder).into_iter().map(|path| (path, depth + 1)));
             }
         }
@@ -121,7 +121,7 @@ impl RunDir {
     /// Returns the first line of a trial's journal. The line contains the time in microseconds, so
     /// it differs between runs. If two trials have the same first line, one is a copy of the other.
     pub fn first_journal_line(&self, id: &TrialId) -> Option<Vec<u8>> {
-        let file = disk::open(&self.trial_dir(id).trajectory_path()).ok()?;
+        let file = disk::open_regular_file(&self.trial_dir(id).trajectory_path()).ok()?;
         let mut line = Vec::new();
         BufReader::new(file.take(MAX_FIRST_LINE_BYTES)).read_until(b'\n', &mut line).ok()?;
         (!line.is_empty()).then_some(line)
@@ -157,24 +157,24 @@ mod tests {
     use super::*;
     use crate::Journal;
 
-    fn id(task: &str, arm: &str, attempt: u32) -> TrialId {
+    fn trial_id(task: &str, arm: &str, attempt: u32) -> TrialId {
         TrialId { task: TaskId::new(task), arm: ArmId::new(arm), attempt }
     }
 
-    fn begin(run: &RunDir, id: &TrialId) {
-        let dir = run.create_trial_dir(id).unwrap();
+    fn start_trial(run_dir: &RunDir, id: &TrialId) {
+        let dir = run_dir.create_trial_dir(id).unwrap();
         let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
         journal.append(0, Event::trial_started(id)).unwrap();
     }
 
     #[test]
-    fn unplanned_finds_moved_copied_and_foreign_folders() {
+    fn unplanned_dirs_finds_moved_copied_and_foreign_folders() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
-        let planned = [id("one", "a", 1), id("two", "a", 1), id("two", "a", 2)];
-        let other = id("one", "of-another-plan", 1);
+        let planned = [trial_id("one", "a", 1), trial_id("two", "a", 1), trial_id("two", "a", 2)];
+        let other = trial_id("one", "of-another-plan", 1);
         for id in planned.iter().chain([&other]) {
-            begin(&run, id);
+            start_trial(&run, id);
         }
         assert!(run.unplanned_dirs(planned.iter().chain([&other])).is_empty());
         fs::create_dir_all(run.trial_dir(&planned[0]).path().join("tries/1")).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         let found = run.unplanned_dirs(&planned);
         let told: Vec<_> = found
             .iter()
-            .map(|one| (one.folder.to_str().unwrap(), one.journals, one.trials.len()))
+            .map(|one| (one.folder.to_str().unwrap(), one.journal_count, one.trials.len()))
             .collect();
         assert_eq!(
             told,
@@ -199,16 +199,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
         assert!(run.started_trial_dirs().unwrap().is_empty());
-        let (first, second) = (id("one", "a", 1), id("one", "a", 2));
-        begin(&run, &first);
+        let (first, second) = (trial_id("one", "a", 1), trial_id("one", "a", 2));
+        start_trial(&run, &first);
         fs::write(run.path().join("trials/a/note"), "somebody's").unwrap();
         let begun = run.started_trial_dirs().unwrap();
         assert_eq!(begun, HashSet::from([run.trial_dir(&first).path().to_owned()]));
         // The result must agree with the trial's own check.
         for id in [&first, &second] {
-            assert_eq!(run.check_started_trial(id, &begun), run.check(id));
+            assert_eq!(run.check_started_trial(id, &begun), run.check_trial(id));
         }
-        begin(&run, &second);
+        start_trial(&run, &second);
         assert_eq!(
             run.check_started_trial(&second, &begun),
             CheckedTrial::default(),
@@ -221,10 +221,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let again = RunDir::create(folder.path().join("again")).unwrap();
-        let id = id("one", "a", 1);
+        let id = trial_id("one", "a", 1);
         assert_eq!(run.first_journal_line(&id), None);
-        begin(&run, &id);
-        begin(&again, &id);
+        start_trial(&run, &id);
+        start_trial(&again, &id);
         assert!(run.first_journal_line(&id).is_some());
         assert_ne!(run.first_journal_line(&id), again.first_journal_line(&id));
     }

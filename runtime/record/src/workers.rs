@@ -2,7 +2,7 @@
 
 use std::{fmt, fs, path::Path, time::Duration};
 
-use proctor_cluster::{Member, members};
+use proctor_cluster::{Member, read_members};
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
@@ -44,20 +44,20 @@ type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
 pub(crate) struct SchedulerJobs(Option<Box<JobLookup>>);
 
 impl SchedulerJobs {
-    pub(crate) fn new(ask: impl Fn(&Member) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Some(Box::new(ask)))
+    pub(crate) fn new(lookup: impl Fn(&Member) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(lookup)))
     }
 
     /// Describes a worker of the run in the directory `run`.
-    pub(crate) fn describe_worker(&self, run: &Path, worker: &str) -> String {
-        let all = members(run).unwrap_or_default();
-        let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {
-            return format!("worker {worker}");
+    pub(crate) fn describe_worker(&self, run_dir: &Path, worker_id: &str) -> String {
+        let all = read_members(run_dir).unwrap_or_default();
+        let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker_id) else {
+            return format!("worker {worker_id}");
         };
-        let Some(job) = &member.job else { return format!("worker {worker} on {}", member.host) };
+        let Some(job) = &member.job else { return format!("worker {worker_id} on {}", member.host) };
         let state = self.0.as_ref().and_then(|ask| ask(&member));
         let state = state.unwrap_or_else(|| "state unknown".to_owned());
-        format!("worker {worker} on {}, job {job} ({state})", member.host)
+        format!("worker {worker_id} on {}, job {job} ({state})", member.host)
     }
 }
 

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_statistics::{CONFIDENCE_LEVEL, rank_agreement};
-use proctor_types::{ArmId, TaskId, plural};
+use proctor_types::{ArmId, TaskId, count_with_noun};
 use serde::{Deserialize, Serialize};
 
 use crate::{TaskFacts, TrialResult, rounding::round_to_four_decimals};
 
 /// The name of the smaller set in collections and benchmarks.
-const LITE: &str = "lite";
+const LITE_SET_NAME: &str = "lite";
 
 /// Minimum number of arms for a ranking to be meaningful.
 const MIN_ARMS: usize = 3;
@@ -34,24 +34,24 @@ pub struct RankAgreement {
 }
 
 /// A task that all arms attempted, with the fraction of trials in which each arm resolves it.
-type Row<'a> = (&'a TaskFacts, Vec<f64>);
+type TaskRates<'a> = (&'a TaskFacts, Vec<f64>);
 
 /// Computes the rank agreement for each pair of sets. Controls are not ranked. The result is empty
 /// while a verdict is missing or if there are fewer than three arms.
-pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
-    let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.control).collect();
+pub(crate) fn rank_agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
+    let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.is_control).collect();
     let arms: BTreeSet<&ArmId> = trials.iter().map(|trial| &trial.arm).collect();
     if arms.len() < MIN_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
         return Vec::new();
     }
-    let rows = rows(&trials, &arms);
+    let rows = task_rates(&trials, &arms);
     let select = |wanted: &dyn Fn(&TaskFacts) -> bool| -> Vec<Vec<f64>> {
         let chosen = rows.iter().filter(|(facts, _)| wanted(facts));
         chosen.map(|(_, scores)| scores.clone()).collect()
     };
     let compared = |kind: &str, names: [&str; 2], sets: [Vec<Vec<f64>>; 2], nested: bool| {
         let [a, b] = &sets;
-        let found = rank_agreement(a, b, nested, CONFIDENCE_LEVEL)?;
+        let agreement = rank_agreement(a, b, nested, CONFIDENCE_LEVEL)?;
         let rest = if nested { a.len() } else { 0 };
         Some(RankAgreement {
             kind: kind.to_owned(),
@@ -60,16 +60,16 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
             a_tasks: a.len() as u64,
             b_tasks: (b.len() + rest) as u64,
             arms: arms.len() as u64,
-            tau: round_to_four_decimals(found.tau),
-            interval: found.interval.map(|ends| ends.map(round_to_four_decimals)),
+            tau: round_to_four_decimals(agreement.tau),
+            interval: agreement.interval.map(|ends| ends.map(round_to_four_decimals)),
         })
     };
     let of_level = |level: u32| select(&|facts| facts.level == Some(level));
-    let is_lite = |facts: &TaskFacts| facts.categories.iter().any(|name| name == LITE);
+    let is_lite = |facts: &TaskFacts| facts.categories.iter().any(|name| name == LITE_SET_NAME);
     let mut out = Vec::new();
     out.extend(compared("level", ["1", "2"], [of_level(1), of_level(2)], false));
     let lite = [select(&is_lite), select(&|facts| !is_lite(facts))];
-    out.extend(compared("category", [LITE, "full"], lite, true));
+    out.extend(compared("category", [LITE_SET_NAME, "full"], lite, true));
     let splits: BTreeSet<&str> =
         rows.iter().filter_map(|(facts, _)| facts.split.as_deref()).collect();
     let splits: Vec<&str> = splits.into_iter().collect();
@@ -82,15 +82,15 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
     out
 }
 
-fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
-    type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
+fn task_rates<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<TaskRates<'a>> {
+    type RateSums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
     // The split is part of the key: with `report RUN-LITE RUN-FULL`, the same task may have been
     // attempted once in each split.
-    type Name<'s> = (Option<&'s str>, &'s TaskId);
-    let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
+    type TaskKey<'s> = (Option<&'s str>, &'s TaskId);
+    let mut tasks: BTreeMap<TaskKey<'_>, (&TaskFacts, RateSums<'_>)> = BTreeMap::new();
     for trial in trials {
         let name = (trial.facts.split.as_deref(), &trial.task);
-        let of_task = tasks.entry(name).or_insert_with(|| (&trial.facts, Sums::new()));
+        let of_task = tasks.entry(name).or_insert_with(|| (&trial.facts, RateSums::new()));
         let (sum, count) = of_task.1.entry(&trial.arm).or_default();
         let resolved = trial.verdict.as_ref().is_some_and(|verdict| verdict.resolved);
         *sum += f64::from(u8::from(resolved));
@@ -110,12 +110,12 @@ pub(crate) fn agreement_sentences(agreements: &[RankAgreement]) -> Vec<String> {
             .map_or_else(String::new, |[lower, upper]| format!(" (95 % {lower:.2} to {upper:.2})"));
         format!(
             "ranking of {} by {}: Kendall's tau between {} ({}) and {} ({}) is {:.2}{interval}.",
-            plural(one.arms, "arm"),
+            count_with_noun(one.arms, "arm"),
             one.kind,
             one.a,
-            plural(one.a_tasks, "task"),
+            count_with_noun(one.a_tasks, "task"),
             one.b,
-            plural(one.b_tasks, "task"),
+            count_with_noun(one.b_tasks, "task"),
             one.tau,
         )
     };

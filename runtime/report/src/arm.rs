@@ -17,7 +17,7 @@ use crate::{
     groups::summarize_groups,
     limits::own_limit,
     rounding::{round_to_four_decimals, round_to_micro_dollars},
-    spread::{count_failure_reasons, intervals, pass_at_k, pass_hat_k, variance},
+    spread::{count_failure_reasons, compute_intervals, pass_at_k, pass_hat_k, resolved_variance},
 };
 
 /// The report of one arm.
@@ -217,7 +217,7 @@ impl ArmReport {
             } += 1;
         }
         let mut evidence_classes = BTreeMap::new();
-        for class in verdicts.iter().flat_map(|verdict| verdict.classes()) {
+        for class in verdicts.iter().flat_map(|verdict| verdict.evidence_classes()) {
             *evidence_classes.entry(class).or_default() += 1;
         }
         let mut outcomes = BTreeMap::new();
@@ -244,7 +244,7 @@ impl ArmReport {
             arm: arm.clone(),
             name: trials.first().map(|trial| trial.arm_name.clone()).unwrap_or_default(),
             forked_from: None,
-            control: trials.iter().any(|trial| trial.control),
+            control: trials.iter().any(|trial| trial.is_control),
             scaffold: None,
             model: None,
             budget: None,
@@ -264,10 +264,10 @@ impl ArmReport {
             applied_rate: share(applied as f64),
             empty_patches: trials.iter().filter(|trial| trial.patch_bytes == Some(0)).count()
                 as u64,
-            intervals: intervals(trials),
+            intervals: compute_intervals(trials),
             pass_at_k: pass_at_k(trials),
             pass_hat_k: pass_hat_k(trials),
-            variance: variance(trials),
+            variance: resolved_variance(trials),
             groups: summarize_groups(trials),
             single_shot: SingleShotReport::from_trials(trials),
             infrastructure_faults: ended.iter().filter(|one| one.ending.is_fault()).count() as u64,
@@ -287,7 +287,7 @@ impl ArmReport {
                 }),
             },
             usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated)
-                || trials.iter().any(|trial| trial.earlier.spent.estimated),
+                || trials.iter().any(|trial| trial.earlier_tries.spent.estimated),
             cost_usd: round_to_micro_dollars(cost),
             cost_known: !ended.iter().any(|outcome| outcome.spent.unpriced),
             paid: BilledUsage::from_trials(trials),
@@ -312,7 +312,7 @@ impl ArmReport {
                 mean: mean(&|outcome| outcome.tool_calls.unwrap_or(0) as f64),
                 max: calls.iter().copied().max().unwrap_or(0),
             }),
-            per_step: per_step(&measured),
+            per_step: per_step_stats(&measured),
             malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
             outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
@@ -322,8 +322,8 @@ impl ArmReport {
             limit_bound,
             noise: NoiseReport::from_trials(trials),
             reasons: count_failure_reasons(trials),
-            exceptions: exceptions(&verdicts),
-            responders: responders(trials),
+            exceptions: count_exceptions(&verdicts),
+            responders: count_responders(trials),
         }
     }
 }
@@ -363,7 +363,7 @@ impl ArmReport {
 }
 
 /// Counts the responses of these trials by responder.
-pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
+pub(crate) fn count_responders(trials: &[&TrialResult]) -> Responders {
     let mut all = Responders::default();
     for outcome in trials.iter().filter_map(|trial| trial.outcome.as_ref()) {
         all.merge(&outcome.responders);
@@ -378,18 +378,18 @@ fn tool_call_counts(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     all.filter(|all| !all.is_empty())
 }
 
-fn per_step(measured: &[&Outcome]) -> Option<PerStepStats> {
-    let sum = |of: fn(&Spending) -> u64| measured.iter().map(|one| of(&one.spent)).sum::<u64>();
+fn per_step_stats(outcomes: &[&Outcome]) -> Option<PerStepStats> {
+    let sum = |of: fn(&Spending) -> u64| outcomes.iter().map(|one| of(&one.spent)).sum::<u64>();
     let steps = sum(|spent| spent.steps);
     let each = |total: u64| round_to_four_decimals(total as f64 / steps as f64);
     (steps > 0).then(|| PerStepStats {
         input: each(sum(|spent| spent.input_tokens)),
         output: each(sum(|spent| spent.output_tokens)),
-        tool_calls: tool_call_counts(measured).map(|calls| each(calls.iter().sum())),
+        tool_calls: tool_call_counts(outcomes).map(|calls| each(calls.iter().sum())),
     })
 }
 
-fn exceptions(verdicts: &[&Verdict]) -> BTreeMap<String, ExceptionCount> {
+fn count_exceptions(verdicts: &[&Verdict]) -> BTreeMap<String, ExceptionCount> {
     let mut counts: BTreeMap<String, ExceptionCount> = BTreeMap::new();
     for (class, tests) in verdicts.iter().flat_map(|verdict| &verdict.exceptions) {
         let count = counts.entry(class.clone()).or_default();

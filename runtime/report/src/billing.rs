@@ -38,7 +38,7 @@ impl BilledUsage {
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Self {
         let mut all = Spending::default();
         for trial in trials {
-            all.merge(&trial.earlier.spent);
+            all.merge(&trial.earlier_tries.spent);
             if let Some(Outcome { spent, .. }) = &trial.outcome {
                 all.merge(spent);
             }
@@ -56,8 +56,8 @@ impl EarlierTriesReport {
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Self {
         let (mut tries, mut all) = (0, Spending::default());
         for trial in trials {
-            tries += trial.earlier.tries;
-            all.merge(&trial.earlier.spent);
+            tries += trial.earlier_tries.tries;
+            all.merge(&trial.earlier_tries.spent);
         }
         Self {
             tries,

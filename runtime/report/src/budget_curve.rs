@@ -36,7 +36,7 @@ pub struct BudgetCurve<'a> {
     /// Planned trials.
     pub trials: u64,
     /// The usage of each resolved trial, ascending.
-    pub resolved: Vec<f64>,
+    pub resolved_usage: Vec<f64>,
     /// The highest usage of any trial, resolved or not.
     pub highest_usage: f64,
 }
@@ -46,7 +46,7 @@ impl BudgetCurve<'_> {
     /// real limit, the fraction would be at least this high, because a trial that the limit cuts
     /// off may already have a solution.
     pub fn resolved_fraction(&self, budget: f64) -> f64 {
-        let count = self.resolved.partition_point(|used| *used <= budget);
+        let count = self.resolved_usage.partition_point(|used| *used <= budget);
         count as f64 / self.trials.max(1) as f64
     }
 }
@@ -58,21 +58,21 @@ pub fn budget_curves<'a>(
     kind: UsageKind,
 ) -> Vec<BudgetCurve<'a>> {
     let curve = |arm: &&'a ArmReport| {
-        let own: Vec<&TaskReport> =
+        let arm_trials: Vec<&TaskReport> =
             report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
-        let known: Option<Vec<f64>> = own
+        let amounts: Option<Vec<f64>> = arm_trials
             .iter()
             .filter(|trial| trial.resolved == Some(true))
             .map(|trial| kind.amount_used(trial))
             .collect();
-        let mut resolved = known?;
+        let mut resolved = amounts?;
         resolved.sort_by(f64::total_cmp);
-        let most = own.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
+        let most = arm_trials.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
         let is_known = resolved.last().is_some_and(|used| *used > 0.0);
         is_known.then_some(BudgetCurve {
             arm: &arm.arm,
             trials: arm.trials,
-            resolved,
+            resolved_usage: resolved,
             highest_usage: most,
         })
     };

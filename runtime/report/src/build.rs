@@ -3,7 +3,7 @@
 use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, RankAgreement, TaskReport, TrialResult, agreement::agreements};
+use crate::{ArmReport, RankAgreement, TaskReport, TrialResult, agreement::rank_agreements};
 
 pub const REPORT_SCHEMA: u32 = 1;
 
@@ -62,6 +62,6 @@ pub fn build_report(inputs: Vec<TrialResult>) -> Report {
         })
         .collect();
     let tasks = inputs.iter().map(TaskReport::from_trial).collect();
-    let rank_agreement = agreements(&inputs);
+    let rank_agreement = rank_agreements(&inputs);
     Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
 }

@@ -1,8 +1,8 @@
 //! A short list of checks that show whether a result is sound.
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
-use crate::{ArmReport, Report, format::percent, limit_warnings, notes::unverified_reasons};
+use crate::{ArmReport, Report, format::format_percent, limit_warnings, notes::unverified_reasons};
 
 /// The names of the controls. `gold` must resolve every task, and `noop` must resolve none.
 const GOLD: &str = "gold";
@@ -20,7 +20,7 @@ pub enum CheckLevel {
 
 /// One line about the soundness of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
+pub struct SoundnessCheck {
     pub level: CheckLevel,
     /// The text, without a full stop.
     pub text: String,
@@ -28,7 +28,7 @@ pub struct Check {
 
 /// Returns one line each about verdicts, integrity, controls, limits, faults, interruptions and
 /// attempts.
-pub fn checks(report: &Report) -> Vec<Check> {
+pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     let mut all = vec![
         check_verdicts(report),
         check_integrity(report),
@@ -37,110 +37,110 @@ pub fn checks(report: &Report) -> Vec<Check> {
     ];
     let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
     if faults > 0 {
-        let faults = plural(faults, "infrastructure fault");
-        all.push(warning(format!("{faults}: not counted against any arm")));
+        let faults = count_with_noun(faults, "infrastructure fault");
+        all.push(warning_check(format!("{faults}: not counted against any arm")));
     }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
-        all.push(warning(format!("The record of {} is corrupt", plural(damaged, "trial"))));
+        all.push(warning_check(format!("The record of {} is corrupt", count_with_noun(damaged, "trial"))));
     }
     let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty()).count();
     if interrupted > 0 {
-        let trials = plural(interrupted, "trial");
-        all.push(note(format!("{trials} interrupted, then resumed or started over")));
+        let trials = count_with_noun(interrupted, "trial");
+        all.push(note_check(format!("{trials} interrupted, then resumed or started over")));
     }
     let is_mixed = |arm: &&&ArmReport| arm.responders.is_mixture();
     let study = report.arms_under_study();
     let mixed: Vec<&str> = study.iter().filter(is_mixed).map(|arm| arm.name.as_str()).collect();
     if !mixed.is_empty() {
         let of = mixed.join(", ");
-        all.push(warning(format!("Several models, providers or servers answered: {of}")));
+        all.push(warning_check(format!("Several models, providers or servers answered: {of}")));
     }
     if study.iter().any(|arm| arm.usage_estimated) {
-        all.push(note("Some tokens and costs are estimates".to_owned()));
+        all.push(note_check("Some tokens and costs are estimates".to_owned()));
     }
     all.push(check_attempts(report));
     all
 }
 
-fn note(text: String) -> Check {
-    Check { level: CheckLevel::Note, text }
+fn note_check(text: String) -> SoundnessCheck {
+    SoundnessCheck { level: CheckLevel::Note, text }
 }
 
-fn warning(text: String) -> Check {
-    Check { level: CheckLevel::Warning, text }
+fn warning_check(text: String) -> SoundnessCheck {
+    SoundnessCheck { level: CheckLevel::Warning, text }
 }
 
-fn good(text: String) -> Check {
-    Check { level: CheckLevel::Good, text }
+fn good_check(text: String) -> SoundnessCheck {
+    SoundnessCheck { level: CheckLevel::Good, text }
 }
 
-fn check_verdicts(report: &Report) -> Check {
+fn check_verdicts(report: &Report) -> SoundnessCheck {
     let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
     let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
     let have = if trials == 1 { "has" } else { "have" };
-    let text = format!("{graded} of {} {have} a verdict", plural(trials, "trial"));
-    if graded == trials { good(text) } else { warning(text) }
+    let text = format!("{graded} of {} {have} a verdict", count_with_noun(trials, "trial"));
+    if graded == trials { good_check(text) } else { warning_check(text) }
 }
 
-fn check_integrity(report: &Report) -> Check {
+fn check_integrity(report: &Report) -> SoundnessCheck {
     let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
     let doubtful = sum(|arm| arm.integrity.suspect + arm.integrity.contaminated);
     let unverified = sum(|arm| arm.integrity.unverified);
     let are = |count: u64| if count == 1 { "is" } else { "are" };
     if doubtful > 0 {
-        let (verdicts, are) = (plural(doubtful, "verdict"), are(doubtful));
-        return warning(format!("{verdicts} {are} suspect or contaminated"));
+        let (verdicts, are) = (count_with_noun(doubtful, "verdict"), are(doubtful));
+        return warning_check(format!("{verdicts} {are} suspect or contaminated"));
     }
     if unverified > 0 {
-        let (verdicts, are) = (plural(unverified, "verdict"), are(unverified));
-        let why = unverified_reasons(report, None);
-        return note(format!("{verdicts} {are} unverified: {why}"));
+        let (verdicts, are) = (count_with_noun(unverified, "verdict"), are(unverified));
+        let reason = unverified_reasons(report, None);
+        return note_check(format!("{verdicts} {are} unverified: {reason}"));
     }
-    good("No verdict is suspect".to_owned())
+    good_check("No verdict is suspect".to_owned())
 }
 
 /// Checks that gold resolves every task and that noop resolves none.
-fn check_controls(report: &Report) -> Check {
+fn check_controls(report: &Report) -> SoundnessCheck {
     let is = |arm: &&ArmReport, name: &str| arm.scaffold.as_deref().unwrap_or(&arm.name) == name;
     let judged: Vec<&ArmReport> =
         report.arms.iter().filter(|arm| is(arm, GOLD) || is(arm, NOOP)).collect();
     if judged.is_empty() {
-        return note("No control arm (gold, noop) shows that the tasks work".to_owned());
+        return note_check("No control arm (gold, noop) shows that the tasks work".to_owned());
     }
-    let told: Vec<String> = judged
+    let descriptions: Vec<String> = judged
         .iter()
         .map(|arm| format!("{} resolves {} of {}", arm.name, arm.resolved, arm.trials))
         .collect();
-    let text = format!("Controls: {}", told.join(", "));
+    let text = format!("Controls: {}", descriptions.join(", "));
     let is_right = |arm: &&ArmReport| arm.resolved == if is(arm, GOLD) { arm.trials } else { 0 };
-    if judged.iter().all(is_right) { good(text) } else { warning(text) }
+    if judged.iter().all(is_right) { good_check(text) } else { warning_check(text) }
 }
 
-fn check_limits(report: &Report) -> Check {
+fn check_limits(report: &Report) -> SoundnessCheck {
     let study = report.arms_under_study();
     let share = |arm: &ArmReport| arm.limit_bound.values().sum::<f64>();
-    let told: Vec<String> = study
+    let descriptions: Vec<String> = study
         .iter()
         .filter(|arm| share(arm) > 0.0)
-        .map(|arm| format!("{} {}", arm.name, percent(share(arm))))
+        .map(|arm| format!("{} {}", arm.name, format_percent(share(arm))))
         .collect();
-    if told.is_empty() {
-        return good("No trial ended at its own limit".to_owned());
+    if descriptions.is_empty() {
+        return good_check("No trial ended at its own limit".to_owned());
     }
-    let text = format!("Ended at a limit: {}", told.join(", "));
+    let text = format!("Ended at a limit: {}", descriptions.join(", "));
     let matters = study.iter().any(|arm| {
-        let own = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
-        limit_warnings::limit_warning(&arm.name, own).is_some()
+        let arm_trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
+        limit_warnings::limit_warning(&arm.name, arm_trials).is_some()
     });
-    if matters { warning(text) } else { note(text) }
+    if matters { warning_check(text) } else { note_check(text) }
 }
 
-fn check_attempts(report: &Report) -> Check {
+fn check_attempts(report: &Report) -> SoundnessCheck {
     match report.tasks.iter().map(|trial| trial.attempt).max() {
         None | Some(0 | 1) => {
-            note("One attempt per task: variation between attempts is not measured".to_owned())
+            note_check("One attempt per task: variation between attempts is not measured".to_owned())
         }
-        Some(most) => good(format!("{most} attempts per task")),
+        Some(most) => good_check(format!("{most} attempts per task")),
     }
 }

@@ -41,8 +41,8 @@ pub fn groups_csv(report: &Report) -> String {
                 out,
                 "{},{},{kind},{},{},{},{},{},{},{},{}",
                 arm.arm,
-                format_field(&arm.name),
-                format_field(name),
+                csv_field(&arm.name),
+                csv_field(name),
                 group.tasks,
                 group.trials,
                 group.graded,
@@ -59,7 +59,7 @@ pub fn groups_csv(report: &Report) -> String {
 fn format_cell(cell: &Cell) -> String {
     match cell {
         Cell::Null => String::new(),
-        Cell::Text(text) => format_field(text),
+        Cell::Text(text) => csv_field(text),
         Cell::Integer(number) => number.to_string(),
         Cell::Number(number) => number.to_string(),
         Cell::Boolean(value) => value.to_string(),
@@ -68,7 +68,7 @@ fn format_cell(cell: &Cell) -> String {
 
 /// Formats a CSV field on one line. Escapes text that starts like a formula, because a spreadsheet
 /// would evaluate it.
-pub(crate) fn format_field(text: &str) -> String {
+pub(crate) fn csv_field(text: &str) -> String {
     let text = escape_unprintable_line(text);
     let safe =
         if text.trim_start().starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
@@ -80,19 +80,19 @@ pub(crate) fn format_field(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::format_field;
+    use super::csv_field;
 
     #[test]
     fn csv_field_is_quoted_and_never_a_formula() {
-        assert_eq!(format_field("tools/gpt-5.1"), "tools/gpt-5.1");
-        assert_eq!(format_field("a,b"), "\"a,b\"");
+        assert_eq!(csv_field("tools/gpt-5.1"), "tools/gpt-5.1");
+        assert_eq!(csv_field("a,b"), "\"a,b\"");
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
-            assert!(format_field(formula).starts_with('\''), "{formula:?}");
+            assert!(csv_field(formula).starts_with('\''), "{formula:?}");
         }
         // Spreadsheets skip these characters before a formula.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
-            assert!(format_field(formula).starts_with('\\'), "{formula:?}");
+            assert!(csv_field(formula).starts_with('\\'), "{formula:?}");
         }
-        assert_eq!(format_field("=\"x\"\n,2"), "\"'=\"\"x\"\"\\n,2\"");
+        assert_eq!(csv_field("=\"x\"\n,2"), "\"'=\"\"x\"\"\\n,2\"");
     }
 }

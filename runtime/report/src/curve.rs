@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use proctor_statistics::{CONFIDENCE_LEVEL, difference_interval};
-use proctor_types::{ArmId, TaskId, plural};
+use proctor_types::{ArmId, TaskId, count_with_noun};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     TrialResult,
-    csv::format_field,
-    format::{format_interval, percent},
+    csv::csv_field,
+    format::{format_interval, format_percent},
     passed_interval, resolved_interval,
     table::format_table,
 };
@@ -56,19 +56,19 @@ impl CurveCheck {
     /// Compares the two verdicts on each task. In each pair, the curve's verdict comes first.
     pub fn from_verdicts(
         (arm, name): (&ArmId, &str),
-        (budget, at): (&str, f64),
-        both: &[(bool, bool)],
+        (budget, budget_value): (&str, f64),
+        verdict_pairs: &[(bool, bool)],
     ) -> Self {
         let count =
-            |of: &dyn Fn(&(bool, bool)) -> bool| both.iter().filter(|one| of(one)).count() as u64;
+            |of: &dyn Fn(&(bool, bool)) -> bool| verdict_pairs.iter().filter(|one| of(one)).count() as u64;
         let (curve_only, real_only) =
             (count(&|one| one.0 && !one.1), count(&|one| one.1 && !one.0));
-        let tasks = both.len() as u64;
+        let tasks = verdict_pairs.len() as u64;
         Self {
             arm: arm.clone(),
             name: name.to_owned(),
             budget: budget.to_owned(),
-            at,
+            at: budget_value,
             tasks,
             curve_resolved: count(&|one| one.0),
             real_resolved: count(&|one| one.1),
@@ -138,10 +138,10 @@ pub struct CurveCost {
 impl CurvePoint {
     /// Returns the point for one arm's trials. Each trial comes with its verdict at this budget.
     pub fn from_trials(
-        (budget, at): (&str, f64),
+        (budget, budget_value): (&str, f64),
         trials: &[&TrialResult],
         bound: u64,
-        truncated: bool,
+        is_truncated: bool,
     ) -> Option<Self> {
         let first = trials.first()?;
         let verdicts = || trials.iter().filter_map(|trial| trial.verdict.as_ref());
@@ -151,7 +151,7 @@ impl CurvePoint {
             arm: first.arm.clone(),
             name: first.arm_name.clone(),
             budget: budget.to_owned(),
-            at,
+            at: budget_value,
             trials: trials.len() as u64,
             graded: verdicts().count() as u64,
             resolved,
@@ -160,18 +160,18 @@ impl CurvePoint {
             // Adding zero turns -0.0 into 0. The sum of an empty list of floats is -0.0.
             passed_rate: verdicts().map(|verdict| verdict.passed_rate).sum::<f64>() / planned + 0.0,
             passed_interval: passed_interval(trials),
-            truncated,
+            truncated: is_truncated,
             bound,
         })
     }
 }
 
 /// Serializes 50 as `50` instead of `50.0`, because the user wrote it without decimals.
-fn serialize_shortest<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    if at.fract() == 0.0 && *at < 1e15 {
-        serializer.serialize_u64(*at as u64)
+fn serialize_shortest<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 && *value < 1e15 {
+        serializer.serialize_u64(*value as u64)
     } else {
-        serializer.serialize_f64(*at)
+        serializer.serialize_f64(*value)
     }
 }
 
@@ -189,8 +189,8 @@ pub fn curve_text(curve: &Curve) -> String {
             format!("{}{truncated}", point.name),
             format_number(point.at),
             format!("{}/{}", point.resolved, point.trials),
-            format!("{}{}", percent(point.resolved_rate), format_interval(point.interval)),
-            percent(point.passed_rate),
+            format!("{}{}", format_percent(point.resolved_rate), format_interval(point.interval)),
+            format_percent(point.passed_rate),
             format!("{}/{}", point.bound, point.trials),
         ]
     });
@@ -201,7 +201,7 @@ pub fn curve_text(curve: &Curve) -> String {
     };
     let missing: u64 = curve.points.iter().map(|point| point.trials - point.graded).sum();
     if missing > 0 {
-        let verdicts = plural(missing, "verdict");
+        let verdicts = count_with_noun(missing, "verdict");
         let _ = writeln!(
             out,
             "incomplete: {verdicts} missing, counted as not resolved; the intervals cover both outcomes."
@@ -241,8 +241,8 @@ pub fn curve_text(curve: &Curve) -> String {
     let _ = writeln!(
         out,
         "{}, {}",
-        plural(cost.model_calls, "model call"),
-        plural(cost.gradings, "grading")
+        count_with_noun(cost.model_calls, "model call"),
+        count_with_noun(cost.gradings, "grading")
     );
     out
 }
@@ -258,7 +258,7 @@ pub fn curve_csv(curve: &Curve) -> String {
             out,
             "{},{},{},{},{},{},{},{},{lower},{upper},{},{}",
             point.arm,
-            format_field(&point.name),
+            csv_field(&point.name),
             point.budget,
             format_number(point.at),
             point.trials,
@@ -290,8 +290,8 @@ pub fn curve_html(curve: &Curve) -> String {
             format_number(point.at),
             point.resolved,
             point.trials,
-            percent(point.resolved_rate),
-            percent(point.passed_rate),
+            format_percent(point.resolved_rate),
+            format_percent(point.passed_rate),
         );
     }
     let budget = curve.points.first().map_or("budget", |point| point.budget.as_str());
@@ -300,11 +300,11 @@ pub fn curve_html(curve: &Curve) -> String {
          <style>{STYLE}</style>\n<h1>Resolved by {budget}</h1>\n{}\n<table>\n<tr><th>arm</th>\
          <th>{budget}</th><th>resolved</th><th>rate</th><th>95 %</th><th>F2P passed</th></tr>\n{rows}\
          </table>\n</html>\n",
-        plot(curve)
+        plot_svg(curve)
     )
 }
 
-fn plot(curve: &Curve) -> String {
+fn plot_svg(curve: &Curve) -> String {
     const COLOURS: [&str; 6] = ["#1b6ca8", "#c8553d", "#3a7d44", "#8e5ea2", "#b8860b", "#444444"];
     const LEFT: f64 = 50.0;
     const RIGHT: f64 = 620.0;
@@ -326,10 +326,10 @@ fn plot(curve: &Curve) -> String {
             at + 4.0
         );
     }
-    let mut shown = ats.clone();
-    shown.sort_by(f64::total_cmp);
-    shown.dedup();
-    for at in shown {
+    let mut tick_values = ats.clone();
+    tick_values.sort_by(f64::total_cmp);
+    tick_values.dedup();
+    for at in tick_values {
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"middle\">{}</text>",

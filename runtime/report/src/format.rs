@@ -9,7 +9,7 @@ pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
 
 /// Formats a rate: `100 %`, `41.7 %`. Rates below 100 % are never shown as 100 %, and rates above 0
 /// are never shown as 0.
-pub fn percent(rate: f64) -> String {
+pub fn format_percent(rate: f64) -> String {
     // Avoid `-0 %`: the sum of an empty list of floats is -0.0.
     let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
@@ -22,7 +22,7 @@ pub fn percent(rate: f64) -> String {
 
 /// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts of 100 dollars or more have no
 /// decimals, amounts below 10 cents have more than two, and all others have two.
-pub fn dollars(amount: f64) -> String {
+pub fn format_dollars(amount: f64) -> String {
     if amount >= 100.0 {
         return format!("${amount:.0}");
     }
@@ -46,7 +46,7 @@ pub fn abbreviate_count(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::dollars;
+    use super::format_dollars;
 
     #[test]
     fn dollars_are_rounded_by_magnitude() {
@@ -57,7 +57,7 @@ mod tests {
             (0.00421, "$0.0042"),
             (0.0, "$0.00"),
         ] {
-            assert_eq!(dollars(amount), shown);
+            assert_eq!(format_dollars(amount), shown);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{ArmId, TaskId};
 
-use crate::{ArmReport, Report, TaskReport, format::percent, single_shot::BEYOND_WINDOW_MARK};
+use crate::{ArmReport, Report, TaskReport, format::format_percent, single_shot::BEYOND_WINDOW_MARK};
 
 /// Tasks with their trials under each of the given arms.
 #[derive(Debug, Clone)]
@@ -59,14 +59,14 @@ pub fn resolved_fraction(cell: &[&TaskReport]) -> Option<f64> {
 
 /// Builds the grid of a report for the given arms. Tasks that none of these arms have are left out.
 pub fn build_grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
-    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    let mut task_ids: BTreeSet<&TaskId> = BTreeSet::new();
     let mut order: Vec<&TaskId> = Vec::new();
     let mut trials: BTreeMap<(&TaskId, &ArmId), Vec<&TaskReport>> = BTreeMap::new();
     for trial in &report.tasks {
         if arms.iter().all(|arm| arm.arm != trial.arm) {
             continue;
         }
-        if seen.insert(&trial.task) {
+        if task_ids.insert(&trial.task) {
             order.push(&trial.task);
         }
         trials.entry((&trial.task, &trial.arm)).or_default().push(trial);
@@ -90,7 +90,7 @@ pub fn cell_text(trials: &[&TaskReport]) -> String {
         }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),
-            (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),
+            (Some(false), rate) => format!("no ({} F2P)", format_percent(rate.unwrap_or_default())),
             (None, _) if one.fault.is_some() => "fault".into(),
             (None, _) => one.outcome.as_ref().map_or("not ended", |_| "not graded").into(),
         },

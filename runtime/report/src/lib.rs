@@ -46,11 +46,11 @@ pub use arm_stats::{
 pub use billing::{BilledUsage, EarlierTriesReport};
 pub use budget_curve::{BudgetCurve, UsageKind, budget_curves};
 pub use build::{REPORT_SCHEMA, Report, build_report};
-pub use checks::{Check, CheckLevel, checks};
+pub use checks::{SoundnessCheck, CheckLevel, soundness_checks};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Headline, LongTextStyle, Pair, PairDifferences, compare, compare_with,
-    comparison_text, comparison_text_with, headlines, headlines_with, is_second_arm_better,
+    GateResult, Headline, LongTextStyle, Pair, PairDifferences, compare, compare_with_style,
+    comparison_text, comparison_text_with_style, headlines, headlines_with_escape, is_second_arm_better,
     single_arm_headline,
 };
 pub use csv::{csv_line, groups_csv, trials_csv};
@@ -58,12 +58,12 @@ pub use curve::{
     CURVE_SCHEMA, Curve, CurveCheck, CurveCost, CurvePoint, FirstResolved, curve_csv, curve_html,
     curve_text,
 };
-pub use format::{abbreviate_count, dollars, percent};
+pub use format::{abbreviate_count, format_dollars, format_percent};
 pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_fraction};
 pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
 pub use labels::add_labels;
 pub use lines::wrap_long_lines;
-pub use markdown::markdown;
+pub use markdown::report_markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::{failure_reasons, findings};
 pub use pareto::pareto_front;

@@ -1,8 +1,8 @@
 //! Warnings about trials that ended at a limit.
 
-use proctor_types::{ExitCause, NoisePolicy, plural};
+use proctor_types::{ExitCause, NoisePolicy, count_with_noun};
 
-use crate::{TaskReport, format::percent, limits::can_cause_failure};
+use crate::{TaskReport, format::format_percent, limits::can_cause_failure};
 
 /// Returns a warning if more than a few of an arm's failed trials ended at a limit.
 pub(crate) fn limit_warning<'a>(
@@ -23,7 +23,7 @@ pub(crate) fn limit_warning<'a>(
         .chunk_by(|one, next| one == next)
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
-    let share = percent(limited as f64 / all as f64);
+    let share = format_percent(limited as f64 / all as f64);
     // A trial may recover after its sandbox hits a limit, so don't claim that the trial ended
     // there.
     let how =
@@ -33,7 +33,7 @@ pub(crate) fn limit_warning<'a>(
         };
     Some(format!(
         "{arm}: warning: {limited} of {} ({share}) {how} ({}); the score depends on this limit.",
-        plural(all, "failure"),
+        count_with_noun(all, "failure"),
         kinds.join(", ")
     ))
 }
@@ -57,10 +57,10 @@ pub(crate) fn scaffold_warning<'a>(
         .chunk_by(|one, next| one == next)
         .map(|same| format!("{} {}", same.len(), same[0].replace('_', " ")))
         .collect();
-    let share = percent(failed as f64 / trials.len() as f64);
+    let share = format_percent(failed as f64 / trials.len() as f64);
     Some(format!(
         "{arm}: warning: the scaffold failed in {failed} of {} ({share}: {}); these trials are scored.",
-        plural(trials.len(), "trial"),
+        count_with_noun(trials.len(), "trial"),
         kinds.join(", ")
     ))
 }

@@ -4,7 +4,7 @@
 /// search for them.
 const WRAP_THRESHOLD: usize = 400;
 /// The width of wrapped lines.
-const WIDTH: usize = 100;
+const WRAP_WIDTH: usize = 100;
 /// Indentation of a wrapped line's continuation.
 const INDENT: &str = "    ";
 
@@ -13,7 +13,7 @@ const INDENT: &str = "    ";
 pub fn wrap_long_lines(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > WRAP_THRESHOLD {
-            break_line(line, WIDTH)
+            break_line(line, WRAP_WIDTH)
         } else {
             line.to_owned()
         }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(wrap_long_lines(short), short);
         let long = format!("error: {}{}", "some words ".repeat(60), "x".repeat(250));
         let shown = wrap_long_lines(&long);
-        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= WRAP_WIDTH), "{shown}");
         let bare = |text: &str| text.replace([' ', '\n'], "");
         assert_eq!(bare(&shown), bare(&long));
     }

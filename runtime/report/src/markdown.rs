@@ -6,7 +6,7 @@ use proctor_types::{ArmId, escape_unprintable_line};
 
 use crate::{
     ArmReport, Comparison, GroupSelection, GroupTable, Report, abbreviate_count, exception_rows,
-    group_tables, noise_rows, notes::findings, percent,
+    group_tables, noise_rows, notes::findings, format_percent,
 };
 
 /// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is
@@ -15,7 +15,7 @@ const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
 /// Formats arms, groups, comparisons and findings as Markdown. Text that comes from a run is put
 /// into code spans, so that it cannot become a link, a mention or other markup.
-pub fn markdown(
+pub fn report_markdown(
     report: &Report,
     comparison: Option<&Comparison>,
     selection: GroupSelection,
@@ -45,7 +45,7 @@ pub fn markdown(
             }
             last = Some(arms);
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "- {}", pair.sentence_with(code_span));
+            let _ = writeln!(out, "- {}", pair.sentence_with_escape(code_span));
         }
     }
     let findings = findings(report);
@@ -114,11 +114,11 @@ fn arm_row(arm: &ArmReport) -> String {
         code_span(&arm.name),
         arm.resolved,
         arm.trials,
-        percent(arm.resolved_rate),
+        format_percent(arm.resolved_rate),
         range(arm.intervals.resolved_rate),
-        percent(arm.passed_rate),
+        format_percent(arm.passed_rate),
         range(arm.intervals.passed_rate),
-        percent(arm.applied_rate),
+        format_percent(arm.applied_rate),
     )
 }
 
@@ -153,7 +153,7 @@ fn group_section(report: &Report, table: &GroupTable<'_>) -> String {
             out.push_str(&group.map_or_else(
                 || " |".to_owned(),
                 |group| {
-                    let rate = percent(group.resolved_rate);
+                    let rate = format_percent(group.resolved_rate);
                     format!(" {}/{} {rate} |", group.resolved, group.trials)
                 },
             ));

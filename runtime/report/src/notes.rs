@@ -3,46 +3,46 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proctor_types::{ArmId, Integrity, Responders, noun_for_count, plural};
+use proctor_types::{ArmId, Integrity, Responders, noun_for_count, count_with_noun};
 
 use crate::{
-    ArmReport, Report, TaskReport, agreement, format::percent, limit_warnings, noise,
+    ArmReport, Report, TaskReport, agreement, format::format_percent, limit_warnings, noise,
     repeats::deduplicate_errors,
 };
 
 /// Maximum number of responders named in one sentence, and of trials named for the same error.
-const MAX_NAMED: usize = 5;
+const MAX_LISTED_NAMES: usize = 5;
 
 /// Maximum number of trials named for a condition that many trials may have.
 const MAX_EXAMPLES: usize = 2;
 
 /// Whether a finding about several trials is one line in total, or one line per trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum DetailLevel {
     /// One line for all trials.
-    Brief,
-    Full,
+    OneLine,
+    LinePerTrial,
 }
 
 /// The importance of a finding. If space is limited, findings with the first ranks are shown first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rank {
+pub(crate) enum FindingRank {
     /// Something is missing or corrupt, or the run has a remark.
     Missing,
     /// The finding may change the meaning of the numbers.
     Doubtful,
     /// The finding is worth knowing.
-    Known,
+    Informational,
 }
 
-impl Rank {
-    pub(crate) const ALL: [Self; 3] = [Self::Missing, Self::Doubtful, Self::Known];
+impl FindingRank {
+    pub(crate) const ALL: [Self; 3] = [Self::Missing, Self::Doubtful, Self::Informational];
 }
 
 /// A finding: a sentence with optional detail lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) rank: Rank,
+pub(crate) struct FindingNote {
+    pub(crate) rank: FindingRank,
     /// The first line is the sentence; each further line begins with two spaces.
     pub(crate) lines: Vec<String>,
 }
@@ -50,28 +50,28 @@ pub(crate) struct Note {
 /// Returns one sentence for each finding. Detail lines begin with two spaces and follow their
 /// sentence. A finding about several trials is one line.
 pub fn findings(report: &Report) -> Vec<String> {
-    notes(report, Detail::Brief).into_iter().flat_map(|note| note.lines).collect()
+    notes(report, DetailLevel::OneLine).into_iter().flat_map(|note| note.lines).collect()
 }
 
 /// Returns the findings, followed by the report's remarks.
-pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
-    let mut all: Vec<Note> = Vec::new();
-    let mut add = |rank: Rank, text: String| all.push(Note { rank, lines: vec![text] });
+pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
+    let mut all: Vec<FindingNote> = Vec::new();
+    let mut add = |rank: FindingRank, text: String| all.push(FindingNote { rank, lines: vec![text] });
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
         let text = format!(
             "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
             arm.name,
             arm.trials - arm.graded,
-            plural(arm.trials, "trial"),
+            count_with_noun(arm.trials, "trial"),
             if arm.trials == 1 { "has" } else { "have" },
-            percent(arm.resolved_bounds.lower),
-            percent(arm.resolved_bounds.upper),
+            format_percent(arm.resolved_bounds.lower),
+            format_percent(arm.resolved_bounds.upper),
         );
-        add(Rank::Missing, text);
+        add(FindingRank::Missing, text);
     }
     for arm in &report.arms {
         if let Some(reasons) = failure_reasons(arm, usize::MAX) {
-            add(Rank::Known, format!("{}: not resolved: {reasons}.", arm.name));
+            add(FindingRank::Informational, format!("{}: not resolved: {reasons}.", arm.name));
         }
     }
     for arm in &report.arms {
@@ -82,13 +82,13 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
             limit_warnings::scaffold_warning(&arm.name, trials.iter().copied()),
         ];
         for warning in warnings.into_iter().flatten() {
-            add(Rank::Doubtful, warning);
+            add(FindingRank::Doubtful, warning);
         }
         if let Some(sentence) = noise::describe_trial_limits(arm, &trials) {
-            add(Rank::Known, sentence);
+            add(FindingRank::Informational, sentence);
         }
         if let Some(sentence) = noise::describe_grading_limits(arm, &trials) {
-            add(Rank::Doubtful, sentence);
+            add(FindingRank::Doubtful, sentence);
         }
     }
     let beyond = |arm: &'_ ArmReport| arm.single_shot.as_ref().map_or(0, |shot| shot.beyond_window);
@@ -97,75 +97,75 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
             "{}: x: {} of {} did not fit the context window and count as not resolved.",
             arm.name,
             beyond(arm),
-            plural(arm.trials, "prompt")
+            count_with_noun(arm.trials, "prompt")
         );
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for sentence in agreement::agreement_sentences(&report.rank_agreement) {
-        add(Rank::Known, sentence);
+        add(FindingRank::Informational, sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
-        add(Rank::Doubtful, format!("{}: {}.", arm.name, describe_responders(&arm.responders)));
+        add(FindingRank::Doubtful, format!("{}: {}.", arm.name, describe_responders(&arm.responders)));
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
         let text =
             "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
-        add(Rank::Known, text.to_owned());
+        add(FindingRank::Informational, text.to_owned());
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.was_billed()) {
         let earlier = arm.earlier_tries;
-        let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
+        let tokens = format!("{} in, {} out", count_with_noun(earlier.input, "token"), earlier.output);
         let text = format!(
             "{}: {}: {} ({tokens}), billed but excluded from means.",
             arm.name,
             match arm.unfinished {
-                0 => plural(earlier.tries, "discarded try"),
-                _ => format!("{} discarded or unfinished", plural(earlier.tries, "try")),
+                0 => count_with_noun(earlier.tries, "discarded try"),
+                _ => format!("{} discarded or unfinished", count_with_noun(earlier.tries, "try")),
             },
             format_cost_sum(earlier.cost_usd, arm.paid.cost_known),
         );
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
         let side = arm.side;
-        let tokens = format!("{} in, {} out", plural(side.input, "token"), side.output);
-        let requests = plural(side.requests, "side request");
-        add(Rank::Known, format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
+        let tokens = format!("{} in, {} out", count_with_noun(side.input, "token"), side.output);
+        let requests = count_with_noun(side.requests, "side request");
+        add(FindingRank::Informational, format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
-        let input = plural(grace.input, "token");
+        let input = count_with_noun(grace.input, "token");
         let cost = format_cost_sum(grace.cost_usd, arm.paid.cost_known);
         let tokens = format!("{input} in, {} out, {cost}", grace.output);
-        let answers = plural(grace.answers, "response");
+        let answers = count_with_noun(grace.answers, "response");
         let text =
             format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name);
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
         let text =
             format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name);
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
-        let trials = plural(arm.outgrown, "trial");
+        let trials = count_with_noun(arm.outgrown, "trial");
         let text = format!(
             "{}: outgrown in {trials}: a response used more than the amount reserved for its request. Token and cost limits may be exceeded by more than the last response.",
             arm.name
         );
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
-        let what = match arm.paid.cost_usd > 0.0 {
+        let message = match arm.paid.cost_usd > 0.0 {
             true => format!("some responses have no price (known: ${:.4})", arm.paid.cost_usd),
             false => "cost unknown, because its model has no price".to_owned(),
         };
-        add(Rank::Known, format!("{}: {what}; set [models.NAME] price.", arm.name));
+        add(FindingRank::Informational, format!("{}: {message}; set [models.NAME] price.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
-        let calls = plural(arm.malformed_calls, "tool call");
-        add(Rank::Known, format!("{}: {calls} could not be parsed.", arm.name));
+        let calls = count_with_noun(arm.malformed_calls, "tool call");
+        add(FindingRank::Informational, format!("{}: {calls} could not be parsed.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
         let text = format!(
@@ -175,9 +175,9 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
             arm.trials,
             arm.resolved_clean,
             arm.trials,
-            percent(arm.resolved_rate_clean),
+            format_percent(arm.resolved_rate_clean),
         );
-        add(Rank::Doubtful, text);
+        add(FindingRank::Doubtful, text);
     }
     let unmarked = |arm: &'_ ArmReport| arm.unmarked.filter(|one| one.trials < arm.trials);
     for (arm, one) in report.arms.iter().filter_map(|arm| Some((arm, unmarked(arm)?))) {
@@ -186,12 +186,12 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
             arm.name,
             one.resolved,
             one.trials,
-            percent(one.resolved_rate),
+            format_percent(one.resolved_rate),
             arm.resolved,
             arm.trials,
-            percent(arm.resolved_rate),
+            format_percent(arm.resolved_rate),
         );
-        add(Rank::Doubtful, text);
+        add(FindingRank::Doubtful, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.integrity.unverified > 0) {
         let count = arm.integrity.unverified;
@@ -201,10 +201,10 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
             arm.name,
             unverified_reasons(report, Some(&arm.arm))
         );
-        add(Rank::Known, text);
+        add(FindingRank::Informational, text);
     }
     for line in error_lines(doubtful_verdicts(report), detail) {
-        add(Rank::Doubtful, line);
+        add(FindingRank::Doubtful, line);
     }
     let differing = report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty());
     let differing = differing.map(|trial| {
@@ -213,22 +213,22 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         (trial_name(report, trial), format!("the policies differ. {}.", said.join("; ")))
     });
     for line in error_lines(differing.collect(), detail) {
-        add(Rank::Doubtful, line);
+        add(FindingRank::Doubtful, line);
     }
     let ends = report.tasks.iter().filter_map(|trial| {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         Some((trial_name(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
     });
-    for line in deduplicate_errors(ends, MAX_NAMED) {
-        add(Rank::Known, line);
+    for line in deduplicate_errors(ends, MAX_LISTED_NAMES) {
+        add(FindingRank::Informational, line);
     }
     for line in describe_interruptions(report, detail) {
-        add(Rank::Known, line);
+        add(FindingRank::Informational, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
         let mut lines = vec![format!("{}: corrupt record:", trial_name(report, trial))];
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
-        all.push(Note { rank: Rank::Missing, lines });
+        all.push(FindingNote { rank: FindingRank::Missing, lines });
     }
     let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
     let faults: Vec<_> =
@@ -237,21 +237,21 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let word = noun_for_count(faults.len(), "fault");
         let mut lines = vec![format!("Infrastructure {word} (not counted against any arm):")];
         lines.extend(
-            deduplicate_errors(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")),
+            deduplicate_errors(faults, MAX_LISTED_NAMES).into_iter().map(|line| format!("  {line}")),
         );
-        all.push(Note { rank: Rank::Missing, lines });
+        all.push(FindingNote { rank: FindingRank::Missing, lines });
     }
     let remarks = report.remarks.iter().cloned();
-    all.extend(remarks.map(|remark| Note { rank: Rank::Missing, lines: vec![remark] }));
+    all.extend(remarks.map(|remark| FindingNote { rank: FindingRank::Missing, lines: vec![remark] }));
     all
 }
 
 /// Returns one line per distinct error for [`Detail::Brief`], or one line per trial for
 /// [`Detail::Full`].
-fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
+fn error_lines(errors: Vec<(String, String)>, detail: DetailLevel) -> Vec<String> {
     match detail {
-        Detail::Brief => deduplicate_errors(errors, MAX_EXAMPLES),
-        Detail::Full => {
+        DetailLevel::OneLine => deduplicate_errors(errors, MAX_EXAMPLES),
+        DetailLevel::LinePerTrial => {
             errors.into_iter().map(|(place, error)| format!("{place}: {error}")).collect()
         }
     }
@@ -300,12 +300,12 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
 
 /// Describes trials that were interrupted. The steps after which trials resumed vary, so they are
 /// only listed if there are few such trials.
-fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
+fn describe_interruptions(report: &Report, detail: DetailLevel) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
     let all: Vec<(String, String)> = all
         .map(|trial| (trial_name(report, trial), format!("interrupted: {}.", trial.interruptions)))
         .collect();
-    if detail == Detail::Full || all.len() <= MAX_EXAMPLES {
+    if detail == DetailLevel::LinePerTrial || all.len() <= MAX_EXAMPLES {
         return error_lines(all, detail);
     }
     let (count, more) = (all.len(), all.len() - MAX_EXAMPLES);
@@ -318,21 +318,21 @@ fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
 
 /// Returns why an arm's trials failed, most frequent reason first: `8 assertion, 3 out of budget
 /// and 2 more`. `None` if no failed trial has a reason.
-pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
+pub fn failure_reasons(arm: &ArmReport, max_reasons: usize) -> Option<String> {
     let counts = sort_by_count(&arm.reasons);
-    let more: u64 = counts.iter().skip(named).map(|(_, count)| count).sum();
-    let told: Vec<String> = counts
+    let more: u64 = counts.iter().skip(max_reasons).map(|(_, count)| count).sum();
+    let phrases: Vec<String> = counts
         .iter()
-        .take(named)
+        .take(max_reasons)
         .map(|(reason, count)| format!("{count} {}", reason.name().replace('_', " ")))
         .collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!told.is_empty()).then(|| told.join(", ") + &more)
+    (!phrases.is_empty()).then(|| phrases.join(", ") + &more)
 }
 
 /// Formats a total cost. `known` is false if some responses have no price.
-fn format_cost_sum(sum: f64, known: bool) -> String {
-    match known || sum > 0.0 {
+fn format_cost_sum(sum: f64, all_priced: bool) -> String {
+    match all_priced || sum > 0.0 {
         true => format!("${sum:.4}"),
         false => "cost unknown".to_owned(),
     }
@@ -340,13 +340,13 @@ fn format_cost_sum(sum: f64, known: bool) -> String {
 
 /// Lists the models, providers and server configurations that responded to one arm's requests.
 pub(crate) fn describe_responders(responders: &Responders) -> String {
-    let all = responders.by_count();
+    let all = responders.sorted_counts();
     let mut named: Vec<String> = all
         .iter()
-        .take(MAX_NAMED)
-        .map(|(responder, count)| format!("{responder}: {}", plural(*count, "response")))
+        .take(MAX_LISTED_NAMES)
+        .map(|(responder, count)| format!("{responder}: {}", count_with_noun(*count, "response")))
         .collect();
-    if let Some(more) = all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+    if let Some(more) = all.len().checked_sub(MAX_LISTED_NAMES).filter(|more| *more > 0) {
         named.push(format!("and {more} more"));
     }
     format!("{} different models, providers or servers responded: {}", all.len(), named.join(", "))

@@ -24,8 +24,8 @@ impl Ratio {
     /// Returns the sum of the first values divided by the sum of the second values. Each pair
     /// belongs to one task. `None` if the second sum is 0.
     pub(crate) fn from_tasks(tasks: &[(f64, f64)]) -> Option<Self> {
-        let found = statistics::ratio(tasks, CONFIDENCE_LEVEL)?;
-        Some(Self { value: found.value, lower: found.lower, upper: found.upper })
+        let estimate = statistics::estimate_ratio(tasks, CONFIDENCE_LEVEL)?;
+        Some(Self { value: estimate.value, lower: estimate.lower, upper: estimate.upper })
     }
 
     /// Returns the inverse ratio: the second sum divided by the first. `None` if the first sum is

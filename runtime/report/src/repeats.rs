@@ -27,23 +27,23 @@ pub fn error_key(error: &str) -> String {
 /// count and message, in order of first occurrence. A line names at most `named` locations.
 pub fn deduplicate_errors(
     errors: impl IntoIterator<Item = (String, String)>,
-    named: usize,
+    max_locations: usize,
 ) -> Vec<String> {
-    let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
+    let mut distinct_errors: Vec<(String, String, Vec<String>)> = Vec::new();
     for (place, error) in errors {
         let key = error_key(&error);
-        match found.iter_mut().find(|(known, ..)| *known == key) {
+        match distinct_errors.iter_mut().find(|(known, ..)| *known == key) {
             Some((.., places)) => places.push(place),
-            None => found.push((key, error, vec![place])),
+            None => distinct_errors.push((key, error, vec![place])),
         }
     }
-    found.into_iter().map(|(_, error, places)| format_error_line(&error, &places, named)).collect()
+    distinct_errors.into_iter().map(|(_, error, places)| format_error_line(&error, &places, max_locations)).collect()
 }
 
-fn format_error_line(error: &str, places: &[String], named: usize) -> String {
-    let more = places.len().saturating_sub(named);
-    let named = places.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
-    match (places.len(), more) {
+fn format_error_line(error: &str, locations: &[String], max_locations: usize) -> String {
+    let more = locations.len().saturating_sub(max_locations);
+    let named = locations.iter().take(max_locations).cloned().collect::<Vec<_>>().join(", ");
+    match (locations.len(), more) {
         (1, _) => format!("{named}: {error}"),
         (count, 0) => format!("{named} ({count} times): {error}"),
         (count, more) => format!("{named} and {more} more ({count} times): {error}"),
@@ -54,24 +54,24 @@ fn format_error_line(error: &str, places: &[String], named: usize) -> String {
 mod tests {
     use super::*;
 
-    fn pair(place: &str, error: &str) -> (String, String) {
-        (place.to_owned(), error.to_owned())
+    fn located_error(location: &str, error: &str) -> (String, String) {
+        (location.to_owned(), error.to_owned())
     }
 
     #[test]
     fn repeated_error_is_printed_once_with_its_places() {
         let errors = [
-            pair("a", "no key"),
-            pair("b", "busy"),
-            pair("c", "no key"),
-            pair("d", "no key"),
-            pair("e", "no key"),
+            located_error("a", "no key"),
+            located_error("b", "busy"),
+            located_error("c", "no key"),
+            located_error("d", "no key"),
+            located_error("e", "no key"),
         ];
         assert_eq!(
             deduplicate_errors(errors, 3),
             ["a, c, d and 1 more (4 times): no key", "b: busy"]
         );
-        assert_eq!(deduplicate_errors([pair("a", "x"), pair("b", "x")], 3), ["a, b (2 times): x"]);
+        assert_eq!(deduplicate_errors([located_error("a", "x"), located_error("b", "x")], 3), ["a, b (2 times): x"]);
         assert!(deduplicate_errors([], 3).is_empty());
     }
 

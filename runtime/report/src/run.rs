@@ -8,12 +8,12 @@ use std::{
 };
 
 use proctor_record::{
-    CheckedTrial, RecordError, RunDir, earlier_tries, parallel_map,
+    CheckedTrial, RecordError, RunDir, read_earlier_tries, parallel_map,
     trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_types::{
     EarlierTries, FlakePolicy, PREDICTIONS_SCAFFOLD, RULES_VERSION, RunRecord, RunTask,
-    SCRIPT_URL_PREFIX, TrialId, join_first_few, plural,
+    SCRIPT_URL_PREFIX, TrialId, join_first_few, count_with_noun,
 };
 
 use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report};
@@ -28,21 +28,21 @@ const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
 /// Fails if the run directory cannot be read.
 pub fn build_run_report(
     path: &Path,
-    known: HashMap<TrialId, CheckedTrial>,
+    checked_trials: HashMap<TrialId, CheckedTrial>,
 ) -> Result<Report, RecordError> {
     let run = RunDir::open_read_only(path)?;
     let record: RunRecord = run.read_run()?;
-    let known = Mutex::new(known);
+    let known = Mutex::new(checked_trials);
     let results = parallel_map(&planned_trials(&record), |found| {
         let id = found.id();
         let known = known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        let checked = known.unwrap_or_else(|| run.check(&id));
+        let checked = known.unwrap_or_else(|| run.check_trial(&id));
         build_trial_result(&run, found, checked)
     });
     let (remarks, _) = run_remarks(path, false)?;
     let mut report = Report { remarks: remarks.into_iter().collect(), ..build_report(results) };
     add_arm_details(&mut report, path)?;
-    add_labels(&mut report, &RunDir::open_read_only(path)?.labels().current);
+    add_labels(&mut report, &RunDir::open_read_only(path)?.read_labels().entries);
     Ok(report)
 }
 
@@ -108,7 +108,7 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
         remarks.insert(format!(
             "The run has {} of {}.",
             record.tasks.len(),
-            plural(chosen.of, "task")
+            count_with_noun(chosen.of, "task")
         ));
     }
     for arm in &record.arms {
@@ -119,7 +119,7 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
             ));
         }
         if let Some(origin) = &arm.forked_from {
-            let what = match (origin.conversation, &origin.files_alone_because) {
+            let message = match (origin.conversation, &origin.files_alone_because) {
                 (true, _) => {
                     "files and conversation; its figures include the original trial's steps, tokens and cost"
                 }
@@ -127,7 +127,7 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
                 (false, None) => "files only",
             };
             let (name, place, run) = (&arm.name, origin.describe(), &origin.run);
-            remarks.insert(format!("{name} was forked from {place} of {run} ({what})."));
+            remarks.insert(format!("{name} was forked from {place} of {run} ({message})."));
         }
         if let Some(model) = &arm.model
             && model.base_url.starts_with(SCRIPT_URL_PREFIX)
@@ -154,10 +154,10 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
         };
         remarks.insert(format!(
             "Graded with a flake certificate from {} on {backend}: {}, {done}; not certified: {} of {}.",
-            plural(repeat, "run"),
-            plural(tests, "unreliable test"),
+            count_with_noun(repeat, "run"),
+            count_with_noun(tests, "unreliable test"),
             uncertified.len(),
-            plural(record.tasks.len(), "task")
+            count_with_noun(record.tasks.len(), "task")
         ));
     }
     Ok((remarks, damaged))
@@ -181,31 +181,31 @@ pub fn read_results(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Recor
     let planned = planned_trials(&record);
     if verify {
         let mut verifier = run.verifier();
-        let read = planned
+        let results = planned
             .iter()
-            .map(|found| build_trial_result(&run, found, verifier.check(&found.id())));
-        return Ok(read.collect());
+            .map(|found| build_trial_result(&run, found, verifier.verify_trial(&found.id())));
+        return Ok(results.collect());
     }
     Ok(parallel_map(&planned, |found| read_trial_result(&run, found)))
 }
 
 /// Returns the result of one trial in a run's plan.
-pub fn read_trial_result(run: &RunDir, planned: &PlannedTrial<'_>) -> TrialResult {
-    build_trial_result(run, planned, run.check(&planned.id()))
+pub fn read_trial_result(run: &RunDir, planned_trial: &PlannedTrial<'_>) -> TrialResult {
+    build_trial_result(run, planned_trial, run.check_trial(&planned_trial.id()))
 }
 
 /// Returns the result of one trial. If one of its files cannot be read, the error is recorded in
 /// this result, and other trials are unaffected.
 fn build_trial_result(
     run: &RunDir,
-    planned: &PlannedTrial<'_>,
+    planned_trial: &PlannedTrial<'_>,
     checked: CheckedTrial,
 ) -> TrialResult {
-    let (id, task, arm) = (planned.id(), planned.task, planned.arm);
-    let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
-    let mut damage: Vec<_> = told.collect();
+    let (id, task, arm) = (planned_trial.id(), planned_trial.task, planned_trial.arm);
+    let damage_messages = checked.corruptions.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
+    let mut damage: Vec<_> = damage_messages.collect();
     let dir = run.trial_dir(&id);
-    let earlier = earlier_tries(&dir, checked.outcome.is_some());
+    let earlier = read_earlier_tries(&dir, checked.outcome.is_some());
     let earlier = earlier.unwrap_or_else(|error| {
         damage.push(error.fault().to_string());
         EarlierTries::default()
@@ -216,11 +216,11 @@ fn build_trial_result(
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
-        control: arm.is_control(),
+        is_control: arm.is_control(),
         task: task.task.id.clone(),
-        attempt: planned.attempt,
+        attempt: planned_trial.attempt,
         outcome: checked.outcome,
-        earlier,
+        earlier_tries: earlier,
         verdict: checked.verdict,
         grading_not_requested: unasked,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
@@ -236,6 +236,6 @@ fn build_trial_result(
 /// Reads the facts that a single-response trial stores next to its trajectory. If the file is
 /// unreadable, it is ignored, because no verdict depends on it.
 fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
-    let bytes = proctor_files::read(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
+    let bytes = proctor_files::read_regular_file(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

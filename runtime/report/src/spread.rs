@@ -28,7 +28,7 @@ pub struct VarianceReport {
     pub between_attempts: f64,
 }
 
-pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
+pub(crate) fn compute_intervals(trials: &[&TrialResult]) -> Intervals {
     // Keep two more decimals than in other figures. Tables show three decimals, and rounding to
     // four first would round twice.
     let rounded = |interval: Option<[f64; 2]>| {
@@ -51,7 +51,7 @@ pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     interval_with_missing_verdicts(trials, value, |tasks| {
         let clusters: Vec<_> =
             tasks.iter().map(|values| (values.iter().sum(), values.len() as f64)).collect();
-        statistics::clustered_wilson(&clusters, statistics::CONFIDENCE_LEVEL)
+        statistics::clustered_wilson_interval(&clusters, statistics::CONFIDENCE_LEVEL)
     })
 }
 
@@ -106,28 +106,28 @@ pub(crate) fn pass_hat_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
     estimate_by_k(trials, all_ks, statistics::pass_hat_k, rounded_mean)
 }
 
-fn all_ks(most: u32) -> Vec<u32> {
-    (1..=most).collect()
+fn all_ks(max_k: u32) -> Vec<u32> {
+    (1..=max_k).collect()
 }
 
 /// Returns the values of k that have an interval and a column in tables: every k up to five. With
 /// more than five attempts: 1, 2, 5, the powers of ten, and the number of attempts.
 /// A table has no room for 500 columns, and 25 intervals took up most of the time needed to build a
 /// report.
-pub fn displayed_ks(most: u32) -> Vec<u32> {
-    if most <= 5 {
-        return all_ks(most);
+pub fn displayed_ks(max_k: u32) -> Vec<u32> {
+    if max_k <= 5 {
+        return all_ks(max_k);
     }
     let tens = std::iter::successors(Some(10_u32), |k| k.checked_mul(10));
-    let few = [1, 2, 5].into_iter().chain(tens).take_while(|k| *k < most);
-    few.chain([most]).collect()
+    let few = [1, 2, 5].into_iter().chain(tens).take_while(|k| *k < max_k);
+    few.chain([max_k]).collect()
 }
 
 fn estimate_by_k<T>(
     trials: &[&TrialResult],
     ks: fn(u32) -> Vec<u32>,
     estimate: fn(u64, u64, u64) -> Option<f64>,
-    over: fn(&[f64]) -> Option<T>,
+    aggregate: fn(&[f64]) -> Option<T>,
 ) -> BTreeMap<u32, T> {
     let resolved = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.resolved);
     if trials.iter().any(|trial| resolved(trial).is_none()) {
@@ -142,11 +142,11 @@ fn estimate_by_k<T>(
         let estimates: Option<Vec<f64>> = tasks
             .values()
             .map(|attempts| {
-                let found = attempts.iter().filter(|resolved| **resolved).count();
-                estimate(attempts.len() as u64, found as u64, u64::from(k))
+                let resolved_count = attempts.iter().filter(|resolved| **resolved).count();
+                estimate(attempts.len() as u64, resolved_count as u64, u64::from(k))
             })
             .collect();
-        over(&estimates?)
+        aggregate(&estimates?)
     };
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     ks(most).into_iter().filter_map(|k| Some((k, of(k)?))).collect()
@@ -165,17 +165,17 @@ fn rounded_interval(values: &[f64]) -> Option<[f64; 2]> {
     Some(interval.map(round_to_four_decimals))
 }
 
-pub(crate) fn variance(trials: &[&TrialResult]) -> Option<VarianceReport> {
+pub(crate) fn resolved_variance(trials: &[&TrialResult]) -> Option<VarianceReport> {
     let value = |trial: &TrialResult| {
         trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
     };
     let graded = group_by_task(trials, value).into_values();
     let tasks: Vec<Vec<f64>> =
         graded.map(|values| values.into_iter().flatten().collect()).collect();
-    let found = statistics::variance(&tasks)?;
+    let components = statistics::variance_components(&tasks)?;
     let (between_tasks, between_attempts) = (
-        round_to_four_decimals(found.between_tasks),
-        round_to_four_decimals(found.between_attempts),
+        round_to_four_decimals(components.between_tasks),
+        round_to_four_decimals(components.between_attempts),
     );
     Some(VarianceReport { between_tasks, between_attempts })
 }

@@ -23,26 +23,26 @@ const MAX_CELL_LENGTH: usize = 1_000;
 pub(crate) fn format_table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
-    right: impl Fn(usize) -> bool,
+    is_right_aligned: impl Fn(usize) -> bool,
 ) -> String {
     let align = |(column, text): (usize, String)| {
-        let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
-        Cell::new(truncate(text)).set_alignment(side)
+        let side = if is_right_aligned(column) { CellAlignment::Right } else { CellAlignment::Left };
+        Cell::new(truncate_cell(text)).set_alignment(side)
     };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TERMINAL_WIDTH as u16);
     table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
-    let mut widths: Vec<usize> = headers.iter().map(|head| longest_line(head)).collect();
+    let mut widths: Vec<usize> = headers.iter().map(|head| max_line_width(head)).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(&row) {
-            *width = longest_line(cell).max(*width);
+            *width = max_line_width(cell).max(*width);
         }
         table.add_row(row.into_iter().enumerate().map(align));
     }
     for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
         let narrowest = u16::try_from(width.min(MIN_COLUMN_WIDTH)).unwrap_or_default();
-        column.set_constraint(match right(index) {
+        column.set_constraint(match is_right_aligned(index) {
             true => ColumnConstraint::ContentWidth,
             false => ColumnConstraint::LowerBoundary(Width::Fixed(narrowest)),
         });
@@ -55,8 +55,8 @@ pub(crate) fn format_table(
 pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
-        let cells = cells.map(longest_line).max().unwrap_or(0);
-        let head = headers.get(column).map_or(0, |head| longest_line(head));
+        let cells = cells.map(max_line_width).max().unwrap_or(0);
+        let head = headers.get(column).map_or(0, |head| max_line_width(head));
         cells.max(head).min(NAME_WIDTH) + CELL_PADDING
     };
     let mut out = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> 
 }
 
 /// Truncates a text that does not fit into a table cell. The JSON report contains the full text.
-fn truncate(text: String) -> String {
+fn truncate_cell(text: String) -> String {
     match text.char_indices().nth(MAX_CELL_LENGTH) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),
         None => text,
@@ -92,7 +92,7 @@ fn truncate(text: String) -> String {
 }
 
 /// Returns the length of the longest line, in characters.
-fn longest_line(text: &str) -> usize {
+fn max_line_width(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 

@@ -163,7 +163,7 @@ impl TaskReport {
             passed_rate: verdict.map(|verdict| round_to_four_decimals(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
             marks: BTreeSet::new(),
-            evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
+            evidence_classes: verdict.map(Verdict::evidence_classes).unwrap_or_default(),
             unverified: verdict
                 .into_iter()
                 .flat_map(Verdict::unverified_reasons)
@@ -192,7 +192,7 @@ impl TaskReport {
             cost_usd: outcome
                 .filter(|outcome| !outcome.spent.unpriced)
                 .map(|outcome| round_to_micro_dollars(outcome.spent.cost_usd)),
-            paid_usd: (outcome.is_some() || trial.earlier.tries > 0)
+            paid_usd: (outcome.is_some() || trial.earlier_tries.tries > 0)
                 .then(|| BilledUsage::from_trials(&[trial]))
                 .filter(|paid| paid.cost_known)
                 .map(|paid| paid.cost_usd),

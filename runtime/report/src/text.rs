@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use crate::{
     ArmReport, Comparison, ExceptionCount, GroupSelection, GroupTable, Ratio, Report,
     compare::headlines,
-    format::{abbreviate_count, dollars, format_interval, percent},
+    format::{abbreviate_count, format_dollars, format_interval, format_percent},
     grid::{build_grid, cell_text},
     group_tables,
     lines::{wrap_long_lines, wrap_paragraph},
-    notes::{Detail, Note, Rank, notes},
+    notes::{DetailLevel, FindingNote, FindingRank, notes},
     single_shot::format_tables,
     spread::displayed_ks,
     table::{self, format_table},
@@ -21,11 +21,11 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextOptions {
     /// A table of tasks by arms.
-    pub tasks: bool,
+    pub show_tasks: bool,
     /// All findings, with a line for each trial.
-    pub findings: bool,
+    pub show_findings: bool,
     /// Every table of groups.
-    pub groups: bool,
+    pub show_groups: bool,
 }
 
 /// Number of lines on a screen. Parts of the report that do not fit are left out. In that case, the
@@ -62,7 +62,7 @@ pub fn report_text_with_comparison(
         let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
         let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
         let have = if trials == 1 { "has" } else { "have" };
-        let trials = plural(trials, "trial");
+        let trials = count_with_noun(trials, "trial");
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
     out.push_str(&headline_text(comparison));
@@ -73,7 +73,7 @@ pub fn report_text_with_comparison(
     }
     for arm in unused {
         let (resolved, trials) = (arm.resolved, arm.trials);
-        let passed = percent(arm.passed_rate);
+        let passed = format_percent(arm.passed_rate);
         let _ = writeln!(
             out,
             "control {}: {resolved}/{trials} resolved, {passed} of F2P passed",
@@ -87,9 +87,9 @@ pub fn report_text_with_comparison(
     let mut room = SCREEN_LINES
         .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
 
-    let detail = if options.findings { Detail::Full } else { Detail::Brief };
+    let detail = if options.show_findings { DetailLevel::LinePerTrial } else { DetailLevel::OneLine };
     let notes = notes(report, detail);
-    let room_of_notes = if options.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
+    let room_of_notes = if options.show_findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
     let (below, more) = fit_notes(&notes, room_of_notes);
     room = room.saturating_sub(count_terminal_lines(&below));
 
@@ -107,14 +107,14 @@ pub fn report_text_with_comparison(
             table
         };
     let count = report.tasks.iter().map(|trial| &trial.task).collect::<BTreeSet<_>>().len();
-    let tasks = part(&|| tasks_table(report), count, options.tasks, Some("tasks (--tasks)"));
+    let tasks = part(&|| tasks_table(report), count, options.show_tasks, Some("tasks (--tasks)"));
     let exceptions = part(&|| exceptions_table(report), 0, false, None);
     let endings = part(&|| endings_table(report), 0, false, None);
     let steps = part(&|| per_step_table(&all), 0, false, None);
-    let all_groups = || group_tables_text(report, options.groups);
-    let groups = part(&all_groups, 0, options.groups, Some("groups (--groups)"));
+    let all_groups = || group_tables_text(report, options.show_groups);
+    let groups = part(&all_groups, 0, options.show_groups, Some("groups (--groups)"));
     if more > 0 {
-        left_out.push(format!("{} (--findings)", plural(more, "finding")));
+        left_out.push(format!("{} (--findings)", count_with_noun(more, "finding")));
     }
 
     for table in [steps, tasks, single, endings, exceptions, groups] {
@@ -148,29 +148,29 @@ fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport
 
 /// Returns the notes that fit into `room` lines, and the number of notes left out. Notes with the
 /// first rank are chosen first, but the chosen notes keep their original order.
-fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
-    let shown = |note: &Note| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
-    let texts: Vec<String> = notes.iter().map(shown).collect();
-    let mut chosen = vec![false; notes.len()];
-    let mut left = room;
-    for rank in Rank::ALL {
+fn fit_notes(notes: &[FindingNote], max_lines: usize) -> (String, usize) {
+    let format_note = |note: &FindingNote| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
+    let texts: Vec<String> = notes.iter().map(format_note).collect();
+    let mut is_chosen = vec![false; notes.len()];
+    let mut lines_left = max_lines;
+    for rank in FindingRank::ALL {
         for (index, _) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
             let size = count_terminal_lines(&texts[index]);
-            if size <= left {
-                chosen[index] = true;
-                left -= size;
+            if size <= lines_left {
+                is_chosen[index] = true;
+                lines_left -= size;
             }
         }
     }
     // Always show at least one note, even if it is longer than a screen.
-    if chosen.iter().all(|one| !one)
-        && let Some(first) = chosen.first_mut()
+    if is_chosen.iter().all(|one| !one)
+        && let Some(first) = is_chosen.first_mut()
     {
         *first = true;
     }
     let below =
-        texts.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(text, _)| text.as_str());
-    (below.collect(), chosen.iter().filter(|chosen| !**chosen).count())
+        texts.iter().zip(&is_chosen).filter(|(_, chosen)| **chosen).map(|(text, _)| text.as_str());
+    (below.collect(), is_chosen.iter().filter(|chosen| !**chosen).count())
 }
 
 /// Counts the lines that a text takes up in a terminal of 80 columns.
@@ -183,8 +183,8 @@ const LEGEND: &str = "Rates cover all planned trials, with 95 % intervals. Steps
                         means without faults. Paid includes retries. -: unknown.\n";
 
 /// Formats each arm's results.
-fn results_table(first: &str, arms: &[&ArmReport]) -> String {
-    let headers = [first, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
+fn results_table(first_header: &str, arms: &[&ArmReport]) -> String {
+    let headers = [first_header, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
     let rows = arms.iter().map(|arm| {
         let clean = match arm.resolved_clean == arm.resolved {
             true => String::new(),
@@ -198,7 +198,7 @@ fn results_table(first: &str, arms: &[&ArmReport]) -> String {
                 format_resolved_rate(arm),
                 format_interval(arm.intervals.resolved_rate)
             ),
-            format!("{}{}", percent(arm.passed_rate), format_interval(arm.intervals.passed_rate)),
+            format!("{}{}", format_percent(arm.passed_rate), format_interval(arm.intervals.passed_rate)),
             format_limit_fraction(arm),
         ]
     });
@@ -208,7 +208,7 @@ fn results_table(first: &str, arms: &[&ArmReport]) -> String {
 /// Formats the fraction of trials that ended at one of their own limits, by kind of limit.
 fn format_limit_fraction(arm: &ArmReport) -> String {
     let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
-    let share = percent(arm.limit_bound.values().sum());
+    let share = format_percent(arm.limit_bound.values().sum());
     if kinds.is_empty() { share } else { format!("{share}\n{}", kinds.join("\n")) }
 }
 
@@ -247,8 +247,8 @@ fn usage_table(arms: &[&ArmReport]) -> String {
 
 /// Formats dollars, with the interval on the next line.
 fn format_cost_with_interval(cost: Ratio) -> String {
-    let value = dollars(cost.value);
-    let bare = |end: f64| dollars(end).trim_start_matches('$').to_owned();
+    let value = format_dollars(cost.value);
+    let bare = |end: f64| format_dollars(end).trim_start_matches('$').to_owned();
     match (cost.lower, cost.upper) {
         (None, _) => value,
         (Some(lower), None) => format!("{value}\nover {}", bare(lower)),
@@ -339,7 +339,7 @@ fn exceptions_table(report: &Report) -> String {
     let rows = rows.into_iter().map(|(class, counts)| {
         let cells = counts.into_iter().map(|count| {
             count.map_or_else(String::new, |count| {
-                format!("{} in {}", count.tests, plural(count.trials, "trial"))
+                format!("{} in {}", count.tests, count_with_noun(count.trials, "trial"))
             })
         });
         std::iter::once(class.to_owned()).chain(cells).collect()
@@ -364,9 +364,9 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
 }
 
 /// Formats a table for each selected kind of group that any arm has, and a table of pass@k.
-fn group_tables_text(report: &Report, all: bool) -> String {
+fn group_tables_text(report: &Report, show_all: bool) -> String {
     let mut out = String::new();
-    let selected = if all { GroupSelection::All } else { GroupSelection::Informative };
+    let selected = if show_all { GroupSelection::All } else { GroupSelection::Informative };
     for GroupTable { kind, rows } in group_tables(report, selected) {
         let heading = kind.replace('_', " ");
         let mut headers = vec![heading.as_str()];
@@ -374,7 +374,7 @@ fn group_tables_text(report: &Report, all: bool) -> String {
         let rows = rows.into_iter().map(|(name, cells)| {
             let cells = cells.into_iter().map(|group| {
                 group.map_or_else(String::new, |group| {
-                    let (rate, passed) = (percent(group.resolved_rate), percent(group.passed_rate));
+                    let (rate, passed) = (format_percent(group.resolved_rate), format_percent(group.passed_rate));
                     format!("{}/{} {rate} (F2P {passed})", group.resolved, group.trials)
                 })
             });
@@ -390,7 +390,7 @@ fn group_tables_text(report: &Report, all: bool) -> String {
         let headers: Vec<&str> =
             [""].into_iter().chain(headers.iter().map(String::as_str)).collect();
         let rows = report.arms.iter().map(|arm| {
-            let of = |k| arm.pass_at_k.get(k).map_or_else(String::new, |share| percent(*share));
+            let of = |k| arm.pass_at_k.get(k).map_or_else(String::new, |share| format_percent(*share));
             [arm.name.clone()].into_iter().chain(ks.iter().map(of)).collect()
         });
         out.push('\n');
@@ -402,25 +402,25 @@ fn group_tables_text(report: &Report, all: bool) -> String {
 /// Formats the resolved rate, or its bounds if verdicts are missing.
 fn format_resolved_rate(arm: &ArmReport) -> String {
     if arm.complete {
-        percent(arm.resolved_rate)
+        format_percent(arm.resolved_rate)
     } else {
         let bounds = arm.resolved_bounds;
-        format!("{} - {}", percent(bounds.lower), percent(bounds.upper))
+        format!("{} - {}", format_percent(bounds.lower), format_percent(bounds.upper))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, Rank, count_terminal_lines, fit_notes};
+    use super::{FindingNote, FindingRank, count_terminal_lines, fit_notes};
 
     #[test]
     fn fit_notes_prefers_missing_results() {
-        let note = |rank, text: &str| Note { rank, lines: vec![text.to_owned()] };
+        let note = |rank, text: &str| FindingNote { rank, lines: vec![text.to_owned()] };
         let notes = [
-            note(Rank::Known, "a"),
-            note(Rank::Doubtful, "b"),
-            note(Rank::Known, "c"),
-            note(Rank::Missing, "d"),
+            note(FindingRank::Informational, "a"),
+            note(FindingRank::Doubtful, "b"),
+            note(FindingRank::Informational, "c"),
+            note(FindingRank::Missing, "d"),
         ];
         assert_eq!(fit_notes(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
         assert_eq!(fit_notes(&notes, 3), ("a\nb\nd\n".to_owned(), 1));

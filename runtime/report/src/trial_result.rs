@@ -1,6 +1,6 @@
 //! The data about one planned trial that a report is built from.
 
-use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
+use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED_KIND, TaskId, Verdict};
 
 use crate::{SingleShot, TaskFacts};
 
@@ -11,14 +11,14 @@ pub struct TrialResult {
     pub arm_name: String,
     /// Whether the arm is a control. Controls are compared with other arms, but the report does not
     /// count them as arms under study.
-    pub control: bool,
+    pub is_control: bool,
     pub task: TaskId,
     /// Counted from 1.
     pub attempt: u32,
     /// `None` if the trial has not ended.
     pub outcome: Option<Outcome>,
     /// The cost of the tries that do not count.
-    pub earlier: EarlierTries,
+    pub earlier_tries: EarlierTries,
     /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,
     /// Whether the trial was deliberately not graded. Imported trials are only graded on request.
@@ -37,7 +37,7 @@ impl TrialResult {
     /// counts as not applied.
     pub fn has_applied_patch(&self) -> bool {
         let rejected = |verdict: &Verdict| {
-            verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
+            verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED_KIND)
         };
         self.patch_bytes.is_some_and(|bytes| bytes > 0)
             && self.verdict.as_ref().is_some_and(|verdict| !rejected(verdict))

@@ -31,20 +31,20 @@ const STOP_WORDS: [&str; 33] = [
 /// ```
 pub fn terms(text: &str) -> Vec<String> {
     let mut out = Vec::new();
-    each_word(text, |word| out.extend(term(word)));
+    for_each_word(text, |word| out.extend(term(word)));
     out
 }
 
 /// Calls `take` with each word, as it is written.
-pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
+pub(crate) fn for_each_word(text: &str, mut visit: impl FnMut(&str)) {
     for word in text.unicode_words() {
         if word.len() <= MAX_WORD_CHARS || word.chars().count() <= MAX_WORD_CHARS {
-            take(word);
+            visit(word);
             continue;
         }
         let chars: Vec<char> = word.chars().collect();
         for chunk in chars.chunks(MAX_WORD_CHARS) {
-            take(&chunk.iter().collect::<String>());
+            visit(&chunk.iter().collect::<String>());
         }
     }
 }

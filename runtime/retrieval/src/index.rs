@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use crate::analyzer::{each_word, term};
+use crate::analyzer::{for_each_word, term};
 
 /// BM25's term frequency saturation (k1), with Pyserini's default value.
 pub const K1: f64 = 0.9;
@@ -15,12 +15,12 @@ pub struct Index {
     names: Vec<String>,
     /// Number of terms in each document.
     lengths: Vec<u32>,
-    terms: FxHashMap<String, u32>,
+    term_numbers: FxHashMap<String, u32>,
     /// Maps words, as they are written, to the number of their term, or to `None` for stop words.
-    words: FxHashMap<String, Option<u32>>,
+    term_by_word: FxHashMap<String, Option<u32>>,
     /// For each term: the documents that contain it, with its frequency in each, in document order.
     postings: Vec<Vec<(u32, u32)>>,
-    total: u64,
+    total_length: u64,
 }
 
 /// A document that matches a query.
@@ -37,8 +37,8 @@ impl Index {
     pub fn add(&mut self, name: impl Into<String>, text: &str) {
         let document = self.names.len() as u32;
         let mut length = 0;
-        let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
-        each_word(text, |word| {
+        let (words, terms, postings) = (&mut self.term_by_word, &mut self.term_numbers, &mut self.postings);
+        for_each_word(text, |word| {
             // Cache terms by the written word: nearly every word has occurred before, and stemming
             // is expensive.
             let id = match words.get(word) {
@@ -56,15 +56,15 @@ impl Index {
             };
             let Some(id) = id else { return };
             length += 1;
-            let places = &mut postings[id as usize];
-            match places.last_mut() {
+            let documents = &mut postings[id as usize];
+            match documents.last_mut() {
                 Some((last, count)) if *last == document => *count += 1,
-                _ => places.push((document, 1)),
+                _ => documents.push((document, 1)),
             }
         });
         self.names.push(name.into());
         self.lengths.push(length);
-        self.total += u64::from(length);
+        self.total_length += u64::from(length);
     }
 
     /// Returns the number of documents.
@@ -88,23 +88,23 @@ impl Index {
     /// This is Lucene's variant of BM25: Robertson and Zaragoza 2009 without the factor k1 + 1, as
     /// in Kamphuis et al. 2020. Lengths are exact here, while Lucene stores each length in one
     /// byte.
-    pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
+    pub fn search(&self, query: &str, max_hits: usize) -> Vec<Hit<'_>> {
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
-        each_word(query, |word| {
-            let known = term(word).and_then(|term| self.terms.get(&term));
+        for_each_word(query, |word| {
+            let known = term(word).and_then(|term| self.term_numbers.get(&term));
             known.into_iter().for_each(|id| *counts.entry(*id).or_default() += 1);
         });
-        let mut wanted: Vec<(u32, u32)> = counts.into_iter().collect();
+        let mut term_counts: Vec<(u32, u32)> = counts.into_iter().collect();
         // Sort the terms, because the result of a floating-point sum depends on the order.
-        wanted.sort_unstable();
+        term_counts.sort_unstable();
         let all = self.names.len() as f64;
-        let average = self.total as f64 / all.max(1.0);
+        let average = self.total_length as f64 / all.max(1.0);
         let mut scores = vec![0.0; self.names.len()];
-        for (term, count) in wanted {
-            let places = &self.postings[term as usize];
-            let with = places.len() as f64;
+        for (term, count) in term_counts {
+            let documents = &self.postings[term as usize];
+            let with = documents.len() as f64;
             let weight = f64::from(count) * (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-            for (document, times) in places {
+            for (document, times) in documents {
                 let at = *document as usize;
                 let times = f64::from(*times);
                 let length = f64::from(self.lengths[at]) / average;
@@ -123,7 +123,7 @@ impl Index {
             other => other,
         };
         hits.sort_unstable_by(best);
-        hits.truncate(most);
+        hits.truncate(max_hits);
         hits
     }
 }

@@ -17,9 +17,9 @@ use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
 
 /// The demo's own tasks. Tasks from its recipe need a package from PyPI.
-const TASKS: &str = "demo__*";
+const DEMO_TASKS_GLOB: &str = "demo__*";
 
-fn say(line: String) {
+fn print_line(line: String) {
     eprintln!("{line}");
 }
 
@@ -31,13 +31,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let catalog = Catalog::new(&cache);
     let script =
         |file: &Path| fake_llm::Script::load(file).map(drop).map_err(|error| error.to_string());
-    let world = PlanContext { cache: &cache, scaffolds: &catalog, script: &script, say: &say };
+    let world = PlanContext { cache: &cache, scaffolds: &catalog, check_script: &script, say: &print_line };
     let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
 
     // Each step checks its input and enables the next: read, resolve, load, build.
-    let config = shipped::find(Path::new("demo"), &cache)?;
+    let config = shipped::find_config(Path::new("demo"), &cache)?;
     let resolved = ReadConfig::from_file(&config, &[])?.resolve(world)?;
-    let loaded = resolved.load(world, Purpose::Run, &[TASKS.to_owned()], None).await?;
+    let loaded = resolved.load(world, Purpose::Run, &[DEMO_TASKS_GLOB.to_owned()], None).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let folder = tempfile::tempdir()?;
     let PlannedRun { run, record, plan } =
@@ -51,14 +51,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         backends: BTreeMap::from([(SandboxKind::Native, backend)]),
         scaffolds: &catalog,
         cache: &cache,
-        grading: RegradePolicy::Once,
-        flakes: FlakyTests::from_record(&record, &say),
-        say: &say,
+        regrade_policy: RegradePolicy::ReuseVerdict,
+        flaky_tests: FlakyTests::from_record(&record, &print_line),
+        say: &print_line,
         on_preflight: &|found| eprintln!("{found:?}"),
     };
     let mut running = execution.start().await?;
     // `running.handle()` can wind down or stop the run from any task.
-    let events = running.progress();
+    let events = running.take_progress();
     let watcher = tokio::spawn(async move {
         let Some(mut events) = events else { return };
         while let Some(event) = events.recv().await {

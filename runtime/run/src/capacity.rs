@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use proctor_sandbox_api::Machine;
-use proctor_types::{Fault, Layer, SandboxSpec};
+use proctor_types::{Fault, FaultLayer, SandboxSpec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Semaphore permits per CPU. CPUs are counted in thousandths.
-const WHOLE_CPU: f64 = 1000.0;
+const PERMITS_PER_CPU: f64 = 1000.0;
 
 /// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox reserves
 /// as much as its limits allow it to use.
@@ -36,7 +36,7 @@ impl Capacity {
                 to_permits(size).min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
             (size, Arc::new(Semaphore::new(size as usize)))
         };
-        Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
+        Self { cpus: pool(machine.cpus * PERMITS_PER_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
     /// Returns how many sandboxes with these limits can be open at the same time. The result is at
@@ -56,7 +56,7 @@ impl Capacity {
     pub async fn reserve(&self, limits: &SandboxSpec) -> Result<CapacityPermit, Fault> {
         let (cpus, memory) = self.required_permits(limits);
         let gone =
-            |_| Fault::new(Layer::Grade, "internal error: the CPU or memory semaphore was closed");
+            |_| Fault::new(FaultLayer::Grade, "internal error: the CPU or memory semaphore was closed");
         // Always acquire CPUs first, to prevent deadlocks. A task that waits for memory then waits
         // only for tasks that already have both CPUs and memory.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
@@ -74,7 +74,7 @@ impl Capacity {
 
     fn required_permits(&self, limits: &SandboxSpec) -> (u32, u32) {
         (
-            to_permits(limits.cpus * WHOLE_CPU).min(self.cpus.0),
+            to_permits(limits.cpus * PERMITS_PER_CPU).min(self.cpus.0),
             to_permits(limits.memory_mb as f64).min(self.memory.0),
         )
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_waits_for_either_pool_and_frees_dropped_shares() {
+    fn capacity_waits_for_both_pools_and_frees_dropped_permits() {
         let capacity = Capacity::new(&Machine { cpus: 2.0, memory_mb: 3000 });
         let first = capacity.try_reserve(&sandbox_spec(0.5, 2000)).unwrap();
         assert!(capacity.try_reserve(&sandbox_spec(0.5, 2000)).is_none(), "memory is full");

@@ -3,7 +3,7 @@
 
 use std::{num::NonZero, thread::available_parallelism};
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 /// Limits concurrent tree comparisons. A comparison uses CPU and keeps the patch in memory, so
@@ -21,11 +21,11 @@ impl Default for ComparisonLimit {
 impl ComparisonLimit {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        compare: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let died =
-            |what: String| Fault::new(Layer::Record, format!("comparing file trees: {what}"));
+            |what: String| Fault::new(FaultLayer::Record, format!("comparing file trees: {what}"));
         let _permit = self.0.acquire().await.map_err(|error| died(error.to_string()))?;
-        spawn_blocking(work).await.map_err(|error| died(error.to_string()))
+        spawn_blocking(compare).await.map_err(|error| died(error.to_string()))
     }
 }

@@ -38,7 +38,7 @@ pub enum DispatchEnd {
     /// A shared limit is used up, or the trial's model cannot be called.
     NotStarted,
     /// The trial was not started, because it might not finish before this worker has to stop.
-    NoTime,
+    OutOfTime,
     /// Another worker considered this worker dead and took over the trial.
     TakenOver,
 }
@@ -55,9 +55,9 @@ pub enum RecordedState {
 }
 
 impl RecordedState {
-    pub fn from_checked(checked: &CheckedTrial) -> Self {
-        let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
-        let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
+    pub fn from_checked(checked_trial: &CheckedTrial) -> Self {
+        let faulted = checked_trial.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
+        let whole = checked_trial.is_finished && checked_trial.verdict.is_some() && checked_trial.corruptions.is_empty();
         match (faulted, whole) {
             (true, _) => Self::Faulted,
             (false, true) => Self::Finished,
@@ -79,14 +79,14 @@ impl RecordedState {
 pub async fn dispatch(
     context: Arc<RunContext>,
     plan: &Plan,
-    before: &[RecordedState],
+    recorded_states: &[RecordedState],
     jobs: usize,
 ) -> Vec<DispatchedTrial> {
     let mut ends = Vec::new();
     let trials = plan.selected_trials();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
     // A finished trial needs neither a lease nor an async task.
-    for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
+    for (index, (before, trial)) in recorded_states.iter().zip(trials).enumerate() {
         match before {
             RecordedState::Finished => {
                 ends.push((
@@ -107,9 +107,9 @@ pub async fn dispatch(
     }
     others.append(&mut faulted);
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
-    let (running, until) = (JoinSet::new(), plan.until);
+    let (running, until) = (JoinSet::new(), plan.deadline);
     let ended = (FinishedTrials::default(), None);
-    let mut work = Dispatcher { context, permits, running, ends, until, ended };
+    let mut work = Dispatcher { context, permits, running_trials: running, ends, deadline: until, finished_trials: ended };
     let mut elsewhere = work.start_free_trials(others, true).await;
     let mut wait = MIN_WAIT;
     while !elsewhere.is_empty() && !work.context.cancel.is_winding_down() {
@@ -120,7 +120,7 @@ pub async fn dispatch(
         wait = (wait * 2).min(MAX_WAIT);
         elsewhere = work.recheck_held_trials(elsewhere).await;
     }
-    let Dispatcher { mut running, mut ends, .. } = work;
+    let Dispatcher { running_trials: mut running, mut ends, .. } = work;
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
@@ -147,18 +147,18 @@ type IndexedTrial = (usize, (TrialId, PlannedTask, Arc<Arm>));
 struct Dispatcher {
     context: Arc<RunContext>,
     permits: Arc<Semaphore>,
-    running: JoinSet<(usize, DispatchedTrial)>,
+    running_trials: JoinSet<(usize, DispatchedTrial)>,
     ends: Vec<(usize, DispatchedTrial)>,
-    until: Option<Deadline>,
+    deadline: Option<Deadline>,
     /// The trials that workers have finished, and when the list was read.
-    ended: (FinishedTrials, Option<Instant>),
+    finished_trials: (FinishedTrials, Option<Instant>),
 }
 
 impl Dispatcher {
     /// Checks some of the trials that other workers held. Returns those that are still held or
     /// were not checked.
     async fn recheck_held_trials(&mut self, trials: Vec<IndexedTrial>) -> Vec<IndexedTrial> {
-        self.ended.1 = None;
+        self.finished_trials.1 = None;
         let mut open = Vec::new();
         for (index, trial) in trials {
             match self.is_listed_as_finished(&trial.0) {
@@ -175,13 +175,13 @@ impl Dispatcher {
 
     /// Whether a worker has finished the trial, according to a list that is reread periodically.
     fn is_listed_as_finished(&mut self, id: &TrialId) -> bool {
-        if self.ended.1.is_none_or(|listed| listed.elapsed() > MAX_LIST_AGE) {
+        if self.finished_trials.1.is_none_or(|listed| listed.elapsed() > MAX_LIST_AGE) {
             // Treat an unreadable list as empty. Each trial's own claim then shows whether the
             // trial has finished.
             let ended = self.context.run.finished_trials().unwrap_or_default();
-            self.ended = (ended, Some(Instant::now()));
+            self.finished_trials = (ended, Some(Instant::now()));
         }
-        self.ended.0.contains(id)
+        self.finished_trials.0.contains(id)
     }
 
     fn record_finished_elsewhere(
@@ -199,7 +199,7 @@ impl Dispatcher {
     async fn start_free_trials(
         &mut self,
         trials: Vec<IndexedTrial>,
-        first: bool,
+        is_first_pass: bool,
     ) -> Vec<IndexedTrial> {
         let mut elsewhere = Vec::new();
         for (index, trial) in trials {
@@ -218,21 +218,21 @@ impl Dispatcher {
                 break;
             }
             let (id, planned, arm) = &trial;
-            if self.until.is_some_and(|until| until.leaves_no_time_for(&planned.task, arm)) {
-                let end = DispatchedTrial { trial: id.clone(), end: Ok(DispatchEnd::NoTime) };
+            if self.deadline.is_some_and(|until| until.leaves_no_time_for(&planned.task, arm)) {
+                let end = DispatchedTrial { trial: id.clone(), end: Ok(DispatchEnd::OutOfTime) };
                 self.ends.push((index, end));
                 continue;
             }
             let lease = match self.context.run.lease(id) {
-                Ok(LeaseResult::Mine(lease)) => Some(lease),
-                Ok(LeaseResult::Ended) => {
+                Ok(LeaseResult::Leased(lease)) => Some(lease),
+                Ok(LeaseResult::Finished) => {
                     self.record_finished_elsewhere(index, &trial);
                     continue;
                 }
-                Ok(LeaseResult::Elsewhere) => {
-                    if first {
+                Ok(LeaseResult::LeasedByOther) => {
+                    if is_first_pass {
                         let (trial, arm) = (id.clone(), arm.name.clone());
-                        self.context.send_progress(Progress::Elsewhere { trial, arm });
+                        self.context.send_progress(Progress::RunsElsewhere { trial, arm });
                     }
                     elsewhere.push((index, trial));
                     continue;
@@ -246,12 +246,12 @@ impl Dispatcher {
                     continue;
                 }
             };
-            self.start(index, trial, lease, permit);
+            self.spawn_trial(index, trial, lease, permit);
         }
         elsewhere
     }
 
-    fn start(
+    fn spawn_trial(
         &mut self,
         index: usize,
         (id, planned, arm): (TrialId, PlannedTask, Arc<Arm>),
@@ -259,7 +259,7 @@ impl Dispatcher {
         permit: OwnedSemaphorePermit,
     ) {
         let context = Arc::clone(&self.context);
-        self.running.spawn(async move {
+        self.running_trials.spawn(async move {
             let _permit = permit;
             let run = run_trial(&context, &id, &planned, &arm);
             let Some(mut lease) = lease else {

@@ -10,13 +10,13 @@ use futures_util::FutureExt;
 use proctor_gateway::Meter;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, collect_patch};
 use proctor_sandbox_api::{Exhaustion, PreparedEnvironment, Sandbox, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Finish, ForkBrief, Session as _, Stop};
+use proctor_scaffold_api::{TaskBrief, Finish, ForkContext, Session as _, Stop};
 use proctor_setup::{
     HiddenCopies, LayerFindings, Preparation, Purpose, ReadySandbox, prepare_for_agent,
 };
 use proctor_types::{
     Arm, BudgetScope, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Interruptions,
-    Layer, Outcome, SandboxCounts, Task, TrialId,
+    FaultLayer, Outcome, SandboxCounts, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
@@ -30,11 +30,11 @@ use crate::{
     harbor,
     interrupted::can_resume,
     network::{NetworkUser, SandboxNetwork},
-    noise::{CounterDelta, noise},
+    noise::{CounterDelta, build_noise},
     own_sandbox::ProgramSandbox,
     recorder::{ActivityUpdate, Recorder},
     resume_point::{RESTART_REASON_KEY, ResumePoint},
-    session::{Client, SessionParts, TrialSession},
+    session::{ClientState, SessionParts, TrialSession},
     steps::StepSnapshots,
     task_material::task_material,
     task_sandbox::{check_requirements, environment_record, sandbox_limits},
@@ -44,7 +44,7 @@ use crate::{
 pub const LEAK_NOTE: &str = "checked for leaks";
 
 /// The inputs for running one try.
-pub(crate) struct Try<'a> {
+pub(crate) struct TryRun<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
     pub(crate) task: &'a Task,
@@ -52,7 +52,7 @@ pub(crate) struct Try<'a> {
     pub(crate) base_dir: &'a Path,
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
-    pub(crate) number: u32,
+    pub(crate) try_number: u32,
     pub(crate) environment: &'a PreparedEnvironment,
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
@@ -65,14 +65,14 @@ pub(crate) struct Try<'a> {
     pub(crate) restart_reason: Option<&'a str>,
 }
 
-impl Try<'_> {
+impl TryRun<'_> {
     /// Runs the try to its outcome, which becomes the journal's last event. If a fault prevents an
     /// outcome, returns this fault. The journal then ends with the events that led to the fault.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory_path();
         let journal = match self.resume_point {
-            None => Journal::create(path, self.number),
+            None => Journal::create(path, self.try_number),
             Some(_) => {
                 // Remove the outcome file of an earlier fault. The journal still contains the
                 // fault.
@@ -90,8 +90,8 @@ impl Try<'_> {
                 recorder.append(Event::Noted { note }).await?;
             }
         }
-        let ReadySandbox { sandbox, hidden } = tokio::select! {
-            ready = self.open() => ready?,
+        let ReadySandbox { sandbox, hidden_copies: hidden } = tokio::select! {
+            ready = self.open_sandbox() => ready?,
             // Stop waiting when the run winds down: a thousand trials may be waiting to open a
             // sandbox.
             () = self.context.cancel.wait_for_wind_down() => return Err(CancelSignal::cancelled_fault()),
@@ -105,7 +105,7 @@ impl Try<'_> {
         };
         let counts = delta.end().await;
         let ended = match driven {
-            Ok(outcome) => self.conclude(&recorder, outcome, counts).await,
+            Ok(outcome) => self.record_outcome(&recorder, outcome, counts).await,
             Err(fault) => {
                 // Return the original fault even if these counts cannot be recorded.
                 let _ = record_counts(&recorder, counts).await;
@@ -122,7 +122,7 @@ impl Try<'_> {
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
-                self.context.send_progress(Progress::NotClosed { trial, arm, fault });
+                self.context.send_progress(Progress::SandboxNotClosed { trial, arm, fault });
             }
         }
         ended
@@ -131,18 +131,18 @@ impl Try<'_> {
     /// Restores the files of the interrupted try. Returns the tree that the agent started with.
     async fn restore(
         &self,
-        past: &ResumePoint,
+        resume_point: &ResumePoint,
         handle: &SandboxHandle,
         workdir: &RawPath,
         recorder: &Recorder,
     ) -> Result<Arc<Tree>, Fault> {
-        let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
-        recorder.restore(handle, workdir, past, self.task.user.as_deref()).await?;
-        recorder.add_resumed_counts(&past.responders, &past.changes).await;
+        let base = Tree::load(recorder.blobs(), &resume_point.base_tree).map_err(record_fault)?;
+        recorder.restore(handle, workdir, resume_point, self.task.user.as_deref()).await?;
+        recorder.add_resumed_counts(&resume_point.responders, &resume_point.request_changes).await;
         Ok(Arc::new(base))
     }
 
-    async fn conclude(
+    async fn record_outcome(
         &self,
         recorder: &Recorder,
         mut outcome: Outcome,
@@ -150,9 +150,9 @@ impl Try<'_> {
     ) -> Result<Outcome, Fault> {
         record_counts(recorder, counts).await?;
         if let Some(counts) = counts {
-            let waits = recorder.waits().filter(|_| self.arm.model.is_some());
+            let waits = recorder.request_waits().filter(|_| self.arm.model.is_some());
             let since = self.resume_point.map(|past| past.complete_steps);
-            outcome.noise = Some(Box::new(noise(counts, waits, since)?));
+            outcome.noise = Some(Box::new(build_noise(counts, waits, since)?));
         }
         let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
         recorder.append(ended).await?;
@@ -160,7 +160,7 @@ impl Try<'_> {
         Ok(outcome)
     }
 
-    async fn open(&self) -> Result<ReadySandbox, Fault> {
+    async fn open_sandbox(&self) -> Result<ReadySandbox, Fault> {
         let preparation = Preparation {
             backend: self.context.backend(self.arm.sandbox.kind)?.as_ref(),
             environment: self.environment,
@@ -178,24 +178,24 @@ impl Try<'_> {
 
     async fn drive(
         &self,
-        (sandbox, delta): (&dyn Sandbox, &CounterDelta<'_>),
-        own: &mut Option<Box<dyn Sandbox>>,
-        hidden: &HiddenCopies,
+        (sandbox, counter_delta): (&dyn Sandbox, &CounterDelta<'_>),
+        program_sandbox: &mut Option<Box<dyn Sandbox>>,
+        hidden_copies: &HiddenCopies,
         recorder: &Arc<Recorder>,
-        begun: Instant,
+        started_at: Instant,
     ) -> Result<Outcome, Fault> {
         let handle = sandbox.handle();
         let on_finding = self.arm.leak_check.on_finding;
         let leaks =
-            prepare_for_agent(handle, self.task, self.leak_check, hidden, on_finding).await?;
+            prepare_for_agent(handle, self.task, self.leak_check, hidden_copies, on_finding).await?;
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
             // Record all changes, because grading applies them to a fresh container.
-            recorder.record_all_outside(harbor::outside_limits(self.context.outside)?).await;
+            recorder.include_all_outside(harbor::outside_limits(self.context.outside_limits)?).await;
             harbor::prepare_sandbox(handle).await?;
         } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
-            recorder.record_outside(self.context.outside).await;
+            recorder.include_outside(self.context.outside_limits).await;
         }
         let base = match self.resume_point {
             None => {
@@ -207,7 +207,7 @@ impl Try<'_> {
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
         if let Some(second) = self.program_sandbox {
-            *own = Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
+            *program_sandbox = Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
         }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
         match self.resume_point {
@@ -215,7 +215,7 @@ impl Try<'_> {
                 recorder
                     .append(Event::SetupFinished {
                         backend: self.context.backend(self.arm.sandbox.kind)?.name().into(),
-                        start_ms: begun.elapsed().as_secs_f64() * 1e3,
+                        start_ms: started_at.elapsed().as_secs_f64() * 1e3,
                         base_snapshot: base.digest(),
                         not_enforced: not_enforced.clone(),
                         environment: Some(environment_record(
@@ -230,14 +230,14 @@ impl Try<'_> {
                 let (snapshot, whole_steps) = (past.tree.clone(), past.complete_steps);
                 let stands_to = past.last_kept_seq;
                 let resumed = Event::TrialResumed { snapshot, whole_steps, stands_to };
-                recorder.append_at(past.prior_usage.spent.steps, resumed).await?;
+                recorder.append_at(past.prior_usage.spending.steps, resumed).await?;
             }
         }
 
-        delta.begin().await;
+        counter_delta.begin().await;
         // The agent's clock starts here, because set-up time is not charged to the agent.
-        let shared = self.context.shared.meters_for_arm(&self.arm.id);
-        let mut meter = Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared(shared);
+        let shared = self.context.shared_meters.meters_for_arm(&self.arm.id);
+        let mut meter = Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared_meters(shared);
         if let Some(past) = self.resume_point {
             meter = meter.resume_from(&past.prior_usage);
         }
@@ -265,7 +265,7 @@ impl Try<'_> {
             }
         };
         let scaffold = Arc::clone(self.context.scaffold(self.arm)?);
-        let own = own.as_ref().map(|own| Arc::clone(own.handle()));
+        let own = program_sandbox.as_ref().map(|own| Arc::clone(own.handle()));
         let user = NetworkUser {
             arm: self.arm,
             task: self.task,
@@ -285,10 +285,10 @@ impl Try<'_> {
             steps,
             meter: Arc::clone(&meter),
             gateway: gateway.clone(),
-            client: Client {
-                server: network.server(),
+            client: ClientState {
+                server: network.model_server(),
                 program_sandbox: own,
-                ending,
+                ending_signal: ending,
                 dir: self.dir.clone(),
                 wind_down_context: can_resume(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
             },
@@ -322,18 +322,18 @@ impl Try<'_> {
         };
         drop(driving);
         let ended = self.prefer_gateway_record(ended, &network);
-        let asked = scaffold.needs_model() && session.spent().steps == 0;
-        let ended = if asked { require_response(ended, network.server().is_some()) } else { ended };
+        let asked = scaffold.needs_model() && session.spending().steps == 0;
+        let ended = if asked { require_model_response(ended, network.model_server().is_some()) } else { ended };
         // If the client's next request was rejected, the snapshot was already taken when that
         // request arrived.
-        let frozen = network.server().is_some()
+        let frozen = network.model_server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
         // Close the network first, so that the record contains every request before the ending is
         // determined.
         network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
-            Ok(Finish::Exited { cause, why }) => Ending::ScaffoldExited { cause, why },
+            Ok(Finish::Exited { cause, reason: why }) => Ending::ScaffoldExited { cause, why },
             Err(Stop::Budget(budget)) => {
                 // If the endpoint used up the time limit, the result says nothing about the model.
                 if let Some(fault) =
@@ -375,19 +375,19 @@ impl Try<'_> {
         Ok(Outcome {
             schema_version: 1,
             ending,
-            try_number: self.number,
-            spent: session.spent(),
-            tool_calls: Some(recorder.tool_calls().await),
-            malformed_calls: session.malformed(),
-            wall_seconds: self.resume_point.map_or(0.0, |past| past.seconds)
-                + begun.elapsed().as_secs_f64(),
+            try_number: self.try_number,
+            spent: session.spending(),
+            tool_calls: Some(recorder.tool_call_count().await),
+            malformed_calls: session.malformed_calls(),
+            wall_seconds: self.resume_point.map_or(0.0, |past| past.clock_seconds)
+                + started_at.elapsed().as_secs_f64(),
             waited_seconds: waited.as_secs_f64(),
             tool_seconds: in_tools.as_secs_f64(),
             left_out,
             not_enforced,
             noise: None,
             responders: recorder.responders().await,
-            changes: recorder.changes().await,
+            changes: recorder.request_changes().await,
             interruptions: self.interruptions(),
         })
     }
@@ -398,7 +398,7 @@ impl Try<'_> {
             return Interruptions { started_again, ..Interruptions::default() };
         };
         let mut all = past.interruptions.clone();
-        if !past.just_forked {
+        if !past.is_new_fork {
             all.resumed_after.push(past.complete_steps);
         }
         all
@@ -409,14 +409,14 @@ impl Try<'_> {
     /// its last request.
     fn prefer_gateway_record(
         &self,
-        ended: Result<Finish, Stop>,
+        result: Result<Finish, Stop>,
         network: &SandboxNetwork,
     ) -> Result<Finish, Stop> {
-        match (ended, network.wait_for_stop().now_or_never()) {
+        match (result, network.wait_for_stop().now_or_never()) {
             (Ok(_), Some(stop)) => Err(stop),
-            (Ok(Finish::Exited { cause, why }), None) => match network.rejection() {
+            (Ok(Finish::Exited { cause, reason: why }), None) => match network.rejection() {
                 Some(stop) => Err(stop),
-                None => Ok(Finish::Exited { cause, why }),
+                None => Ok(Finish::Exited { cause, reason: why }),
             },
             (other, _) => other,
         }
@@ -435,17 +435,17 @@ impl Try<'_> {
         Box::new(move |now| {
             let (trial, arm) = (trial.clone(), arm.clone());
             match now {
-                ActivityUpdate::Does(doing) => {
-                    context.send_progress(Progress::Does { trial, arm, doing })
+                ActivityUpdate::ActivityChanged(doing) => {
+                    context.send_progress(Progress::ActivityChanged { trial, arm, activity: doing })
                 }
-                ActivityUpdate::Waits(waiting) => {
-                    context.send_progress(Progress::Waiting { trial, arm, waiting })
+                ActivityUpdate::WaitStarted(waiting) => {
+                    context.send_progress(Progress::WaitStarted { trial, arm, wait: waiting })
                 }
                 // Shorter waits are not worth displaying, and the record contains them anyway.
-                ActivityUpdate::Waited(seconds) if seconds >= 1.0 => {
-                    context.send_progress(Progress::Waited { trial, arm, seconds });
+                ActivityUpdate::WaitEnded(seconds) if seconds >= 1.0 => {
+                    context.send_progress(Progress::WaitEnded { trial, arm, seconds });
                 }
-                ActivityUpdate::Waited(_) => {}
+                ActivityUpdate::WaitEnded(_) => {}
             }
         })
     }
@@ -454,7 +454,7 @@ impl Try<'_> {
         let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
         Box::new(move |step| {
-            context.send_progress(Progress::Stepped {
+            context.send_progress(Progress::StepEnded {
                 trial: trial.clone(),
                 arm: arm.clone(),
                 step,
@@ -462,7 +462,7 @@ impl Try<'_> {
         })
     }
 
-    fn build_brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
+    fn build_brief(&self, network: &SandboxNetwork) -> Result<TaskBrief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
         let announced = (self.arm.budget.disclosure == Disclosure::Announced)
@@ -478,24 +478,24 @@ impl Try<'_> {
         let material = if single { Some(task_material(self.task)?) } else { None };
         let model = self.arm.model.as_ref();
         let listed_window = model.and_then(|model| self.context.gateway.context_window(model));
-        Ok(Brief {
+        Ok(TaskBrief {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
             // The variables for Proctor's proxies come last. They override a proxy that the task
             // sets, which the sandbox could not reach.
-            env: self.task.command_env().into_iter().chain(network.env()?).collect(),
+            env: self.task.command_env().into_iter().chain(network.sandbox_env()?).collect(),
             user: self.task.user.clone(),
-            command_limit: Duration::from_secs_f64(limit),
-            announced,
+            command_timeout: Duration::from_secs_f64(limit),
+            announced_budget: announced,
             model: self.arm.model.as_ref().map(|model| model.name.clone()),
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
-            listed_window,
+            listed_context_window: listed_window,
             max_output_tokens: self.arm.model.as_ref().and_then(|model| model.max_output_tokens),
             gold,
             solution,
             replay: self.replay_trajectory(),
-            model_endpoint: network.model(),
+            model_endpoint: network.model_endpoint(),
             material,
             tokenizer: self.arm.model.as_ref().and_then(|model| model.tokenizer.clone()),
             settings: self.arm.settings_table(),
@@ -504,29 +504,29 @@ impl Try<'_> {
     }
 
     /// Returns the conversation that a fork starts with.
-    fn fork_brief(&self, origin: &ForkOrigin) -> ForkBrief {
+    fn fork_brief(&self, origin: &ForkOrigin) -> ForkContext {
         let along = self.resume_point.filter(|_| origin.conversation);
         let after = if origin.conversation { origin.step } else { 0 };
-        ForkBrief {
-            opening: along.and_then(|past| past.first_messages.clone()),
+        ForkContext {
+            first_messages: along.and_then(|past| past.first_messages.clone()),
             hint: origin.hint.clone().map(|hint| (after, hint)),
         }
     }
 
     /// Returns the trajectory that a `replay` arm names.
     fn replay_trajectory(&self) -> Option<std::path::PathBuf> {
-        self.context.replay.get(&self.arm.name).cloned()
+        self.context.replay_trajectories.get(&self.arm.name).cloned()
     }
 
     /// Computes the patch on the host from the two trees and stores it.
     async fn collect_patch(
         &self,
-        base: &Arc<Tree>,
-        end: &Arc<Tree>,
+        base_tree: &Arc<Tree>,
+        final_tree: &Arc<Tree>,
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
-        let (base, end) = (Arc::clone(base), Arc::clone(end));
+        let (base, end) = (Arc::clone(base_tree), Arc::clone(final_tree));
         let blobs = recorder.blobs().clone();
         let make = move || collect_patch(&base, &end, &blobs, policy);
         let patch = self.context.comparison_limit.run(make).await?.map_err(record_fault)?;
@@ -535,28 +535,28 @@ impl Try<'_> {
         recorder
             .append(Event::PatchCollected {
                 bytes: patch.bytes.len() as u64,
-                files: patch.files as u64,
+                files: patch.changed_paths as u64,
                 hash,
             })
             .await?;
-        Ok(patch.left_out.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
+        Ok(patch.omitted_paths.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
     }
 }
 
 /// Turns an exit before the first response into a fault. The program failed to start or to call the
 /// model, so the result says nothing about the model. `is_client` says whether the program calls the
 /// model over HTTP. Such a program cannot have finished on purpose without a response.
-fn require_response(ended: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
-    let why = match &ended {
+fn require_model_response(result: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
+    let why = match &result {
         // A loop on the host may find that its first request does not fit the context window.
-        Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !is_client => return ended,
-        Ok(Finish::Exited { why, .. }) => why.clone(),
+        Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !is_client => return result,
+        Ok(Finish::Exited { reason: why, .. }) => why.clone(),
         Ok(Finish::Submitted) if is_client => "it reported success".into(),
-        _ => return ended,
+        _ => return result,
     };
     let what = format!("the agent ended before it received a response: {why}");
     let hint = "see `scaffold/stderr.log` in the trial's folder; `proctor shell RUN --trial T/A/1 --step 0` opens its sandbox";
-    Err(Stop::Fault(Fault::new(Layer::Setup, what).hint(hint)))
+    Err(Stop::Fault(Fault::new(FaultLayer::Setup, what).hint(hint)))
 }
 
 async fn record_counts(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use std::sync::{
 use async_trait::async_trait;
 use proctor_egress::{BodyLimits, Ledger};
 use proctor_forensics::Solution;
-use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
+use proctor_types::{Event, Fault, FaultLayer, Task, UrlRequest};
 
 use crate::recorder::Recorder;
 
@@ -18,13 +18,13 @@ pub(crate) struct EgressLedger {
     recorder: Arc<Recorder>,
     solution: Option<Arc<Solution>>,
     /// Number of stored responses.
-    kept: AtomicUsize,
+    stored_responses: AtomicUsize,
 }
 
 impl EgressLedger {
     pub(crate) fn new(task: &Task, recorder: &Arc<Recorder>) -> Result<Self, Fault> {
         let solution = Solution::from_task(task)?.map(Arc::new);
-        Ok(Self { recorder: Arc::clone(recorder), solution, kept: AtomicUsize::new(0) })
+        Ok(Self { recorder: Arc::clone(recorder), solution, stored_responses: AtomicUsize::new(0) })
     }
 }
 
@@ -45,7 +45,7 @@ impl Ledger for EgressLedger {
     async fn receive_body(&self, request: &mut UrlRequest, body: Vec<u8>) -> Result<(), Fault> {
         let Some(solution) = &self.solution else { return Ok(()) };
         let (.., most) = solution.limits();
-        if self.kept.load(Ordering::Relaxed) >= most {
+        if self.stored_responses.load(Ordering::Relaxed) >= most {
             request.not_compared = request.bytes_down;
             return Ok(());
         }
@@ -57,10 +57,10 @@ impl Ledger for EgressLedger {
                 .await;
         let body = compared.map_err(|error| {
             let what = format!("comparing a response with the solution: {error}");
-            Fault::new(Layer::Record, what)
+            Fault::new(FaultLayer::Record, what)
         })?;
         if let Some(body) = body {
-            self.kept.fetch_add(1, Ordering::Relaxed);
+            self.stored_responses.fetch_add(1, Ordering::Relaxed);
             request.kept = Some(self.recorder.store_blob(&body)?);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, LayerSpec, PreparedEnvironment};
 use proctor_setup::{Memo, Sources, sandbox_base, with_image_settings};
-use proctor_types::{Cause, Fault, ImageSettings, Layer, Task, TaskId};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, Task, TaskId};
 
 use crate::FaultPolicy;
 
@@ -17,19 +17,19 @@ use crate::FaultPolicy;
 pub struct Environments {
     sources: Sources,
     /// Content digests of the local sources that the run was planned with.
-    planned: BTreeMap<TaskId, String>,
-    built: Memo<(&'static str, String), (PreparedEnvironment, ImageSettings)>,
+    planned_digests: BTreeMap<TaskId, String>,
+    built_environments: Memo<(&'static str, String), (PreparedEnvironment, ImageSettings)>,
 }
 
 impl Environments {
     pub fn new(sources: Sources) -> Self {
-        Self { sources, planned: BTreeMap::new(), built: Memo::default() }
+        Self { sources, planned_digests: BTreeMap::new(), built_environments: Memo::default() }
     }
 
     /// Requires each task's source to match the digest that the run was planned with.
     #[must_use]
-    pub fn with_planned_digests(self, planned: BTreeMap<TaskId, String>) -> Self {
-        Self { planned, ..self }
+    pub fn with_planned_digests(self, planned_digests: BTreeMap<TaskId, String>) -> Self {
+        Self { planned_digests: planned: planned_digests, ..self }
     }
 
     pub fn sources(&self) -> &Sources {
@@ -51,31 +51,31 @@ impl Environments {
             let begun = Instant::now();
             let image = backend.image_settings(&sandbox_base(task, base_dir)?).await?;
             let task = &with_image_settings(task, &image)?;
-            let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
+            let spec = proctor_setup::resolve_layer_spec(task, &self.sources, base_dir).await?;
             self.check_planned_digest(task, &spec)?;
             let prepared = backend.prepare(&spec).await?;
-            if prepared.built {
+            if prepared.was_built {
                 built = Some(begun.elapsed().as_secs_f64());
             }
             Ok((prepared, image))
         };
         let (prepared, image) =
-            self.built.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
+            self.built_environments.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
         Ok((prepared, image, built))
     }
 
     /// Returns a fault if the source has changed since planning, because a run must not compare
     /// trials of two versions.
     fn check_planned_digest(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
-        let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
+        let (Some(planned), Some(found)) = (self.planned_digests.get(&task.id), &spec.source) else {
             return Ok(());
         };
         if *planned == found.digest {
             return Ok(());
         }
         let what = format!("{}: the task's source has changed since the run was planned", task.id);
-        Err(Fault::new(Layer::Environment, what)
-            .cause(Cause::Invalid)
+        Err(Fault::new(FaultLayer::Environment, what)
+            .cause(FaultCause::Invalid)
             .hint("restore the source, or start a new run")
             .into_permanent())
     }
@@ -92,18 +92,18 @@ impl Environments {
         let key = (backend.name(), String::new());
         let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
         let (prepared, _) =
-            self.built.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
+            self.built_environments.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
         Ok(prepared)
     }
 
     /// Whether the task's environment is already built.
     pub(crate) async fn is_built(&self, backend: &dyn Backend, task: &Task) -> bool {
-        self.built.contains(&(backend.name(), task.id.to_string())).await
+        self.built_environments.contains(&(backend.name(), task.id.to_string())).await
     }
 
     /// Drops the cached environment so that the next caller rebuilds it. Call this if the layer
     /// was removed during the run.
     pub(crate) async fn forget(&self, backend: &dyn Backend, task: &Task) {
-        self.built.forget(&(backend.name(), task.id.to_string())).await;
+        self.built_environments.forget(&(backend.name(), task.id.to_string())).await;
     }
 }

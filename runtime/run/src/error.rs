@@ -4,7 +4,7 @@ use std::{any::Any, io};
 
 use proctor_record::RecordError;
 use proctor_scaffold_api::SourceError;
-use proctor_types::{Cause, Fault, Layer, UserError};
+use proctor_types::{FaultCause, Fault, FaultLayer, UserError};
 use thiserror::Error;
 
 /// An error that prevents or aborts an execution.
@@ -39,13 +39,13 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()
         .is_some_and(|error| matches!(error, RecordError::Corrupt { .. }));
-    let fault = Fault::new(Layer::Record, error.to_string());
+    let fault = Fault::new(FaultLayer::Record, error.to_string());
     match damaged {
         true => fault
-            .cause(Cause::Invalid)
+            .cause(FaultCause::Invalid)
             .hint("`proctor report RUN --verify` lists what is missing from the record"),
         false => fault
-            .cause(Cause::from_error(&error))
+            .cause(FaultCause::from_error(&error))
             .hint("check the free space and the permissions of the run directory"),
     }
 }

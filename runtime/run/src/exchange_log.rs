@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use proctor_gateway::ExchangeSink;
 use proctor_record::{Blobs, now};
-use proctor_types::{Event, Fault, Layer};
+use proctor_types::{Event, Fault, FaultLayer};
 use serde_json::{Map, json};
 
 /// Appends events to a file, one per line, and stores bodies as blobs.
@@ -26,7 +26,7 @@ pub struct ExchangeLog {
 #[async_trait]
 impl ExchangeSink for ExchangeLog {
     async fn store_body(&self, bytes: &[u8]) -> Result<String, Fault> {
-        self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
+        self.blobs.put(bytes).map_err(|error| Fault::new(FaultLayer::Record, error.to_string()))
     }
 
     async fn record_event(&self, _: u64, event: Event) -> Result<(), Fault> {
@@ -38,6 +38,6 @@ impl ExchangeSink for ExchangeLog {
         line.insert("event".into(), json!(event));
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         writeln!(file, "{}", json!(line))
-            .map_err(|error| Fault::new(Layer::Record, format!("{}: {error}", self.name)))
+            .map_err(|error| Fault::new(FaultLayer::Record, format!("{}: {error}", self.name)))
     }
 }

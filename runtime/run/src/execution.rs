@@ -15,7 +15,7 @@ use proctor_sandbox_api::{Backend, Machine};
 use proctor_scaffold_api::{ProgressSink, ScaffoldSource, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{
-    Arm, EndpointRates, Fault, FlakePolicy, GradingSettings, Layer, RecordedArm, RecordedConfig,
+    Arm, EndpointRates, Fault, FlakePolicy, GradingSettings, FaultLayer, RecordedArm, RecordedConfig,
     RunRecord, SCRIPT_URL_PREFIX, SandboxKind, TrialId, UserError, sha256_hex,
 };
 use serde_json::Value;
@@ -29,26 +29,26 @@ use crate::{
     FaultPolicy, FrozenTests, Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress,
     RecordedState, RunContext, RunError, SharedMeters, VerdictCache, dispatch,
     preflight::{PreflightSink, probe_models, report_images},
-    scripts::Scripts,
+    scripts::ScriptServers,
     shared_rates, task_for_arm,
 };
 
 /// Key of the arm setting that contains the content hash of the trajectory to replay.
-const REPLAY: &str = "replay";
+const REPLAY_KEY: &str = "replay";
 
 /// Whether to grade a patch anew if this grader has already graded it in the same environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegradePolicy {
     /// Use the cached verdict.
-    Once,
+    ReuseVerdict,
     /// Grade every patch again.
-    Anew,
+    GradeAgain,
 }
 
 /// A certificate's findings about a plan's tests, and how grading treats them.
 #[derive(Debug, Default)]
 pub struct FlakyTests {
-    unreliable: BTreeMap<String, BTreeSet<String>>,
+    unreliable_tests: BTreeMap<String, BTreeSet<String>>,
     policy: FlakePolicy,
 }
 
@@ -87,22 +87,22 @@ impl FlakyTests {
                 }
             }
         }
-        Self { unreliable, policy: record.flaky }
+        Self { unreliable_tests: unreliable, policy: record.flaky }
     }
 }
 
 /// Returns the capacity that all gradings share: the configured limit, or else the capacity of the
 /// back ends. With several back ends, this is the smallest one, because they may be on the same
 /// machine.
-pub fn capacity(
-    granted: &GradingSettings,
+pub fn grading_capacity(
+    settings: &GradingSettings,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
 ) -> Machine {
     let machines = backends.values().map(|backend| backend.machine());
     let there = machines.reduce(Machine::min).unwrap_or_else(Machine::detect);
     Machine {
-        cpus: granted.cpus.unwrap_or(there.cpus),
-        memory_mb: granted.memory_mb.unwrap_or(there.memory_mb),
+        cpus: settings.cpus.unwrap_or(there.cpus),
+        memory_mb: settings.memory_mb.unwrap_or(there.memory_mb),
     }
 }
 
@@ -116,7 +116,7 @@ fn replay_trajectories(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, 
     for RecordedArm { name, replay, .. } in &record.config.arms {
         let Some(path) = replay else { continue };
         let Some(arm) = record.arms.iter().find(|arm| arm.name == *name) else { continue };
-        let known = arm.settings.get(REPLAY).and_then(Value::as_str);
+        let known = arm.settings.get(REPLAY_KEY).and_then(Value::as_str);
         let shown = path.display();
         let bytes = std::fs::read(path)
             .map_err(|error| UserError::new(format!("arm {name}: cannot read {shown}: {error}")))?;
@@ -144,9 +144,9 @@ pub struct Execution<'a> {
     /// Folder for cached sources, leak checks and verdicts.
     pub cache: &'a Path,
     /// Whether to use cached verdicts.
-    pub grading: RegradePolicy,
+    pub regrade_policy: RegradePolicy,
     /// The tests that grading cannot rely on.
-    pub flakes: FlakyTests,
+    pub flaky_tests: FlakyTests,
     /// Receives notes and the progress of builds.
     pub say: ProgressSink<'a>,
     /// Receives the preflight findings.
@@ -168,8 +168,8 @@ impl Execution<'_> {
             backends,
             scaffolds,
             cache,
-            grading,
-            flakes,
+            regrade_policy: grading,
+            flaky_tests: flakes,
             say,
             on_preflight: hear,
         } = self;
@@ -177,22 +177,22 @@ impl Execution<'_> {
         let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
         // Read the existing record only once, because this takes a second for ten thousand trials.
         let trials = plan.selected_trials();
-        let checked = check_all(&run, &trials);
+        let checked = check_trials(&run, &trials);
         // If all remaining work is grading, no model is called. Scripted models then need no server
         // and no message.
         let is_scripted = |arm: &Arm| {
             arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT_URL_PREFIX))
         };
-        let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.finished);
+        let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.is_finished);
         let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
         let is_driven =
-            trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
+            trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.is_finished);
         let before: Vec<RecordedState> = checked.iter().map(RecordedState::from_checked).collect();
         let known = trials.iter().zip(&checked).map(KnownTrial::from_checked).collect();
         let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
         let finished = read.filter(|(_, before)| **before == RecordedState::Finished);
         let finished: HashMap<TrialId, CheckedTrial> = finished.map(|(read, _)| read).collect();
-        let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
+        let scripts = ScriptServers::serve(if is_driven { &arms } else { &[] }, say).await?;
         plan.arms = arms.iter().map(|arm| Arc::new(scripts.with_server_url(arm))).collect();
         // Loading the token tables takes 0.2 s, so do it now rather than in the first step.
         if asks_models {
@@ -204,26 +204,26 @@ impl Execution<'_> {
         let (progress, events) = unbounded_channel();
         let out = run.path().to_owned();
         let parts =
-            ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
-        let context = Arc::new(context(run, &record, &plan, parts)?);
+            ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress };
+        let context = Arc::new(create_context(run, &record, &plan, parts)?);
         if plan.preflight {
             report_images(&context, &plan, hear).await?;
             probe_models(&context, &plan, &out, hear).await?;
         }
-        let handle = Handle(context.cancel.clone());
+        let handle = ExecutionHandle(context.cancel.clone());
         let work = {
             let (context, plan) = (Arc::clone(&context), plan.clone());
             tokio::spawn(async move { dispatch(context, &plan, &before, jobs).await })
         };
         Ok(RunningExecution {
             events: Some(events),
-            known,
-            finished,
+            known_trials: known,
+            finished_trials: finished,
             context,
             plan,
             handle,
             _scripts: scripts,
-            work: TrialsTask(work),
+            trials_task: TrialsTask(work),
         })
     }
 
@@ -252,12 +252,12 @@ impl Execution<'_> {
         record: &RunRecord,
         scaffolds: Scaffolds,
     ) -> Result<OpenedRun, RunError> {
-        let Self { run, plan, backends, cache, grading, flakes, .. } = self;
+        let Self { run, plan, backends, cache, regrade_policy: grading, flaky_tests: flakes, .. } = self;
         let (progress, events) = unbounded_channel();
         let endpoints = Vec::new();
         let parts =
-            ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
-        let context = Arc::new(context(run, record, &plan, parts)?);
+            ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress };
+        let context = Arc::new(create_context(run, record, &plan, parts)?);
         Ok(OpenedRun { context, events })
     }
 }
@@ -266,8 +266,8 @@ impl Execution<'_> {
 struct ContextParts<'a> {
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &'a Path,
-    grading: RegradePolicy,
-    flakes: FlakyTests,
+    regrade_policy: RegradePolicy,
+    flaky_tests: FlakyTests,
     scaffolds: Scaffolds,
     /// Rate limits of the endpoints. Their URLs are the same as in the plan's arms.
     endpoints: Vec<EndpointRates>,
@@ -275,27 +275,27 @@ struct ContextParts<'a> {
 }
 
 /// Creates the context that all trials of a run share.
-fn context(
+fn create_context(
     run: RunDir,
     record: &RunRecord,
     plan: &Plan,
     parts: ContextParts<'_>,
 ) -> Result<RunContext, RunError> {
-    let ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress } = parts;
+    let ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress } = parts;
     let RecordedConfig { grading: granted, resume, .. } = &record.config;
-    let capacity = Capacity::new(&capacity(granted, &backends));
+    let capacity = Capacity::new(&grading_capacity(granted, &backends));
     let replay = replay_trajectories(record)?;
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
     let sources = sources.collect();
     let egress = Egress::new().map_err(|error| {
-        Fault::new(Layer::Sandbox, format!("failed to start the egress proxy: {error}"))
+        Fault::new(FaultLayer::Sandbox, format!("failed to start the egress proxy: {error}"))
     })?;
     let policy = RatePolicy::shipped()?;
     let endpoints = shared_rates(&run, endpoints, policy)?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.with_shared_rates(endpoints, policy);
     Ok(RunContext {
-        shared: SharedMeters::load(&run, plan)?,
+        shared_meters: SharedMeters::load(&run, plan)?,
         run: Arc::new(run),
         backends,
         scaffolds,
@@ -304,26 +304,26 @@ fn context(
         leak_checks: LeakChecks::new(cache.join("leak-checks")),
         gateway: Arc::new(gateway),
         egress,
-        grading: GradeOptions::default(),
+        grade_options: GradeOptions::default(),
         capacity,
         comparison_limit: ComparisonLimit::default(),
-        frozen: FrozenTests::new((grading == RegradePolicy::Once).then(|| cache.join("frozen"))),
+        frozen_tests: FrozenTests::new((grading == RegradePolicy::ReuseVerdict).then(|| cache.join("frozen"))),
         verdicts: match grading {
-            RegradePolicy::Once => Some(VerdictCache::new(cache.join("verdicts"))),
-            RegradePolicy::Anew => None,
+            RegradePolicy::ReuseVerdict => Some(VerdictCache::new(cache.join("verdicts"))),
+            RegradePolicy::GradeAgain => None,
         },
-        unreliable: flakes.unreliable,
-        flaky: flakes.policy,
-        wide: granted.wide,
-        harbor_shared: granted.harbor_shared,
-        outside: OutsideLimits {
+        unreliable_tests: flakes.unreliable_tests,
+        flake_policy: flakes.policy,
+        includes_wide: granted.wide,
+        verifies_in_place: granted.harbor_shared,
+        outside_limits: OutsideLimits {
             file_bytes: resume.outside_file_mb.saturating_mul(1 << 20),
             bytes: resume.outside_mb.saturating_mul(1 << 20),
             ..OutsideLimits::default()
         },
-        faults: FaultPolicy::shipped()?,
+        fault_policy: FaultPolicy::shipped()?,
         halts: Halts::default(),
-        replay,
+        replay_trajectories: replay,
         progress,
         cancel: CancelSignal::default(),
     })
@@ -338,7 +338,7 @@ fn record_engine_versions(
     let mut record = run.read_run()?;
     let mut added = false;
     for backend in backends.values() {
-        let Some(version) = backend.version() else { continue };
+        let Some(version) = backend.engine_version() else { continue };
         if let Some(host) = record.host.as_object_mut()
             && !host.contains_key(backend.name())
         {
@@ -353,12 +353,12 @@ fn record_engine_versions(
 }
 
 /// Reads and checks the record of each trial.
-fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<CheckedTrial> {
+fn check_trials(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<CheckedTrial> {
     // If the trials cannot be listed, check each one separately.
     let begun = run.started_trial_dirs().ok();
     parallel_map(trials, |(id, ..)| match &begun {
         Some(begun) => run.check_started_trial(id, begun),
-        None => run.check(id),
+        None => run.check_trial(id),
     })
 }
 
@@ -383,17 +383,17 @@ impl KnownTrial {
 }
 
 /// Returns the trials to run, with their recorded verdicts.
-pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
+pub fn read_known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     let trials = plan.selected_trials();
-    let checked = check_all(run, &trials);
+    let checked = check_trials(run, &trials);
     trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
 /// Stops an execution. It can be used from any task.
 #[derive(Debug, Clone)]
-pub struct Handle(CancelSignal);
+pub struct ExecutionHandle(CancelSignal);
 
-impl Handle {
+impl ExecutionHandle {
     /// Prevents new work from starting. Steps and gradings in progress finish.
     pub fn wind_down(&self) {
         self.0.wind_down();
@@ -417,31 +417,31 @@ impl Drop for TrialsTask {
 /// A running execution.
 pub struct RunningExecution {
     events: Option<UnboundedReceiver<Progress>>,
-    known: Vec<KnownTrial>,
-    finished: HashMap<TrialId, CheckedTrial>,
+    known_trials: Vec<KnownTrial>,
+    finished_trials: HashMap<TrialId, CheckedTrial>,
     context: Arc<RunContext>,
     plan: Plan,
-    handle: Handle,
+    handle: ExecutionHandle,
     /// Kept alive because the trials call these scripted models.
-    _scripts: Scripts,
-    work: TrialsTask,
+    _scripts: ScriptServers,
+    trials_task: TrialsTask,
 }
 
 impl RunningExecution {
     /// Returns the stream of progress events the first time it is called. The stream ends after
     /// [`Self::close`] or when this value is dropped. Events are buffered in memory until they are
     /// received.
-    pub fn progress(&mut self) -> Option<UnboundedReceiver<Progress>> {
+    pub fn take_progress(&mut self) -> Option<UnboundedReceiver<Progress>> {
         self.events.take()
     }
 
     /// Returns the plan's trials with their verdicts from earlier executions.
     pub fn known_trials(&self) -> &[KnownTrial] {
-        &self.known
+        &self.known_trials
     }
 
     /// Returns a handle that can stop the execution.
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> ExecutionHandle {
         self.handle.clone()
     }
 
@@ -451,7 +451,7 @@ impl RunningExecution {
     /// # Errors
     /// Fails if the execution was aborted.
     pub async fn wait(&mut self) -> Result<Vec<DispatchedTrial>, RunError> {
-        match (&mut self.work.0).await {
+        match (&mut self.trials_task.0).await {
             Ok(ends) => Ok(ends),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
@@ -463,12 +463,12 @@ impl RunningExecution {
     /// Collects the faults that prevented trials from starting, and ends the stream of progress
     /// events.
     pub fn close(self, trials: Vec<DispatchedTrial>) -> ExecutionResult {
-        let Self { finished, context, plan, .. } = self;
-        let mut held = model_halts(&context, &plan, &trials);
+        let Self { finished_trials: finished, context, plan, .. } = self;
+        let mut held = model_blocking_faults(&context, &plan, &trials);
         // A halt with no waiting trials was already reported when the trial that caused it ended.
-        let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
-        held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
-        ExecutionResult { trials, held_trials: held, finished }
+        let waiting = context.halts.all_halts().into_iter().filter(|halt| halt.held_back_trials > 0);
+        held.extend(waiting.map(|halt| BlockingFault { fault: halt.fault, trial_count: halt.held_back_trials }));
+        ExecutionResult { trials, blocking_faults: held, finished_trials: finished }
     }
 
     /// Waits until all trials have ended. Returns how the execution ended.
@@ -486,9 +486,9 @@ pub struct ExecutionResult {
     /// The trials in plan order.
     pub trials: Vec<DispatchedTrial>,
     /// The faults that prevented trials from starting.
-    pub held_trials: Vec<HeldTrials>,
+    pub blocking_faults: Vec<BlockingFault>,
     /// The trials that had finished before this execution, as read at its start.
-    pub finished: HashMap<TrialId, CheckedTrial>,
+    pub finished_trials: HashMap<TrialId, CheckedTrial>,
 }
 
 impl ExecutionResult {
@@ -500,22 +500,22 @@ impl ExecutionResult {
 
     /// Whether a trial was skipped because this process has too little time left.
     pub fn is_out_of_time(&self) -> bool {
-        self.trials.iter().any(|one| matches!(one.end, Ok(DispatchEnd::NoTime)))
+        self.trials.iter().any(|one| matches!(one.end, Ok(DispatchEnd::OutOfTime)))
     }
 }
 
 /// A fault that prevented trials from starting.
 #[derive(Debug, Clone)]
-pub struct HeldTrials {
+pub struct BlockingFault {
     /// The fault.
     pub fault: Fault,
     /// Number of trials that were not started because of this fault.
-    pub trials: usize,
+    pub trial_count: usize,
 }
 
 /// Returns each fault for which the gateway halted a model, with the number of trials that were not
 /// started because of this fault.
-fn model_halts(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
+fn model_blocking_faults(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<BlockingFault> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
             let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
@@ -529,7 +529,7 @@ fn model_halts(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> V
         ends.iter().filter(waits).count()
     };
     let halts = context.gateway.halt_faults();
-    halts.into_iter().map(|fault| HeldTrials { trials: stopped(&fault), fault }).collect()
+    halts.into_iter().map(|fault| BlockingFault { trial_count: stopped(&fault), fault }).collect()
 }
 
 /// A run opened without running trials, to grade patches or inspect sandboxes.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{LayerFindings, with_image_settings};
-use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
+use proctor_types::{Arm, FaultCause, Fault, FaultLayer, TrialId};
 use tokio::time::sleep;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// A trial's prepared environment.
 pub(crate) struct TrialEnvironment {
     /// The task, completed with values from its image.
-    pub(crate) planned: PlannedTask,
+    pub(crate) planned_task: PlannedTask,
     pub(crate) environment: PreparedEnvironment,
     /// Findings of the environment's leak check.
     pub(crate) findings: Arc<LayerFindings>,
@@ -24,17 +24,17 @@ pub(crate) struct TrialEnvironment {
 impl RunContext {
     /// Returns the environment of a trial, building it if needed, and its leak-check findings.
     /// After the run starts to wind down, no trial waits for a build or a check.
-    pub(crate) async fn environment(
+    pub(crate) async fn prepare_environment(
         &self,
         id: &TrialId,
-        planned: &PlannedTask,
+        planned_task: &PlannedTask,
         arm: &Arm,
     ) -> Result<TrialEnvironment, Fault> {
         tokio::select! {
             // Poll this branch first, because an environment that already exists is returned
             // without waiting.
             biased;
-            made = self.build_environment(id, planned, arm) => made,
+            made = self.build_environment(id, planned_task, arm) => made,
             () = self.cancel.wait_for_wind_down() => Err(CancelSignal::cancelled_fault()),
         }
     }
@@ -43,60 +43,60 @@ impl RunContext {
     async fn build_environment(
         &self,
         id: &TrialId,
-        planned: &PlannedTask,
+        planned_task: &PlannedTask,
         arm: &Arm,
     ) -> Result<TrialEnvironment, Fault> {
         let backend = self.backend(arm.sandbox.kind)?.as_ref();
-        let (task, base_dir) = (planned.task.as_ref(), &planned.base_dir);
+        let (task, base_dir) = (planned_task.task.as_ref(), &planned_task.base_dir);
         let (environment, image, built) =
-            self.environments.get(backend, task, base_dir, &self.faults).await?;
+            self.environments.get(backend, task, base_dir, &self.fault_policy).await?;
         if let Some(seconds) = built {
             self.halts.clear_faults(&TrialLocation::new(arm, id), ScopeKind::Builds);
             self.send_progress(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
         let task = Arc::new(with_image_settings(task, &image)?);
-        let found = self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.faults);
+        let found = self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.fault_policy);
         let findings = found.await?;
         let planned = PlannedTask { task, base_dir: base_dir.clone() };
-        Ok(TrialEnvironment { planned, environment, findings })
+        Ok(TrialEnvironment { planned_task: planned, environment, findings })
     }
 
     /// Counts a fault that ended a trial.
-    pub(crate) fn count_fault(&self, affected: &TrialLocation, fault: &Fault) {
-        self.halts.count_fault(&self.faults, affected, fault);
+    pub(crate) fn count_fault(&self, location: &TrialLocation, fault: &Fault) {
+        self.halts.count_fault(&self.fault_policy, location, fault);
     }
 
     /// Waits for an unavailable back end. Returns the try's fault, or a back-end fault if the back
     /// end is still unavailable after the policy's maximum wait. As a result, a restart of the
     /// engine costs each trial one try, and a longer outage costs the run a single wait.
-    pub(crate) async fn check_back_end(
+    pub(crate) async fn wait_for_back_end(
         &self,
         backend: &dyn Backend,
-        affected: &TrialLocation,
+        location: &TrialLocation,
         fault: Fault,
     ) -> Fault {
-        let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);
-        if !of_sandbox || matches!(fault.cause, Cause::Refused | Cause::Cancelled | Cause::Invalid)
+        let of_sandbox = matches!(fault.layer, FaultLayer::Sandbox | FaultLayer::Environment | FaultLayer::Grade);
+        if !of_sandbox || matches!(fault.cause, FaultCause::Refused | FaultCause::Cancelled | FaultCause::Invalid)
         {
             return fault;
         }
-        let (patience, look) = self.faults.back_end_waits();
+        let (patience, look) = self.fault_policy.back_end_waits();
         let begun = Instant::now();
         loop {
-            let Err(gone) = backend.check().await else { return fault };
-            let halted = self.halts.halting_fault(affected, true).is_some();
-            let waits = gone.cause == Cause::BackEndGone && begun.elapsed() < patience;
+            let Err(gone) = backend.check_availability().await else { return fault };
+            let halted = self.halts.halting_fault(location, true).is_some();
+            let waits = gone.cause == FaultCause::BackEndGone && begun.elapsed() < patience;
             if halted || !waits || self.cancel.is_stopping() {
                 return gone.context(&fault.what);
             }
-            self.pause(look).await;
+            self.wait_before_retry(look).await;
         }
     }
 
     /// Waits before another try. An interruption ends the wait.
-    pub(crate) async fn pause(&self, length: std::time::Duration) {
+    pub(crate) async fn wait_before_retry(&self, duration: std::time::Duration) {
         tokio::select! {
-            () = sleep(length) => {}
+            () = sleep(duration) => {}
             () = self.cancel.wait_for_stop() => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_types::{Cause, Fault, Layer, from_toml};
+use proctor_types::{FaultCause, Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
@@ -13,9 +13,9 @@ const WAIT_GROWTH_FACTOR: f64 = 4.0;
 /// The table of `configs/faults.toml`.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
-    tries: RetryLimits,
-    back_end: BackEndPatience,
-    rows: BTreeMap<(Layer, Cause), Row>,
+    retry_limits: RetryLimits,
+    back_end_patience: BackEndPatience,
+    rules: BTreeMap<(FaultLayer, FaultCause), FaultRule>,
 }
 
 /// Kinds of scopes. All trials in a scope are halted together.
@@ -39,10 +39,10 @@ pub(crate) struct HaltThreshold {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct FaultTable {
     tries: RetryLimits,
     back_end: BackEndPatience,
-    fault: Vec<Row>,
+    fault: Vec<FaultRule>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -62,9 +62,9 @@ struct BackEndPatience {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
-    layer: Layer,
-    cause: Cause,
+struct FaultRule {
+    layer: FaultLayer,
+    cause: FaultCause,
     retry: bool,
     #[serde(default)]
     goes_on: bool,
@@ -79,19 +79,19 @@ impl FaultPolicy {
     /// Fails if the table is invalid. The fault names the invalid row or key.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(SHIPPED_TOML)
-            .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
+            .map_err(|what| Fault::new(FaultLayer::Setup, what).context("configs/faults.toml"))
     }
 
     /// Overrides the waits, so that tests need not wait for minutes.
     #[must_use]
-    pub fn with_waits(mut self, tries: Duration, back_end: Duration) -> Self {
-        self.tries.first_wait_seconds = tries.as_secs_f64();
-        self.back_end.patience_seconds = back_end.as_secs_f64();
+    pub fn with_waits(mut self, retry_wait: Duration, back_end_wait: Duration) -> Self {
+        self.retry_limits.first_wait_seconds = retry_wait.as_secs_f64();
+        self.back_end_patience.patience_seconds = back_end_wait.as_secs_f64();
         self
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let Table { tries, back_end, fault } = from_toml(text)?;
+        let FaultTable { tries, back_end, fault } = from_toml(text)?;
         let times = [
             ("tries.first_wait_seconds", tries.first_wait_seconds),
             ("tries.longest_wait_seconds", tries.longest_wait_seconds),
@@ -114,58 +114,58 @@ impl FaultPolicy {
             }
         }
         for layer in [
-            Layer::Environment,
-            Layer::Sandbox,
-            Layer::Setup,
-            Layer::Model,
-            Layer::Record,
-            Layer::Grade,
+            FaultLayer::Environment,
+            FaultLayer::Sandbox,
+            FaultLayer::Setup,
+            FaultLayer::Model,
+            FaultLayer::Record,
+            FaultLayer::Grade,
         ] {
-            if !rows.contains_key(&(layer, Cause::Other)) {
+            if !rows.contains_key(&(layer, FaultCause::Other)) {
                 return Err(format!("{layer}: no row for the cause `other`"));
             }
         }
-        Ok(Self { tries, back_end, rows })
+        Ok(Self { retry_limits: tries, back_end_patience: back_end, rules: rows })
     }
 
-    fn row(&self, fault: &Fault) -> Option<&Row> {
-        let of = |cause| self.rows.get(&(fault.layer, cause));
-        of(fault.cause).or_else(|| of(Cause::Other))
+    fn find_rule(&self, fault: &Fault) -> Option<&FaultRule> {
+        let of = |cause| self.rules.get(&(fault.layer, cause));
+        of(fault.cause).or_else(|| of(FaultCause::Other))
     }
 
     /// Whether another try might succeed after this fault.
     pub fn is_retryable(&self, fault: &Fault) -> bool {
-        self.row(fault).is_some_and(|row| row.retry)
+        self.find_rule(fault).is_some_and(|row| row.retry)
     }
 
     /// Whether a trial gets another try after `done` tries in this invocation, the last of which
     /// ended with `fault`.
-    pub fn should_retry(&self, fault: &Fault, done: u32) -> bool {
-        self.is_retryable(fault) && done < self.tries.most
+    pub fn should_retry(&self, fault: &Fault, tries: u32) -> bool {
+        self.is_retryable(fault) && tries < self.retry_limits.most
     }
 
     /// Whether the next try can resume a try with this fault from the last recorded step, provided
     /// that the scaffold supports resuming.
     pub(crate) fn is_resumable(&self, fault: &Fault) -> bool {
-        self.row(fault).is_some_and(|row| row.goes_on)
+        self.find_rule(fault).is_some_and(|row| row.goes_on)
     }
 
     pub(crate) fn halt_thresholds(&self, fault: &Fault) -> &[HaltThreshold] {
-        self.row(fault).map_or(&[], |row| &row.counts)
+        self.find_rule(fault).map_or(&[], |row| &row.counts)
     }
 
     /// Returns the wait after the `done`-th try. The wait is randomized, so that trials that failed
     /// together do not retry together.
-    pub(crate) fn retry_delay(&self, done: u32) -> Duration {
-        let doubled = WAIT_GROWTH_FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
-        let most = (self.tries.first_wait_seconds * doubled).min(self.tries.longest_wait_seconds);
+    pub(crate) fn retry_delay(&self, tries: u32) -> Duration {
+        let doubled = WAIT_GROWTH_FACTOR.powi(tries.saturating_sub(1).min(30).cast_signed());
+        let most = (self.retry_limits.first_wait_seconds * doubled).min(self.retry_limits.longest_wait_seconds);
         Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
     }
 
     /// Returns how long to wait for an unavailable back end, and the interval between checks.
     pub(crate) fn back_end_waits(&self) -> (Duration, Duration) {
         let seconds = Duration::from_secs_f64;
-        (seconds(self.back_end.patience_seconds), seconds(self.back_end.look_seconds))
+        (seconds(self.back_end_patience.patience_seconds), seconds(self.back_end_patience.look_seconds))
     }
 }
 
@@ -173,49 +173,49 @@ impl FaultPolicy {
 mod tests {
     use super::*;
 
-    fn fault(layer: Layer, cause: Cause) -> Fault {
+    fn fault(layer: FaultLayer, cause: FaultCause) -> Fault {
         Fault::new(layer, "it").cause(cause)
     }
 
     #[test]
     fn only_transient_faults_are_retried_up_to_the_limit() {
         let policy = FaultPolicy::shipped().unwrap();
-        assert!(policy.should_retry(&fault(Layer::Sandbox, Cause::Gone), 1));
-        assert!(!policy.should_retry(&fault(Layer::Sandbox, Cause::Gone), 3));
+        assert!(policy.should_retry(&fault(FaultLayer::Sandbox, FaultCause::Gone), 1));
+        assert!(!policy.should_retry(&fault(FaultLayer::Sandbox, FaultCause::Gone), 3));
         let never = [
-            (Layer::Sandbox, Cause::Refused),
-            (Layer::Sandbox, Cause::Cancelled),
-            (Layer::Setup, Cause::Leak),
-            (Layer::Environment, Cause::Missing),
-            (Layer::Model, Cause::Refused),
-            (Layer::Grade, Cause::Missing),
-            (Layer::Record, Cause::NoSpace),
+            (FaultLayer::Sandbox, FaultCause::Refused),
+            (FaultLayer::Sandbox, FaultCause::Cancelled),
+            (FaultLayer::Setup, FaultCause::Leak),
+            (FaultLayer::Environment, FaultCause::Missing),
+            (FaultLayer::Model, FaultCause::Refused),
+            (FaultLayer::Grade, FaultCause::Missing),
+            (FaultLayer::Record, FaultCause::NoSpace),
         ];
         for (layer, cause) in never {
             assert!(!policy.should_retry(&fault(layer, cause), 1), "{layer} {cause}");
         }
         // If a layer and cause have no row, the layer's `other` row applies.
-        assert!(policy.is_retryable(&fault(Layer::Grade, Cause::Outage)));
+        assert!(policy.is_retryable(&fault(FaultLayer::Grade, FaultCause::Outage)));
     }
 
     #[test]
     fn external_faults_keep_recorded_steps() {
         let policy = FaultPolicy::shipped().unwrap();
         for (layer, cause) in [
-            (Layer::Model, Cause::Outage),
-            (Layer::Model, Cause::Refused),
-            (Layer::Model, Cause::Rejected),
-            (Layer::Sandbox, Cause::Gone),
-            (Layer::Record, Cause::NoSpace),
+            (FaultLayer::Model, FaultCause::Outage),
+            (FaultLayer::Model, FaultCause::Refused),
+            (FaultLayer::Model, FaultCause::Rejected),
+            (FaultLayer::Sandbox, FaultCause::Gone),
+            (FaultLayer::Record, FaultCause::NoSpace),
         ] {
             assert!(policy.is_resumable(&fault(layer, cause)), "{layer} {cause}");
         }
         // The try's record may be the cause of the fault, so the try cannot be resumed.
-        assert!(!policy.is_resumable(&fault(Layer::Record, Cause::Invalid)));
+        assert!(!policy.is_resumable(&fault(FaultLayer::Record, FaultCause::Invalid)));
     }
 
     #[test]
-    fn waits_grow_up_to_the_maximum() {
+    fn retry_delay_grows_up_to_the_maximum() {
         let policy = FaultPolicy::shipped().unwrap();
         for (done, most) in [(1, 1.0), (2, 4.0), (3, 16.0), (9, 30.0)] {
             let wait = policy.retry_delay(done).as_secs_f64();

@@ -17,10 +17,10 @@ pub struct FirstResolvedSearch {
 impl FirstResolvedSearch {
     /// `trees` is the number of distinct trees. `last` is the trial's own verdict, which belongs
     /// to the last tree.
-    pub fn new(trees: usize, last: bool) -> Self {
-        let mut verdicts = vec![None; trees];
+    pub fn new(tree_count: usize, is_last_resolved: bool) -> Self {
+        let mut verdicts = vec![None; tree_count];
         if let Some(end) = verdicts.last_mut() {
-            *end = Some(last);
+            *end = Some(is_last_resolved);
         }
         Self { verdicts }
     }
@@ -32,7 +32,7 @@ impl FirstResolvedSearch {
     }
 
     /// Returns the next tree to grade, or `None` if the search is complete.
-    pub fn next(&self) -> Option<usize> {
+    pub fn next_tree(&self) -> Option<usize> {
         let all = self.verdicts.len();
         let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);
         let sample = (1..SAMPLE_SIZE).map(|part| (all * part / SAMPLE_SIZE).saturating_sub(1));
@@ -70,14 +70,14 @@ mod tests {
 
     /// Runs the search. Returns the first resolving tree found, whether every earlier tree was
     /// graded, and the number of graded trees.
-    fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
-        let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
+    fn search(tree_verdicts: &[bool]) -> (Option<usize>, bool, usize) {
+        let mut search = FirstResolvedSearch::new(tree_verdicts.len(), tree_verdicts.last() == Some(&true));
         let mut graded = 0;
-        while let Some(tree) = search.next() {
+        while let Some(tree) = search.next_tree() {
             assert!(search.verdicts[tree].is_none(), "{tree} graded twice");
-            search.record_verdict(tree, truth[tree]);
+            search.record_verdict(tree, tree_verdicts[tree]);
             graded += 1;
-            assert!(graded <= truth.len());
+            assert!(graded <= tree_verdicts.len());
         }
         let (first, exact) = search.first_resolved();
         (first, exact, graded)

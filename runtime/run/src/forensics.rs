@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proctor_forensics::{EndedTrial, ExaminationInput, count_exceptions, examine, failure_reason};
 use proctor_grade::GradingResult;
 use proctor_record::{Remedy, TrialDir, read_journal};
-use proctor_types::{Fault, Layer, Task, remove_discarded_events};
+use proctor_types::{Fault, FaultLayer, Task, remove_discarded_events};
 
 use crate::{RunContext, error::record_fault};
 
@@ -23,19 +23,19 @@ pub(crate) async fn add_forensics(
     task: &Arc<Task>,
     dir: &TrialDir,
     patch: &[u8],
-    graded: &mut GradingResult,
+    grading_result: &mut GradingResult,
 ) -> Result<(), Fault> {
     let (task, blobs, path) =
         (Arc::clone(task), context.run.trial_blobs(dir), dir.trajectory_path());
     let outcome = dir.read_outcome().map_err(record_fault)?;
-    let (patch, log, verdict) = (patch.to_vec(), graded.log.clone(), graded.verdict.clone());
+    let (patch, log, verdict) = (patch.to_vec(), grading_result.log.clone(), grading_result.verdict.clone());
     // The search may read hundreds of manifests, so it must not run on the threads that serve other
     // trials.
     let look = tokio::task::spawn_blocking(move || {
         let reading = read_journal(&path).map_err(record_fault)?;
         if let Some(lost) = reading.first_lost_line() {
-            let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
+            let fault = Fault::new(FaultLayer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::RestoreFromCopy.hint()).into_permanent());
         }
         let events = remove_discarded_events(reading.events);
         let names = proctor_grade::test_names()?;
@@ -56,9 +56,9 @@ pub(crate) async fn add_forensics(
     });
     let (found, why, classes) = look
         .await
-        .map_err(|error| Fault::new(Layer::Grade, format!("examining the record: {error}")))??;
-    found.merge_into(&mut graded.verdict);
-    graded.verdict.reason = why;
-    graded.verdict.exceptions = classes;
+        .map_err(|error| Fault::new(FaultLayer::Grade, format!("examining the record: {error}")))??;
+    found.merge_into(&mut grading_result.verdict);
+    grading_result.verdict.reason = why;
+    grading_result.verdict.exceptions = classes;
     Ok(())
 }

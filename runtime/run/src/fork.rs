@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use proctor_record::{Blobs, Journal, RecordError, Remedy, RunDir, Tree, TrialDir, read_journal};
 use proctor_types::{
-    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, OutsideState, Spending,
+    Arm, FaultCause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, FaultLayer, OutsideState, Spending,
     TrialId, remove_discarded_events,
 };
 
 use crate::{
     error::record_fault,
     outside,
-    resume_point::{spent_after, unrestorable_reason},
+    resume_point::{spending_after, unrestorable_reason},
 };
 
 /// The state of a trial after one of its steps.
@@ -21,15 +21,15 @@ use crate::{
 pub struct ForkPoint {
     /// Events up to the step's snapshot.
     events: Vec<Envelope>,
-    base: String,
+    base_tree: String,
     tree: String,
     /// The state outside the work directory, if it was recorded.
-    outside: Option<String>,
+    outside_state: Option<String>,
     /// Whether the agent submitted its work in this step.
-    pub submitted: bool,
+    pub is_submitted: bool,
     step: u64,
     blobs: Blobs,
-    pack: std::path::PathBuf,
+    pack_path: std::path::PathBuf,
 }
 
 impl ForkPoint {
@@ -45,8 +45,8 @@ impl ForkPoint {
         }
         let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
         if let Some(lost) = reading.first_lost_line() {
-            let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
+            let fault = Fault::new(FaultLayer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::RestoreFromCopy.hint()).into_permanent());
         }
         let (mut events, mut base, mut tree, mut steps) = (Vec::new(), None, None, 0);
         let mut outside = None;
@@ -58,7 +58,7 @@ impl ForkPoint {
                     if steps == step && base.is_some() && tree.is_none() =>
                 {
                     tree = Some(snapshot.clone());
-                    outside = kept_digest(state.as_ref()).cloned();
+                    outside = recorded_digest(state.as_ref()).cloned();
                     events.push(envelope);
                     continue;
                 }
@@ -92,11 +92,11 @@ impl ForkPoint {
                 error => Err(record_fault(error)),
             };
         }
-        Ok(Ok(Self { events, base, tree, outside, submitted, step, blobs, pack: dir.pack_path() }))
+        Ok(Ok(Self { events, base_tree: base, tree, outside_state: outside, is_submitted: submitted, step, blobs, pack_path: dir.pack_path() }))
     }
 
     /// Returns the hash of the tree's manifest.
-    pub fn tree(&self) -> &str {
+    pub fn tree_hash(&self) -> &str {
         &self.tree
     }
 
@@ -107,8 +107,8 @@ impl ForkPoint {
         self.events.iter().any(hinted)
     }
 
-    fn spent(&self) -> Spending {
-        spent_after(&self.events)
+    fn spending(&self) -> Spending {
+        spending_after(&self.events)
     }
 
     /// Writes the beginning of a trial in another run: the events that carry over and every blob
@@ -123,15 +123,15 @@ impl ForkPoint {
         id: &TrialId,
         arm: &Arm,
         origin: &ForkOrigin,
-        same_model: bool,
+        is_same_model: bool,
     ) -> Result<(), Fault> {
         let dir = run.create_trial_dir(id).map_err(record_fault)?;
-        if self.pack.exists() {
-            proctor_files::copy(&self.pack, &dir.pack_path()).map_err(|error| {
-                Fault::new(Layer::Record, format!("{}: {error}", dir.pack_path().display()))
+        if self.pack_path.exists() {
+            proctor_files::copy_regular_file(&self.pack_path, &dir.pack_path()).map_err(|error| {
+                Fault::new(FaultLayer::Record, format!("{}: {error}", dir.pack_path().display()))
             })?;
         }
-        let events = self.carried_events(id, arm, origin, same_model);
+        let events = self.carried_events(id, arm, origin, is_same_model);
         self.copy_blobs(&run.trial_blobs(&dir), &events).map_err(record_fault)?;
         Journal::create_with_events(dir.trajectory_path(), 1, events).map_err(record_fault)
     }
@@ -141,7 +141,7 @@ impl ForkPoint {
         id: &TrialId,
         arm: &Arm,
         origin: &ForkOrigin,
-        same_model: bool,
+        is_same_model: bool,
     ) -> Vec<Envelope> {
         let around = |envelope: Option<&Envelope>, step: u64, event: Event| Envelope {
             v: EVENT_VERSION,
@@ -164,7 +164,7 @@ impl ForkPoint {
                 // Keep all events. Discarded ones have already been removed, and the others get new
                 // numbers.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
-                Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
+                Event::ModelAnswered { answer } if !is_same_model => answer.extra.clear(),
                 _ => {}
             }
             let setup = matches!(envelope.event, Event::SetupFinished { .. });
@@ -174,22 +174,22 @@ impl ForkPoint {
             }
         }
         let (from, snapshot) = (origin.clone(), self.tree.clone());
-        let outside = self.outside.clone();
-        let forked = Event::TrialForked { from, snapshot, spent: self.spent(), outside };
+        let outside = self.outside_state.clone();
+        let forked = Event::TrialForked { from, snapshot, spent: self.spending(), outside };
         let step = if origin.conversation { self.step } else { 0 };
         along.push(around(along.last(), step, forked));
         along
     }
 
-    fn copy_blobs(&self, to: &Blobs, events: &[Envelope]) -> Result<(), RecordError> {
+    fn copy_blobs(&self, target: &Blobs, events: &[Envelope]) -> Result<(), RecordError> {
         let mut named: BTreeSet<String> = BTreeSet::new();
-        let mut trees = BTreeSet::from([self.base.clone(), self.tree.clone()]);
-        let mut states: BTreeSet<String> = self.outside.iter().cloned().collect();
+        let mut trees = BTreeSet::from([self.base_tree.clone(), self.tree.clone()]);
+        let mut states: BTreeSet<String> = self.outside_state.iter().cloned().collect();
         for envelope in events {
             match &envelope.event {
                 Event::SnapshotTaken { snapshot, outside, .. } => {
                     trees.insert(snapshot.clone());
-                    states.extend(kept_digest(outside.as_ref()).cloned());
+                    states.extend(recorded_digest(outside.as_ref()).cloned());
                 }
                 Event::ModelAttempted { request, body, .. } => {
                     named.extend(request.iter().chain(body).cloned());
@@ -212,9 +212,9 @@ impl ForkPoint {
             // Copy only trees that are stored in full. Trees stored as deltas are in the pack,
             // which was copied.
             if let Ok(bytes) = self.blobs.get(tree)
-                && !to.has(tree)
+                && !target.contains(tree)
             {
-                to.put_shared(&bytes)?;
+                target.put_shared(&bytes)?;
             }
         }
         for state in states {
@@ -225,14 +225,14 @@ impl ForkPoint {
             }));
             named.insert(state);
         }
-        for hash in named.iter().filter(|hash| !to.has(hash)) {
-            to.put_shared(&self.blobs.get(hash)?)?;
+        for hash in named.iter().filter(|hash| !target.contains(hash)) {
+            target.put_shared(&self.blobs.get(hash)?)?;
         }
         Ok(())
     }
 }
 
-fn kept_digest(state: Option<&OutsideState>) -> Option<&String> {
+fn recorded_digest(state: Option<&OutsideState>) -> Option<&String> {
     match state {
         Some(OutsideState::Kept(digest)) => Some(digest),
         _ => None,
@@ -241,22 +241,22 @@ fn kept_digest(state: Option<&OutsideState>) -> Option<&String> {
 
 /// Prepares another try of a forked trial, which starts at the fork point. Copies the events up to
 /// that point from the previous try, whose record was set aside as evidence.
-pub(crate) fn restart(dir: &TrialDir, number: u32) -> Result<(), Fault> {
-    let before = TrialDir::new(dir.tries_dir().join(number.saturating_sub(1).to_string()));
+pub(crate) fn prepare_restart(dir: &TrialDir, try_number: u32) -> Result<(), Fault> {
+    let before = TrialDir::new(dir.tries_dir().join(try_number.saturating_sub(1).to_string()));
     let mut events = Vec::new();
     for envelope in read_journal(before.trajectory_path()).map_err(record_fault)?.events {
         let forked = matches!(envelope.event, Event::TrialForked { .. });
         events.push(envelope);
         if forked {
             if before.pack_path().exists() {
-                proctor_files::copy(&before.pack_path(), &dir.pack_path()).map_err(|error| {
-                    Fault::new(Layer::Record, format!("{}: {error}", dir.pack_path().display()))
+                proctor_files::copy_regular_file(&before.pack_path(), &dir.pack_path()).map_err(|error| {
+                    Fault::new(FaultLayer::Record, format!("{}: {error}", dir.pack_path().display()))
                 })?;
             }
-            return Journal::create_with_events(dir.trajectory_path(), number, events)
+            return Journal::create_with_events(dir.trajectory_path(), try_number, events)
                 .map_err(record_fault);
         }
     }
     let what = format!("{}: the fork point is missing", before.trajectory_path().display());
-    Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).hint("fork the trial again"))
+    Err(Fault::new(FaultLayer::Record, what).cause(FaultCause::Invalid).hint("fork the trial again"))
 }

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use proctor_grade::{
-    ExpectedEvidence, FrozenIds, GRADER, GradeOptions, GradingResult, expected_of_gold,
-    expected_of_strict_gold, needs_freezing,
+    ExpectedEvidence, FrozenIds, GRADER, GradeOptions, GradingResult, expected_gold_evidence,
+    expected_strict_gold_evidence, needs_freezing,
 };
 use proctor_setup::Memo;
 use proctor_types::{Fault, Task, canonical_json, sha256_hex};
@@ -21,16 +21,16 @@ use crate::{
 pub struct FrozenTests {
     /// Disk cache of results. If `None`, results are determined again in every run.
     folder: Option<PathBuf>,
-    frozen: Memo<String, FrozenIds>,
-    expected: Memo<String, ExpectedEvidence>,
-    suites: Memo<String, Vec<String>>,
+    frozen_ids: Memo<String, FrozenIds>,
+    expected_evidence: Memo<String, ExpectedEvidence>,
+    passing_suites: Memo<String, Vec<String>>,
 }
 
 impl FrozenTests {
     /// Creates `folder` if it is missing.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        let (frozen, expected, suites) = Default::default();
-        Self { folder, frozen, expected, suites }
+        let (frozen_ids, expected_evidence, passing_suites) = Default::default();
+        Self { folder, frozen_ids, expected_evidence, passing_suites }
     }
 
     /// Returns the tests in the task's files; `None` for a task that lists its tests. The first
@@ -41,14 +41,14 @@ impl FrozenTests {
     /// Returns a sandbox fault, or a grading fault if the unmasked source fails its tests.
     pub async fn get(
         &self,
-        handle: &GradingSandbox<'_>,
+        grading_sandbox: &GradingSandbox<'_>,
         task: &Task,
     ) -> Result<Option<FrozenIds>, Fault> {
         if !needs_freezing(task) {
             return Ok(None);
         }
-        let key = key("frozen", handle, task)?;
-        self.find_and_cache(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
+        let key = key("frozen", grading_sandbox, task)?;
+        self.find_and_cache(&self.frozen_ids, &key, || grading_sandbox.freeze_tests(task)).await.map(Some)
     }
 
     /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
@@ -59,11 +59,11 @@ impl FrozenTests {
     /// Returns a record fault if the task cannot be serialized.
     pub async fn cached_expected_evidence(
         &self,
-        handle: &GradingSandbox<'_>,
+        grading_sandbox: &GradingSandbox<'_>,
         task: &Task,
     ) -> Result<Option<ExpectedEvidence>, Fault> {
-        let key = key("expected", handle, task)?;
-        match self.expected.get_cached(&key).await {
+        let key = key("expected", grading_sandbox, task)?;
+        match self.expected_evidence.get_cached(&key).await {
             Some(expected) => Ok(Some(expected)),
             None => Ok(self.read_cached(&key)),
         }
@@ -80,25 +80,25 @@ impl FrozenTests {
     /// Returns a sandbox or grading fault.
     pub async fn expected_evidence(
         &self,
-        handle: &GradingSandbox<'_>,
+        grading_sandbox: &GradingSandbox<'_>,
         task: &Task,
         (patch, graded): (&[u8], &GradingResult),
         options: &GradeOptions,
     ) -> Result<Option<ExpectedEvidence>, Fault> {
-        let seen = expected_of_gold(graded)?;
+        let seen = expected_gold_evidence(graded)?;
         if seen.is_empty() {
             return Ok(None);
         }
-        let key = key("expected", handle, task)?;
+        let key = key("expected", grading_sandbox, task)?;
         let Ok(gold) = gold_patch(task) else { return Ok(None) };
         let of_gold = || async {
             if patch == gold.as_bytes() {
                 return Ok(seen.clone());
             }
-            let graded = handle.grade_strict(task, gold.as_bytes(), options).await?;
-            expected_of_strict_gold(&graded)
+            let graded = grading_sandbox.grade_strict(task, gold.as_bytes(), options).await?;
+            expected_strict_gold_evidence(&graded)
         };
-        let expected = self.find_and_cache(&self.expected, &key, of_gold).await?;
+        let expected = self.find_and_cache(&self.expected_evidence, &key, of_gold).await?;
         Ok(seen.intersects(&expected).then_some(expected))
     }
 
@@ -109,24 +109,24 @@ impl FrozenTests {
     /// # Errors
     ///
     /// Returns a sandbox or grading fault.
-    pub async fn passing_suite(
+    pub async fn find_passing_suite(
         &self,
-        handle: &GradingSandbox<'_>,
+        grading_sandbox: &GradingSandbox<'_>,
         task: &Task,
         options: &GradeOptions,
     ) -> Result<Vec<String>, Fault> {
-        let key = key("suite", handle, task)?;
+        let key = key("suite", grading_sandbox, task)?;
         let find = || async {
-            let found = handle.find_passing_tests(task).await?;
+            let found = grading_sandbox.find_passing_tests(task).await?;
             if found.is_empty() {
                 return Ok(found);
             }
             let all = with_whole_suite(task, options, found);
             let options = GradeOptions { frozen_ids: None, ..options.clone() };
-            let graded = handle.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
+            let graded = grading_sandbox.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
             Ok(graded.verdict.pass_to_pass.passed)
         };
-        self.find_and_cache(&self.suites, &key, find).await
+        self.find_and_cache(&self.passing_suites, &key, find).await
     }
 
     /// Finds a value once and caches it. Faults are not cached, so the next caller tries again.
@@ -153,17 +153,17 @@ impl FrozenTests {
 
     fn read_cached<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let file = self.folder.as_ref()?.join(key).with_extension("json");
-        serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
+        serde_json::from_slice(&proctor_files::read_regular_file(&file).ok()?).ok()
     }
 
     /// Write errors are ignored, because the value is only cached. The write is atomic, because
     /// another run may read the file at the same time.
-    fn write_cached<T: Serialize>(&self, key: &str, found: &T) {
+    fn write_cached<T: Serialize>(&self, key: &str, value: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(folder)?;
             let file = tempfile::NamedTempFile::new_in(folder)?;
-            fs::write(file.path(), serde_json::to_vec(found)?)?;
+            fs::write(file.path(), serde_json::to_vec(value)?)?;
             file.persist(folder.join(key).with_extension("json"))?;
             Ok(())
         };
@@ -183,12 +183,12 @@ pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<S
     Task { fail_to_pass, pass_to_pass, ..task.clone() }
 }
 
-fn key(what: &str, handle: &GradingSandbox<'_>, task: &Task) -> Result<String, Fault> {
+fn key(kind: &str, grading_sandbox: &GradingSandbox<'_>, task: &Task) -> Result<String, Fault> {
     let all = json!({
-        "what": what,
+        "what": kind,
         "grader": GRADER,
-        "place": environment_key(handle.backend, handle.environment, handle.findings),
-        "limits": handle.limits,
+        "place": environment_key(grading_sandbox.backend, grading_sandbox.environment, grading_sandbox.findings),
+        "limits": grading_sandbox.limits,
         "task": serde_json::to_value(task).map_err(record_fault)?,
     });
     Ok(sha256_hex(canonical_json(&all).as_bytes()))

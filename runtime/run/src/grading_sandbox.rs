@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use proctor_grade::{
-    FreshSandboxes, FrozenIds, GradeOptions, GradingResult, find_impossible_variants, freeze,
+    FreshSandboxes, FrozenIds, GradeOptions, GradingResult, find_impossible_variants, freeze_ids,
     procedure::{OfficialRun, procedure_commands, run_official},
     run_full_suite,
 };
@@ -12,25 +12,25 @@ use proctor_types::{Fault, Impossible, Noise, SandboxCounts, SandboxSpec, Task};
 
 use crate::{
     CancelSignal, Capacity, CapacityPermit,
-    noise::{CounterDelta, describe_limits, noise},
+    noise::{CounterDelta, describe_limits, build_noise},
     task_sandbox::{check_requirements, environment_key, environment_record},
 };
 
 /// Policy names in a verdict.
-pub(crate) const STRICT: &str = "strict";
-pub(crate) const OFFICIAL: &str = "official";
+pub(crate) const STRICT_POLICY: &str = "strict";
+pub(crate) const OFFICIAL_POLICY: &str = "official";
 
 /// Adds the grading sandbox's noise measurements to the verdict.
-pub(crate) fn add_noise(mut graded: GradingResult, policy: &str, noise: Noise) -> GradingResult {
+pub(crate) fn add_noise(mut grading_result: GradingResult, policy: &str, noise: Noise) -> GradingResult {
     // If the sandbox's limits may have caused the policy's verdict, mention them in the reason.
-    if let Some(found) = graded.verdict.policies.get_mut(policy)
+    if let Some(found) = grading_result.verdict.policies.get_mut(policy)
         && !found.resolved
         && let Some(limits) = describe_limits(&noise.sandbox)
     {
         found.why.push_str(&format!("; {limits}"));
     }
-    graded.verdict.noise.insert(policy.to_owned(), noise);
-    graded
+    grading_result.verdict.noise.insert(policy.to_owned(), noise);
+    grading_result
 }
 
 /// The sandbox for a grading, with the same environment and limits as the trial's.
@@ -42,7 +42,7 @@ pub struct GradingSandbox<'a> {
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
     /// CPUs and memory of this machine that are reserved while the sandbox is open.
-    pub reserved: &'a SandboxSpec,
+    pub reservation: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a CancelSignal,
     /// Capacity shared by all gradings.
@@ -54,22 +54,22 @@ impl GradingSandbox<'_> {
     /// would have to wait fails instead, because hundreds of waiting gradings would delay the end
     /// of the run for hours.
     pub(crate) async fn reserve_capacity(&self) -> Result<CapacityPermit, Fault> {
-        if let Some(share) = self.capacity.try_reserve(self.reserved) {
+        if let Some(share) = self.capacity.try_reserve(self.reservation) {
             return Ok(share);
         }
         tokio::select! {
-            share = self.capacity.reserve(self.reserved) => share,
+            share = self.capacity.reserve(self.reservation) => share,
             () = self.cancel.wait_for_wind_down() => Err(CancelSignal::cancelled_fault()),
         }
     }
 
     /// Finds the tests in the task's files by running them on the unmasked source in a separate
     /// sandbox.
-    pub(crate) async fn freeze(&self, task: &Task) -> Result<FrozenIds, Fault> {
+    pub(crate) async fn freeze_tests(&self, task: &Task) -> Result<FrozenIds, Fault> {
         let _share = self.reserve_capacity().await?;
-        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
         let frozen = tokio::select! {
-            frozen = freeze(sandbox.handle(), task, &hidden, None) => frozen,
+            frozen = freeze_ids(sandbox.handle(), task, &hidden, None) => frozen,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
         };
         close_and_return(sandbox, frozen).await
@@ -78,7 +78,7 @@ impl GradingSandbox<'_> {
     /// Returns every test of the repository that passes on the unmasked source. The caller must
     /// hold a capacity permit.
     pub(crate) async fn find_passing_tests(&self, task: &Task) -> Result<Vec<String>, Fault> {
-        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(run_full_suite(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
@@ -87,9 +87,9 @@ impl GradingSandbox<'_> {
     }
 
     /// Returns changes to the tests' expectations that make the task impossible.
-    pub(crate) async fn find_impossible(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
+    pub(crate) async fn find_impossible_variants(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
         let _share = self.reserve_capacity().await?;
-        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(find_impossible_variants(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
@@ -100,12 +100,12 @@ impl GradingSandbox<'_> {
     /// Adds a description of the grading environment to a grading's result.
     pub(crate) fn with_environment_record(
         &self,
-        mut graded: GradingResult,
+        mut grading_result: GradingResult,
         task: &Task,
     ) -> GradingResult {
         let record = environment_record(self.environment, task, self.limits);
-        graded.verdict.environment = Some(record);
-        graded
+        grading_result.verdict.environment = Some(record);
+        grading_result
     }
 
     pub(crate) async fn grade_strict(
@@ -114,11 +114,11 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<GradingResult, Fault> {
-        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
         let prepared = environment_key(self.backend, self.environment, self.findings);
-        let options = GradeOptions { hidden, preparation_key: Some(prepared), ..options.clone() };
+        let options = GradeOptions { hidden_copies: hidden, preparation_key: Some(prepared), ..options.clone() };
         let (graded, counts) = {
-            let again = RegradeSandboxes { handle: self, task };
+            let again = RegradeSandboxes { grading_sandbox: self, task };
             let grading = proctor_grade::grade_with_fresh_sandboxes(
                 sandbox.handle(),
                 Some(&again),
@@ -129,8 +129,8 @@ impl GradingSandbox<'_> {
             let graded = Box::pin(grading);
             self.measure_grading(sandbox.as_ref(), graded).await
         };
-        let noise = noise(counts, None, None)?;
-        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await
+        let noise = build_noise(counts, None, None)?;
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise))).await
     }
 
     /// Grades a patch and returns the sandbox as the tests left it. Discards the verdict, because
@@ -141,8 +141,8 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<Box<dyn Sandbox>, Fault> {
-        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
-        let options = GradeOptions { hidden, ..options.clone() };
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let options = GradeOptions { hidden_copies: hidden, ..options.clone() };
         let graded = proctor_grade::grade(sandbox.handle(), task, patch, &options).await;
         match graded {
             Ok(_) => Ok(sandbox),
@@ -159,13 +159,13 @@ impl GradingSandbox<'_> {
     ) -> Result<Option<(OfficialRun, Noise)>, Fault> {
         let Some(commands) = procedure_commands(task)? else { return Ok(None) };
         let purpose = Purpose::Procedure { commands: &commands };
-        let ReadySandbox { sandbox, hidden } = self.open(task, purpose).await?;
-        let options = GradeOptions { hidden, ..options.clone() };
+        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, purpose).await?;
+        let options = GradeOptions { hidden_copies: hidden, ..options.clone() };
         let (run, counts) = {
             let run = Box::pin(run_official(sandbox.handle(), task, patch, &options));
             self.measure_grading(sandbox.as_ref(), run).await
         };
-        let noise = noise(counts, None, None)?;
+        let noise = build_noise(counts, None, None)?;
         close_and_return(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
     }
 
@@ -175,12 +175,12 @@ impl GradingSandbox<'_> {
     pub(crate) async fn measure_grading<T>(
         &self,
         sandbox: &dyn Sandbox,
-        grades: impl Future<Output = Result<T, Fault>>,
+        grading: impl Future<Output = Result<T, Fault>>,
     ) -> (Result<T, Fault>, SandboxCounts) {
         let delta = CounterDelta::new(sandbox);
         delta.begin().await;
         let graded = tokio::select! {
-            graded = grades => graded,
+            graded = grading => graded,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
         };
         (graded, delta.end().await.unwrap_or_default())
@@ -207,24 +207,24 @@ impl GradingSandbox<'_> {
 /// Opens the sandboxes in which tests are run again. They use the permit of the first sandbox,
 /// which is idle by then.
 struct RegradeSandboxes<'s, 'a> {
-    handle: &'s GradingSandbox<'a>,
+    grading_sandbox: &'s GradingSandbox<'a>,
     task: &'s Task,
 }
 
 #[async_trait]
 impl FreshSandboxes for RegradeSandboxes<'_, '_> {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        Ok(self.handle.open(self.task, Purpose::Testing).await?.sandbox)
+        Ok(self.grading_sandbox.open(self.task, Purpose::Testing).await?.sandbox)
     }
 }
 
 /// Closes a sandbox and returns `found`, even if closing fails.
 pub(crate) async fn close_and_return<T>(
     mut sandbox: Box<dyn Sandbox>,
-    found: Result<T, Fault>,
+    result: Result<T, Fault>,
 ) -> Result<T, Fault> {
     if let Err(fault) = sandbox.close().await {
         tracing::warn!(%fault, "could not close a grading sandbox; the next run removes it");
     }
-    found
+    result
 }

@@ -15,7 +15,7 @@ use crate::{FaultPolicy, fault_policy::ScopeKind};
 
 /// A group of trials that are halted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Scope {
+enum HaltScope {
     Task(SandboxKind, String),
     Builds(SandboxKind),
     BackEnd(SandboxKind),
@@ -36,12 +36,12 @@ impl TrialLocation {
         Self { back_end: arm.sandbox.kind, task: id.task.to_string(), trial: id.to_string() }
     }
 
-    fn scope(&self, kind: ScopeKind) -> Scope {
+    fn scope(&self, kind: ScopeKind) -> HaltScope {
         match kind {
-            ScopeKind::Task => Scope::Task(self.back_end, self.task.clone()),
-            ScopeKind::Builds => Scope::Builds(self.back_end),
-            ScopeKind::BackEnd => Scope::BackEnd(self.back_end),
-            ScopeKind::Run => Scope::Run,
+            ScopeKind::Task => HaltScope::Task(self.back_end, self.task.clone()),
+            ScopeKind::Builds => HaltScope::Builds(self.back_end),
+            ScopeKind::BackEnd => HaltScope::BackEnd(self.back_end),
+            ScopeKind::Run => HaltScope::Run,
         }
     }
 }
@@ -51,7 +51,7 @@ impl TrialLocation {
 pub struct Halt {
     pub fault: Fault,
     /// Number of trials that were not started because of the halt.
-    pub waiting: usize,
+    pub held_back_trials: usize,
 }
 
 /// The halts of a run, shared by all its trials. A `resume` starts without halts.
@@ -60,10 +60,10 @@ pub struct Halts(Mutex<ScopeHalts>);
 
 #[derive(Debug, Default)]
 struct ScopeHalts {
-    halted: BTreeMap<Scope, Halt>,
+    halts: BTreeMap<HaltScope, Halt>,
     /// For each scope, the trials that faulted since the last success. For `Builds`, tasks instead
     /// of trials.
-    met: BTreeMap<Scope, BTreeSet<String>>,
+    faulted_trials: BTreeMap<HaltScope, BTreeSet<String>>,
 }
 
 impl Halts {
@@ -75,64 +75,64 @@ impl Halts {
     pub(crate) fn count_fault(
         &self,
         policy: &FaultPolicy,
-        affected: &TrialLocation,
+        location: &TrialLocation,
         fault: &Fault,
     ) {
         let mut state = self.lock();
         for counts in policy.halt_thresholds(fault) {
-            let scope = affected.scope(counts.scope);
+            let scope = location.scope(counts.scope);
             // Count failed builds by task. One bad environment may fail many trials, but says
             // nothing about other environments.
             let witness =
-                if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
-            let met = state.met.entry(scope.clone()).or_default();
+                if counts.scope == ScopeKind::Builds { &location.task } else { &location.trial };
+            let met = state.faulted_trials.entry(scope.clone()).or_default();
             met.insert(witness.to_owned());
             if met.len() >= counts.after {
-                let halt = Halt { fault: fault.clone(), waiting: 0 };
-                state.halted.entry(scope).or_insert(halt);
+                let halt = Halt { fault: fault.clone(), held_back_trials: 0 };
+                state.halts.entry(scope).or_insert(halt);
             }
         }
     }
 
     /// Clears the fault count, because an operation in this scope succeeded.
-    pub(crate) fn clear_faults(&self, affected: &TrialLocation, kind: ScopeKind) {
-        self.lock().met.remove(&affected.scope(kind));
+    pub(crate) fn clear_faults(&self, location: &TrialLocation, kind: ScopeKind) {
+        self.lock().faulted_trials.remove(&location.scope(kind));
     }
 
     /// Returns why a trial must not be started or retried. `built` says whether its environment
     /// exists, in which case halted builds do not matter.
-    pub(crate) fn halting_fault(&self, affected: &TrialLocation, built: bool) -> Option<Fault> {
-        self.find_halt(affected, built).map(|(_, fault)| fault)
+    pub(crate) fn halting_fault(&self, location: &TrialLocation, is_built: bool) -> Option<Fault> {
+        self.find_halt(location, is_built).map(|(_, fault)| fault)
     }
 
-    fn find_halt(&self, affected: &TrialLocation, built: bool) -> Option<(Scope, Fault)> {
+    fn find_halt(&self, location: &TrialLocation, is_built: bool) -> Option<(HaltScope, Fault)> {
         let kinds = [ScopeKind::Run, ScopeKind::BackEnd, ScopeKind::Builds, ScopeKind::Task];
         let state = self.lock();
-        kinds.into_iter().filter(|kind| !built || *kind != ScopeKind::Builds).find_map(|kind| {
-            let scope = affected.scope(kind);
-            let fault = state.halted.get(&scope)?.fault.clone();
+        kinds.into_iter().filter(|kind| !is_built || *kind != ScopeKind::Builds).find_map(|kind| {
+            let scope = location.scope(kind);
+            let fault = state.halts.get(&scope)?.fault.clone();
             Some((scope, fault))
         })
     }
 
     /// Like `halting_fault`, but also counts the trial as waiting.
-    pub(crate) fn hold_back_if_halted(&self, affected: &TrialLocation, built: bool) -> bool {
-        let Some((scope, _)) = self.find_halt(affected, built) else { return false };
-        if let Some(halt) = self.lock().halted.get_mut(&scope) {
-            halt.waiting += 1;
+    pub(crate) fn hold_back_if_halted(&self, location: &TrialLocation, is_built: bool) -> bool {
+        let Some((scope, _)) = self.find_halt(location, is_built) else { return false };
+        if let Some(halt) = self.lock().halts.get_mut(&scope) {
+            halt.held_back_trials += 1;
         }
         true
     }
 
     /// Returns every halt, ordered from the narrowest to the widest scope.
-    pub fn all(&self) -> Vec<Halt> {
-        self.lock().halted.values().cloned().collect()
+    pub fn all_halts(&self) -> Vec<Halt> {
+        self.lock().halts.values().cloned().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Cause, Layer};
+    use proctor_types::{FaultCause, FaultLayer};
 
     use super::*;
 
@@ -142,14 +142,14 @@ mod tests {
         TrialLocation { back_end, task: task.to_owned(), trial: trial.to_owned() }
     }
 
-    fn fault(layer: Layer, cause: Cause) -> Fault {
+    fn fault(layer: FaultLayer, cause: FaultCause) -> Fault {
         Fault::new(layer, "it").cause(cause)
     }
 
     #[test]
     fn consecutive_faults_halt_only_their_scope() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
-        let broken = fault(Layer::Sandbox, Cause::Other);
+        let broken = fault(FaultLayer::Sandbox, FaultCause::Other);
         let affected = location(NATIVE, "t", "1");
         halts.count_fault(&policy, &affected, &broken);
         halts.count_fault(&policy, &affected, &broken);
@@ -167,13 +167,13 @@ mod tests {
             halts.hold_back_if_halted(&affected, true)
                 && halts.hold_back_if_halted(&affected, true)
         );
-        assert_eq!(halts.all().iter().map(|halt| halt.waiting).collect::<Vec<_>>(), [2]);
+        assert_eq!(halts.all_halts().iter().map(|halt| halt.held_back_trials).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
     fn failed_builds_of_several_tasks_halt_only_unbuilt_environments() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
-        let line = fault(Layer::Environment, Cause::SetupLine);
+        let line = fault(FaultLayer::Environment, FaultCause::SetupLine);
         for trial in ["1", "2", "3", "4"] {
             halts.count_fault(&policy, &location(NATIVE, "bad", trial), &line);
         }
@@ -201,14 +201,14 @@ mod tests {
         for trial in 0..9 {
             let trial = trial.to_string();
             for (layer, cause) in [
-                (Layer::Sandbox, Cause::Gone),
-                (Layer::Sandbox, Cause::Cancelled),
-                (Layer::Model, Cause::Outage),
-                (Layer::Grade, Cause::Other),
+                (FaultLayer::Sandbox, FaultCause::Gone),
+                (FaultLayer::Sandbox, FaultCause::Cancelled),
+                (FaultLayer::Model, FaultCause::Outage),
+                (FaultLayer::Grade, FaultCause::Other),
             ] {
                 halts.count_fault(&policy, &location(NATIVE, "t", &trial), &fault(layer, cause));
             }
         }
-        assert!(halts.all().is_empty());
+        assert!(halts.all_halts().is_empty());
     }
 }

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use proctor_egress::Ledger;
 use proctor_grade::{
     GradingResult,
-    harbor::{Verification, verify},
+    harbor::{VerifierRun, grade_with_verifier},
 };
 use proctor_harbor::{Folder, InputFile, Rules, SOLVE_SCRIPT, expand_env};
 use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
@@ -25,25 +25,25 @@ use proctor_setup::{
     ApplyError, Purpose, ReadySandbox, apply_graded_patch, copy_inputs, create_log_dirs,
 };
 use proctor_types::{
-    Arm, Budget, Cause, Event, Fault, Harbor, Layer, NetworkPolicy, OutsideState, Task, TaskId,
+    Arm, Budget, FaultCause, Event, Fault, Harbor, FaultLayer, NetworkPolicy, OutsideState, Task, TaskId,
     TrialId, remove_discarded_events,
 };
 use serde_json::{Map, Value, json};
 
 use self::{
     artifacts::select_artifacts,
-    network::{Requests, network_policy},
+    network::{RequestLog, network_policy},
 };
 use crate::{
     GradingSandbox, OutsideLimits, PlannedTask, RunContext,
     error::record_fault,
     fault_handling::TrialEnvironment,
-    grading_sandbox::{STRICT, add_noise, close_and_return},
+    grading_sandbox::{STRICT_POLICY, add_noise, close_and_return},
     network::SandboxNetwork,
-    noise::noise,
+    noise::build_noise,
     outside,
     recorder::Recorder,
-    restore::restore,
+    restore::restore_workdir,
     task_sandbox::{environment_record, reserved_limits, sandbox_limits},
 };
 
@@ -51,11 +51,11 @@ use crate::{
 pub const IN_PLACE_NOTE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
-const SOLUTION: &str = "/solution";
+const SOLUTION_DIR: &str = "/solution";
 
 fn require_harbor(task: &Task) -> Result<&Harbor, Fault> {
     task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
+        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id)).cause(FaultCause::Invalid)
     })
 }
 
@@ -77,15 +77,15 @@ pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
 
 /// Returns the limits for a Harbor trial's state outside the work directory. The limits are
 /// generous, because grading needs all of this state.
-pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault> {
-    let rules = Rules::get().map_err(|why| Fault::new(Layer::Setup, why))?;
+pub(crate) fn outside_limits(run_limits: OutsideLimits) -> Result<OutsideLimits, Fault> {
+    let rules = Rules::get().map_err(|why| Fault::new(FaultLayer::Setup, why))?;
     let mb = |mb: u64| mb.saturating_mul(1 << 20);
     let needed = OutsideLimits {
         file_bytes: mb(rules.outside.file_mb),
         bytes: mb(rules.outside.mb),
         entries: rules.outside.entries,
     };
-    Ok(own.at_least(needed))
+    Ok(run_limits.max_of_each(needed))
 }
 
 /// Creates the directories that Harbor's containers provide for agents.
@@ -109,8 +109,8 @@ fn resolve_env(
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, Fault> {
     let env = expand_env(env, &|name| std::env::var(name).ok()).map_err(|why| {
-        Fault::new(Layer::Setup, format!("{}: {key}: {why}", task.id))
-            .cause(Cause::Invalid)
+        Fault::new(FaultLayer::Setup, format!("{}: {key}: {why}", task.id))
+            .cause(FaultCause::Invalid)
             .hint("set the variable in Proctor's environment")
     })?;
     Ok(env.into_iter().collect())
@@ -123,7 +123,7 @@ pub(crate) async fn copy_solution(
     base_dir: &Path,
 ) -> Result<(), Fault> {
     let files = read_inputs(task, base_dir, "solution")?;
-    let laid = copy_inputs(handle, SOLUTION, &files, SOLVE_SCRIPT, true).await;
+    let laid = copy_inputs(handle, SOLUTION_DIR, &files, SOLVE_SCRIPT, true).await;
     laid.map_err(|error| error.to_fault("copying the solution"))
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn copy_solution(
 fn read_inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
-        Fault::new(Layer::Setup, what).cause(Cause::Invalid).into_permanent()
+        Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).into_permanent()
     };
     let folder = Folder::open(base_dir).map_err(|error| wrong(error.to_string()))?;
     if folder.digest().map_err(wrong)? != require_harbor(task)?.digest {
@@ -148,23 +148,23 @@ async fn run_verifier(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
     handle: &Arc<SandboxHandle>,
-    shared: bool,
+    is_in_place: bool,
 ) -> Result<GradingResult, Fault> {
     let harbor = require_harbor(task)?;
     let tests = read_inputs(task, base_dir, "tests")?;
     let bundled = harbor.verifier.separate.as_ref().is_some_and(|separate| separate.bundled);
-    let requests = Arc::new(Requests::default());
+    let requests = Arc::new(RequestLog::default());
     let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
     let policy = network_policy(&harbor.verifier.network, arm);
     let network = SandboxNetwork::open_for_verifier(context, &policy, task, handle, ledger).await?;
     let mut env = resolve_env(task, "verifier.env", &harbor.verifier.env)?;
-    env.extend(network.env()?);
-    let verification = Verification { task, tests: &tests, env: &env, shared, bundled };
-    let graded = verify(handle, &verification).await;
+    env.extend(network.sandbox_env()?);
+    let verification = VerifierRun { task, test_files: &tests, env: &env, is_shared: shared: is_in_place, has_bundled_tests: bundled };
+    let graded = grade_with_verifier(handle, &verification).await;
     let ended = network.close().await;
     let mut graded = graded?;
     ended?;
-    if let Some(url) = requests.unreachable()
+    if let Some(url) = requests.unreachable_url()
         && has_no_results(&graded)?
     {
         let what = format!(
@@ -172,19 +172,19 @@ async fn run_verifier(
             task.id
         );
         let hint = "if it is your own mirror, add its address to the arm's `network.private`";
-        return Err(Fault::new(Layer::Grade, what).cause(Cause::Unreachable).hint(hint));
+        return Err(Fault::new(FaultLayer::Grade, what).cause(FaultCause::Unreachable).hint(hint));
     }
     graded.log.extend(requests.log_lines());
     Ok(graded)
 }
 
 /// Whether the verifier wrote no reward and ran no test.
-fn has_no_results(graded: &GradingResult) -> Result<bool, Fault> {
-    let rules = Rules::get().map_err(|why| Fault::new(Layer::Grade, why))?;
-    let GradingResult { verdict, log, .. } = graded;
+fn has_no_results(grading_result: &GradingResult) -> Result<bool, Fault> {
+    let rules = Rules::get().map_err(|why| Fault::new(FaultLayer::Grade, why))?;
+    let GradingResult { verdict, log, .. } = grading_result;
     Ok(verdict.tests.is_empty()
         && verdict.rewards.values().all(|reward| *reward <= 0.0)
-        && !rules.ran_tests(&String::from_utf8_lossy(log)))
+        && !rules.shows_test_run(&String::from_utf8_lossy(log)))
 }
 
 /// Runs the verifier in the agent's container after the last snapshot, and records its result in a
@@ -200,7 +200,7 @@ pub(crate) async fn verify_in_place(
     if task.harbor.as_ref().is_none_or(|harbor| harbor.verifier.separate.is_some()) {
         return Ok(());
     }
-    if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
+    if !(context.verifies_in_place || (arm.scaffold == "gold" && has_processes(handle).await)) {
         return Ok(());
     }
     let found = match run_verifier(context, (arm, task, base_dir), handle, true).await {
@@ -221,19 +221,19 @@ async fn has_processes(handle: &SandboxHandle) -> bool {
 #[derive(Default)]
 struct FinalState {
     tree: Option<String>,
-    outside: Option<OutsideState>,
+    outside_state: Option<OutsideState>,
     /// The hash of the patch.
-    patch: Option<String>,
+    patch_hash: Option<String>,
     /// The note with the result of the verifier's run in the agent's own container.
-    in_place: Option<Value>,
+    in_place_note: Option<Value>,
 }
 
 impl FinalState {
     fn read(dir: &TrialDir) -> Result<Self, Fault> {
         let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
         if let Some(lost) = reading.first_lost_line() {
-            let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
+            let fault = Fault::new(FaultLayer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::RestoreFromCopy.hint()).into_permanent());
         }
         let mut found = Self::default();
         for envelope in remove_discarded_events(reading.events) {
@@ -241,16 +241,16 @@ impl FinalState {
                 Event::SetupFinished { base_snapshot, .. } => found.tree = Some(base_snapshot),
                 Event::TrialForked { snapshot, outside, .. } => {
                     found.tree = Some(snapshot);
-                    found.outside = outside.map(OutsideState::Kept);
+                    found.outside_state = outside.map(OutsideState::Kept);
                 }
                 // Ignore a snapshot that was taken before set-up finished.
                 Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
                     found.tree = Some(snapshot);
-                    found.outside = outside;
+                    found.outside_state = outside;
                 }
-                Event::PatchCollected { hash, .. } => found.patch = Some(hash),
+                Event::PatchCollected { hash, .. } => found.patch_hash = Some(hash),
                 Event::Noted { note } => {
-                    found.in_place = note.get(IN_PLACE_NOTE).cloned().or(found.in_place);
+                    found.in_place_note = note.get(IN_PLACE_NOTE).cloned().or(found.in_place_note);
                 }
                 _ => {}
             }
@@ -263,31 +263,31 @@ impl FinalState {
 enum VerifierInput<'a> {
     /// An imported prediction, which consists only of a patch.
     Patch(&'a [u8]),
-    Recorded {
+    FinalState {
         tree: String,
-        outside: Option<String>,
+        outside_digest: Option<String>,
     },
 }
 
-fn verifier_input<'a>(
+fn to_verifier_input<'a>(
     task: &Task,
-    recorded: FinalState,
+    final_state: FinalState,
     patch: &'a [u8],
 ) -> Result<VerifierInput<'a>, Fault> {
     let fault = |what: String| {
         // Mark the fault as permanent, because retrying cannot help. Other trials of the task
         // continue.
-        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).into_permanent()
+        Fault::new(FaultLayer::Grade, format!("{}: {what}", task.id)).into_permanent()
     };
-    let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };
-    if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
+    let Some(tree) = final_state.tree else { return Ok(VerifierInput::Patch(patch)) };
+    if final_state.patch_hash.as_deref() != Some(Blobs::hash(patch).as_str()) {
         let what = "only the final state of a Harbor trial can be graded, because its result is more than a patch";
         return Err(fault(what.into()).hint("exclude Harbor tasks from curves"));
     }
-    match recorded.outside {
-        None => Ok(VerifierInput::Recorded { tree, outside: None }),
+    match final_state.outside_state {
+        None => Ok(VerifierInput::FinalState { tree, outside_digest: None }),
         Some(OutsideState::Kept(digest)) => {
-            Ok(VerifierInput::Recorded { tree, outside: Some(digest) })
+            Ok(VerifierInput::FinalState { tree, outside_digest: Some(digest) })
         }
         Some(OutsideState::Unkept(why)) => {
             let what =
@@ -300,44 +300,44 @@ fn verifier_input<'a>(
 }
 
 /// Grades the final state of a trial.
-pub(crate) async fn grade(
+pub(crate) async fn grade_final_state(
     context: &RunContext,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
 ) -> Result<GradingResult, Fault> {
-    let agents = context.environment(id, planned, arm).await?;
+    let agents = context.prepare_environment(id, planned_task, arm).await?;
     let backend = context.backend(arm.sandbox.kind)?;
-    let verifiers = match verifier_task(&planned.task) {
+    let verifiers = match verifier_task(&planned_task.task) {
         None => None,
         Some(task) => {
-            let base_dir = planned.base_dir.clone();
+            let base_dir = planned_task.base_dir.clone();
             let planned = PlannedTask { task: Arc::new(task), base_dir };
-            Some(context.environment(id, &planned, arm).await?)
+            Some(context.prepare_environment(id, &planned, arm).await?)
         }
     };
-    let agent = Arc::clone(&agents.planned.task);
-    let TrialEnvironment { planned, environment, findings } = verifiers.unwrap_or(agents);
+    let agent = Arc::clone(&agents.planned_task.task);
+    let TrialEnvironment { planned_task: planned, environment, findings } = verifiers.unwrap_or(agents);
     let task = planned.task.as_ref();
     let (limits, reserved) = (sandbox_limits(arm, task), reserved_limits(arm, task));
     let dir = context.run.trial_dir(id);
     let blobs = context.run.trial_blobs(&dir);
     let recorded = FinalState::read(&dir)?;
-    if context.harbor_shared
-        && let Some(found) = &recorded.in_place
+    if context.verifies_in_place
+        && let Some(found) = &recorded.in_place_note
     {
-        let mut graded = graded_from_note(found, &blobs)?;
+        let mut graded = parse_in_place_note(found, &blobs)?;
         graded.verdict.environment = Some(environment_record(&environment, task, &limits));
         return Ok(graded);
     }
-    let state = verifier_input(&agent, recorded, patch)?;
+    let state = to_verifier_input(&agent, recorded, patch)?;
     let handle = GradingSandbox {
         backend: backend.as_ref(),
         environment: &environment,
         findings: &findings,
         limits: &limits,
-        reserved: &reserved,
+        reservation: &reserved,
         purpose: format!("grading {id}"),
         cancel: &context.cancel,
         capacity: &context.capacity,
@@ -352,9 +352,9 @@ pub(crate) async fn grade(
         };
         handle.measure_grading(sandbox.as_ref(), Box::pin(grades)).await
     };
-    let noise = noise(counts, None, None)?;
+    let noise = build_noise(counts, None, None)?;
     let graded =
-        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await?;
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise))).await?;
     let mut graded = handle.with_environment_record(graded, task);
     graded.verdict.task = agent.id.clone();
     Ok(graded)
@@ -384,16 +384,16 @@ fn verifier_task(task: &Task) -> Option<Task> {
 async fn copy_result(
     handle: &Arc<SandboxHandle>,
     task: &Task,
-    state: &VerifierInput<'_>,
+    input: &VerifierInput<'_>,
     blobs: &Blobs,
 ) -> Result<(), Fault> {
     let (workdir, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
     if let Some(separate) =
         task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
     {
-        let VerifierInput::Recorded { tree, outside } = state else {
+        let VerifierInput::FinalState { tree, outside_digest: outside } = input else {
             let what = format!("{}: the task's verifier needs more than a patch", task.id);
-            return Err(Fault::new(Layer::Grade, what).into_permanent());
+            return Err(Fault::new(FaultLayer::Grade, what).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
         let layer = match outside {
@@ -403,20 +403,20 @@ async fn copy_result(
         let layer = select_artifacts(task, &separate.artifacts, &tree, layer);
         return outside::restore_layer(handle, blobs, &layer).await;
     }
-    match state {
+    match input {
         VerifierInput::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
         VerifierInput::Patch(patch) => {
             match apply_graded_patch(handle, &workdir, patch, owner).await {
                 Ok(_) => Ok(()),
-                Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the patch")),
+                Err(ApplyError::Sandbox(error)) => Err(error.to_fault("applying the patch")),
                 // A patch that does not apply leaves the container unchanged. The verifier still
                 // runs.
                 Err(ApplyError::Patch(_)) => Ok(()),
             }
         }
-        VerifierInput::Recorded { tree, outside } => {
+        VerifierInput::FinalState { tree, outside_digest: outside } => {
             let tree = Tree::load(blobs, tree).map_err(record_fault)?;
-            restore(handle, &workdir, blobs, &tree, owner).await?;
+            restore_workdir(handle, &workdir, blobs, &tree, owner).await?;
             let Some(digest) = outside else { return Ok(()) };
             let layer = outside::load_layer(blobs, digest).map_err(outside::restore_fault)?;
             outside::restore_layer(handle, blobs, &layer).await
@@ -425,21 +425,21 @@ async fn copy_result(
 }
 
 /// Reads the recorded result of the verifier's run in the agent's own container.
-fn graded_from_note(found: &Value, blobs: &Blobs) -> Result<GradingResult, Fault> {
+fn parse_in_place_note(note: &Value, blobs: &Blobs) -> Result<GradingResult, Fault> {
     let damaged = |why: String| {
-        Fault::new(Layer::Record, format!("invalid note about the verifier's run: {why}"))
+        Fault::new(FaultLayer::Record, format!("invalid note about the verifier's run: {why}"))
             .into_permanent()
     };
-    if let Some(fault) = found.get("fault") {
+    if let Some(fault) = note.get("fault") {
         let fault: Fault =
             serde_json::from_value(fault.clone()).map_err(|error| damaged(error.to_string()))?;
         return Err(fault.into_permanent());
     }
-    let verdict = found.get("verdict").cloned().unwrap_or_default();
+    let verdict = note.get("verdict").cloned().unwrap_or_default();
     let verdict = serde_json::from_value(verdict).map_err(|error| damaged(error.to_string()))?;
-    let log = found.get("log").and_then(Value::as_str).unwrap_or_default();
+    let log = note.get("log").and_then(Value::as_str).unwrap_or_default();
     let log = blobs.get(log).map_err(record_fault)?;
-    Ok(GradingResult { verdict, log, raw: Vec::new() })
+    Ok(GradingResult { verdict, log, raw_results: Vec::new() })
 }
 
 #[cfg(test)]
@@ -529,27 +529,27 @@ mod tests {
     }
 
     #[test]
-    fn incompletely_recorded_result_is_a_fault() {
+    fn incompletely_recorded_state_is_a_fault() {
         let task = task(json!({"digest": ""}));
         let recorded = |outside, patch: &[u8]| FinalState {
             tree: Some("t".into()),
-            outside,
-            patch: Some(Blobs::hash(patch)),
-            in_place: None,
+            outside_state: outside,
+            patch_hash: Some(Blobs::hash(patch)),
+            in_place_note: None,
         };
         assert!(matches!(
-            verifier_input(&task, FinalState::default(), b"p"),
+            to_verifier_input(&task, FinalState::default(), b"p"),
             Ok(VerifierInput::Patch(b"p"))
         ));
         let kept = recorded(Some(OutsideState::Kept("d".into())), b"p");
         assert!(matches!(
-            verifier_input(&task, kept, b"p"),
-            Ok(VerifierInput::Recorded { outside: Some(_), .. })
+            to_verifier_input(&task, kept, b"p"),
+            Ok(VerifierInput::FinalState { outside_digest: Some(_), .. })
         ));
         let unkept = recorded(Some(OutsideState::Unkept("too much".into())), b"p");
-        let fault = verifier_input(&task, unkept, b"p").err().unwrap();
+        let fault = to_verifier_input(&task, unkept, b"p").err().unwrap();
         assert!(fault.what.contains("too much") && fault.hint.is_some(), "{fault}");
-        let earlier = verifier_input(&task, recorded(None, b"other"), b"p").err().unwrap();
+        let earlier = to_verifier_input(&task, recorded(None, b"other"), b"p").err().unwrap();
         assert!(earlier.what.contains("only the final state"), "{earlier}");
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use proctor_sandbox_api::{Base, ImageLocation};
 use proctor_setup::sandbox_base;
-use proctor_types::{Fault, SandboxKind, plural};
+use proctor_types::{Fault, SandboxKind, count_with_noun};
 use tokio::time::timeout;
 
 use crate::{Plan, RunContext};
@@ -70,27 +70,27 @@ fn pending_images(
     wanted
 }
 
-fn summary_lines(found: Vec<(&String, usize, Result<ImageLocation, Fault>)>) -> Vec<String> {
-    let all = found.len();
+fn summary_lines(image_results: Vec<(&String, usize, Result<ImageLocation, Fault>)>) -> Vec<String> {
+    let all = image_results.len();
     let in_registry =
         |place: &Result<ImageLocation, Fault>| matches!(place, Ok(ImageLocation::Registry));
-    let pulled = found.iter().filter(|(.., place)| in_registry(place)).count();
-    let mut missing: Vec<_> = found
+    let pulled = image_results.iter().filter(|(.., place)| in_registry(place)).count();
+    let mut missing: Vec<_> = image_results
         .into_iter()
         .filter_map(|(image, tasks, place)| Some((image, tasks, place.err()?)))
         .collect();
     missing.sort_by_key(|(image, ..)| *image);
     let mut lines = Vec::new();
     if pulled > 0 {
-        lines.push(format!("{pulled} of {} will be pulled", plural(all, "image")));
+        lines.push(format!("{pulled} of {} will be pulled", count_with_noun(all, "image")));
     }
     for (_, tasks, fault) in missing.iter().take(MAX_LISTED_IMAGES) {
-        lines.push(format!("{}: {fault}", plural(*tasks, "task")));
+        lines.push(format!("{}: {fault}", count_with_noun(*tasks, "task")));
     }
     if let Some(more) = missing.len().checked_sub(MAX_LISTED_IMAGES).filter(|more| *more > 0) {
         lines.push(format!(
             "and {} that are neither local nor reachable",
-            plural(more, "more image")
+            count_with_noun(more, "more image")
         ));
     }
     lines
@@ -98,22 +98,22 @@ fn summary_lines(found: Vec<(&String, usize, Result<ImageLocation, Fault>)>) -> 
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::Layer;
+    use proctor_types::FaultLayer;
 
     use super::*;
 
     #[test]
     fn summary_lists_only_images_that_are_not_local() {
         let names: Vec<String> = (0..8).map(|number| format!("i{number}")).collect();
-        assert!(summary_lines(vec![(&names[0], 3, Ok(ImageLocation::Here))]).is_empty());
+        assert!(summary_lines(vec![(&names[0], 3, Ok(ImageLocation::BackEnd))]).is_empty());
         let lines = summary_lines(vec![
-            (&names[0], 1, Ok(ImageLocation::Here)),
+            (&names[0], 1, Ok(ImageLocation::BackEnd)),
             (&names[1], 1, Ok(ImageLocation::Registry)),
-            (&names[2], 2, Err(Fault::new(Layer::Environment, "image i2 is gone").hint("load it"))),
+            (&names[2], 2, Err(Fault::new(FaultLayer::Environment, "image i2 is gone").hint("load it"))),
         ]);
         assert_eq!(lines[0], "1 of 3 images will be pulled");
         assert!(lines[1].starts_with("2 tasks: ") && lines[1].contains("load it"), "{lines:?}");
-        let gone = |name| (name, 1, Err(Fault::new(Layer::Environment, "gone")));
+        let gone = |name| (name, 1, Err(Fault::new(FaultLayer::Environment, "gone")));
         let lines = summary_lines(names.iter().map(gone).collect());
         assert_eq!(lines.len(), MAX_LISTED_IMAGES + 1);
         assert!(lines[MAX_LISTED_IMAGES].starts_with("and 3 more images"), "{lines:?}");

@@ -13,25 +13,25 @@ use crate::{
 ///
 /// # Errors
 /// Returns any fault that can occur while grading.
-pub async fn impossible_variants(
+pub async fn find_impossible_variants(
     context: &RunContext,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
 ) -> Result<Vec<Impossible>, Fault> {
     let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let TrialEnvironment { planned, environment, findings } =
-        context.environment(id, planned, arm).await?;
+    let TrialEnvironment { planned_task: planned, environment, findings } =
+        context.prepare_environment(id, planned_task, arm).await?;
     let task = planned.task.as_ref();
     let handle = GradingSandbox {
         backend,
         environment: &environment,
         findings: &findings,
         limits: &sandbox_limits(arm, task),
-        reserved: &reserved_limits(arm, task),
+        reservation: &reserved_limits(arm, task),
         purpose: format!("reading the tests of {}", task.id),
         cancel: &context.cancel,
         capacity: &context.capacity,
     };
-    handle.find_impossible(task).await
+    handle.find_impossible_variants(task).await
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{Sandbox, wire::RawPath};
 use proctor_setup::{Preparation, Purpose, ReadySandbox, prepare_for_agent};
-use proctor_types::{Arm, Cause, Fault, Layer, Task, TrialId};
+use proctor_types::{Arm, FaultCause, Fault, FaultLayer, Task, TrialId};
 
 use crate::{
-    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
+    ForkPoint, GradingSandbox, PlannedTask, TrialPrefixes, RunContext,
     error::record_fault,
     fault_handling::TrialEnvironment,
-    restore::restore,
+    restore::restore_workdir,
     task_sandbox::{reserved_limits, sandbox_limits},
     trial::recorded_patch,
 };
@@ -22,11 +22,11 @@ pub enum Moment {
     /// Before the agent's first response.
     Begin,
     /// After this step's tool calls.
-    After(u64),
+    AfterStep(u64),
     /// When the trial ended or was interrupted.
     End,
     /// After the trial's patch was applied in a grading sandbox and the tests ran there.
-    Graded,
+    AfterGrading,
 }
 
 /// Opens the sandbox with the trial's limits and without network. Also returns the task, completed
@@ -35,39 +35,39 @@ pub enum Moment {
 /// # Errors
 /// Returns any fault that a trial can encounter. Also fails if the step does not exist or the
 /// record is incomplete.
-pub async fn open_at(
+pub async fn open_trial_sandbox(
     context: &RunContext,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
     moment: Moment,
 ) -> Result<(Box<dyn Sandbox>, Arc<Task>), Fault> {
     let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let TrialEnvironment { planned, environment, findings } =
-        context.environment(id, planned, arm).await?;
+    let TrialEnvironment { planned_task: planned, environment, findings } =
+        context.prepare_environment(id, planned_task, arm).await?;
     let task = planned.task.as_ref();
     let dir = context.run.trial_dir(id);
-    if moment == Moment::Graded {
+    if moment == Moment::AfterGrading {
         let patch = recorded_patch(context, id, &dir)?;
         let grading = GradingSandbox {
             backend,
             environment: &environment,
             findings: &findings,
             limits: &sandbox_limits(arm, task),
-            reserved: &reserved_limits(arm, task),
+            reservation: &reserved_limits(arm, task),
             purpose: format!("shell in {id}"),
             cancel: &context.cancel,
             capacity: &context.capacity,
         };
-        let frozen = context.frozen.get(&grading, task).await?;
-        let options = proctor_grade::GradeOptions { frozen_ids: frozen, ..context.grading.clone() };
+        let frozen = context.frozen_tests.get(&grading, task).await?;
+        let options = proctor_grade::GradeOptions { frozen_ids: frozen, ..context.grade_options.clone() };
         let sandbox = grading.grade_and_keep_open(task, &patch, &options).await?;
         return Ok((sandbox, Arc::clone(&planned.task)));
     }
     let tree = match moment {
-        Moment::After(step) => Some(tree_after(context, id, step)?),
-        Moment::End => Some(Prefixes::read(&context.run, id)?.final_tree().to_owned()),
-        Moment::Begin | Moment::Graded => None,
+        Moment::AfterStep(step) => Some(find_tree_after_step(context, id, step)?),
+        Moment::End => Some(TrialPrefixes::read(&context.run, id)?.final_tree().to_owned()),
+        Moment::Begin | Moment::AfterGrading => None,
     };
     let preparation = Preparation {
         backend,
@@ -79,7 +79,7 @@ pub async fn open_at(
         label: format!("shell in {id}"),
     };
     let on_finding = arm.leak_check.on_finding;
-    let ReadySandbox { mut sandbox, hidden } =
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } =
         preparation.open(Purpose::Driving(on_finding)).await?;
     let ready = async {
         let handle = sandbox.handle();
@@ -102,24 +102,24 @@ pub async fn open_at(
     }
 }
 
-fn tree_after(context: &RunContext, id: &TrialId, step: u64) -> Result<String, Fault> {
+fn find_tree_after_step(context: &RunContext, id: &TrialId, step: u64) -> Result<String, Fault> {
     let point = ForkPoint::read(&context.run, id, step)?.map_err(|why| {
-        Fault::new(Layer::Record, format!("step {step}: {why}"))
-            .cause(Cause::Invalid)
+        Fault::new(FaultLayer::Record, format!("step {step}: {why}"))
+            .cause(FaultCause::Invalid)
             .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
     })?;
-    Ok(point.tree().to_owned())
+    Ok(point.tree_hash().to_owned())
 }
 
 async fn restore_tree(
     context: &RunContext,
     dir: &TrialDir,
     handle: &proctor_sandbox_api::SandboxHandle,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     tree: &str,
 ) -> Result<(), Fault> {
     let blobs = context.run.trial_blobs(dir);
     let tree = Tree::load(&blobs, tree).map_err(record_fault)?;
-    let workdir = RawPath::from(planned.task.workdir.as_str());
-    restore(handle, &workdir, &blobs, &tree, planned.task.user.as_deref()).await
+    let workdir = RawPath::from(planned_task.task.workdir.as_str());
+    restore_workdir(handle, &workdir, &blobs, &tree, planned_task.task.user.as_deref()).await
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Cause, Fault, Layer, ShippedTable};
+use proctor_types::{FaultCause, Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/interrupted.toml");
@@ -18,16 +18,16 @@ enum InterruptedPolicy {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct InterruptedTable {
     default: InterruptedPolicy,
     scaffolds: BTreeMap<String, InterruptedPolicy>,
 }
 
 impl InterruptedPolicy {
     fn for_scaffold(scaffold: &str) -> Result<Self, Fault> {
-        static TABLE: ShippedTable<Table> = ShippedTable::new("interrupted.toml", SHIPPED_TOML);
+        static TABLE: ShippedTable<InterruptedTable> = ShippedTable::new("interrupted.toml", SHIPPED_TOML);
         let table =
-            TABLE.get().map_err(|error| Fault::new(Layer::Setup, error).cause(Cause::Invalid))?;
+            TABLE.get().map_err(|error| Fault::new(FaultLayer::Setup, error).cause(FaultCause::Invalid))?;
         Ok(table.scaffolds.get(scaffold).copied().unwrap_or(table.default))
     }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_loops_continue_and_other_scaffolds_restart() {
+    fn can_resume_is_true_only_for_host_loops() {
         for (scaffold, then) in [
             ("tools", InterruptedPolicy::Continue),
             ("bash", InterruptedPolicy::Continue),

@@ -43,29 +43,29 @@ impl LeakChecks {
     pub(crate) async fn get_for_sandbox(
         &self,
         backend: &dyn Backend,
-        place: &str,
+        content_key: &str,
         task: &Task,
         policy: &FaultPolicy,
-        look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
+        search: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        self.get_or_search(backend, &format!("own {place}"), task, policy, look).await
+        self.get_or_search(backend, &format!("own {content_key}"), task, policy, search).await
     }
 
     async fn get_or_search(
         &self,
         backend: &dyn Backend,
-        place: &str,
+        content_key: &str,
         task: &Task,
         policy: &FaultPolicy,
-        look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
+        search: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        let key = LayerFindings::key(task, place, &backend.agent_digest())?;
+        let key = LayerFindings::cache_key(task, content_key, &backend.agent_digest())?;
         let folder = self.folder.join(backend.name());
         let work = async || {
             if let Some(kept) = LayerFindings::read(&folder, &key) {
                 return Ok(Arc::new(kept));
             }
-            let leak_check = look().await?;
+            let leak_check = search().await?;
             leak_check.write(&folder, &key)?;
             Ok(Arc::new(leak_check))
         };

@@ -63,8 +63,8 @@ pub use environments::Environments;
 pub use error::RunError;
 pub use exchange_log::ExchangeLog;
 pub use execution::{
-    Execution, ExecutionResult, FlakyTests, Handle, HeldTrials, KnownTrial, OpenedRun,
-    RegradePolicy, RunningExecution, capacity, known_trials,
+    Execution, ExecutionResult, FlakyTests, ExecutionHandle, BlockingFault, KnownTrial, OpenedRun,
+    RegradePolicy, RunningExecution, grading_capacity, read_known_trials,
 };
 pub use fault_policy::FaultPolicy;
 pub use first_resolved::FirstResolvedSearch;
@@ -74,21 +74,21 @@ pub use grading::grade_patch;
 pub use grading_sandbox::GradingSandbox;
 pub use halts::{Halt, Halts};
 pub use harbor::IN_PLACE_NOTE;
-pub use impossible::impossible_variants;
-pub use inspection::{Moment, open_at};
+pub use impossible::find_impossible_variants;
+pub use inspection::{Moment, open_trial_sandbox};
 pub use leak_checks::LeakChecks;
 pub use outside::OutsideLimits;
 pub use plan::{Deadline, Plan, PlannedTask, max_trial_duration, task_for_arm};
 pub use prediction::{TaskPrediction, record_prediction};
 pub use prefix_grading::grade_prefix;
-pub use prefixes::{PrefixBudget, Prefixes};
+pub use prefixes::{PrefixBudget, TrialPrefixes};
 pub use preflight::{PreflightFinding, PreflightSink};
 pub use progress::{Progress, TrialActivity};
 pub use run_context::RunContext;
 pub use shared_limits::{SharedMeters, shared_rates};
 pub use start_tree::trial_start_tree;
 pub(crate) use statement::apply_statement;
-pub use statement::{has_interfaces, missing_hints, shown_tests};
+pub use statement::{has_interfaces, missing_hints, visible_tests};
 pub use task_sandbox::sandbox_limits;
 pub use trial::{TrialEnd, run_trial};
 pub use verdicts::VerdictCache;

@@ -10,7 +10,7 @@ use proctor_egress::{EgressProxy, Ledger, Policy, client_env};
 use proctor_gateway::{GatewayServer, TrialGateway};
 use proctor_sandbox_api::{Listener, SandboxHandle, SandboxStream, wire::RawPath};
 use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
-use proctor_types::{Arm, Fault, Layer, NetworkMode, NetworkPolicy, Task};
+use proctor_types::{Arm, Fault, FaultLayer, NetworkMode, NetworkPolicy, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{
@@ -18,15 +18,15 @@ use crate::{
 };
 
 /// Mode of files that programs in the sandbox can read but not change.
-const READABLE: u32 = 0o644;
+const READABLE_MODE: u32 = 0o644;
 
 /// A trial's network while the scaffold runs. After [`Self::close`], the record contains all
 /// traffic.
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
-    model: Option<(u16, GatewayServer)>,
-    serving: Vec<ServerTask>,
+    model_server: Option<(u16, GatewayServer)>,
+    server_tasks: Vec<ServerTask>,
 }
 
 /// The trial, scaffold and sandboxes that a network is opened for.
@@ -79,7 +79,7 @@ impl SandboxNetwork {
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
                 let what = format!("scaffold {}: invalid request rules: {error}", scaffold.name());
-                Fault::new(Layer::Setup, what)
+                Fault::new(FaultLayer::Setup, what)
             })?;
             let listener = own.unwrap_or(handle).bind_listener().await;
             let listener =
@@ -90,7 +90,7 @@ impl SandboxNetwork {
                 // sandbox.
                 server = server.without_call_recording();
             }
-            network.model = Some((listener.port(), server.clone()));
+            network.model_server = Some((listener.port(), server.clone()));
             network.serve(listener, move |stream| {
                 let server = server.clone();
                 async move { server.serve(stream).await }
@@ -136,17 +136,17 @@ impl SandboxNetwork {
     fn serve<F>(
         &mut self,
         mut listener: Listener,
-        one: impl Fn(SandboxStream) -> F + Send + 'static,
+        serve_connection: impl Fn(SandboxStream) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.serving.push(ServerTask(tokio::spawn(async move {
+        self.server_tasks.push(ServerTask(tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
                     accepted = listener.accept() => {
                         let Ok(incoming) = accepted else { return };
-                        connections.spawn(one(incoming.into_stream()));
+                        connections.spawn(serve_connection(incoming.into_stream()));
                     }
                     Some(_) = connections.join_next() => {}
                 }
@@ -156,28 +156,28 @@ impl SandboxNetwork {
 
     /// Returns environment variables with the egress proxy's address and the certificate that
     /// programs in the sandbox must trust.
-    pub(crate) fn env(&self) -> Result<Vec<(String, String)>, Fault> {
+    pub(crate) fn sandbox_env(&self) -> Result<Vec<(String, String)>, Fault> {
         match &self.egress {
             Some((port, _)) => client_env((Ipv4Addr::LOCALHOST, *port).into()).map_err(setup_fault),
             None => Ok(Vec::new()),
         }
     }
 
-    pub(crate) fn model(&self) -> Option<ModelEndpoint> {
-        let (port, server) = self.model.as_ref()?;
+    pub(crate) fn model_endpoint(&self) -> Option<ModelEndpoint> {
+        let (port, server) = self.model_server.as_ref()?;
         let url = format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
         Some(ModelEndpoint { url, token: server.token().to_owned() })
     }
 
     /// Returns the server of the model endpoint, if there is one.
-    pub(crate) fn server(&self) -> Option<GatewayServer> {
-        self.model.as_ref().map(|(_, server)| server.clone())
+    pub(crate) fn model_server(&self) -> Option<GatewayServer> {
+        self.model_server.as_ref().map(|(_, server)| server.clone())
     }
 
     /// Returns how a trial ends if its client gave up after the endpoint rejected or cut off its
     /// last request.
     pub(crate) fn rejection(&self) -> Option<Stop> {
-        let (_, server) = self.model.as_ref()?;
+        let (_, server) = self.model_server.as_ref()?;
         Some(stop_from_error(server.last_rejection()?, server.trial()))
     }
 
@@ -191,7 +191,7 @@ impl SandboxNetwork {
             }
         };
         let model = async {
-            match &self.model {
+            match &self.model_server {
                 Some((_, server)) => {
                     stop_from_error(server.wait_until_stopped().await, server.trial())
                 }
@@ -206,11 +206,11 @@ impl SandboxNetwork {
 
     /// Ends every connection and waits until all traffic is charged and recorded.
     pub(crate) async fn close(mut self) -> Result<(), Fault> {
-        for mut serving in self.serving.drain(..) {
+        for mut serving in self.server_tasks.drain(..) {
             serving.0.abort();
             let _ = (&mut serving.0).await;
         }
-        if let Some((_, server)) = &self.model {
+        if let Some((_, server)) = &self.model_server {
             server.close().await;
         }
         match &self.egress {
@@ -232,7 +232,7 @@ async fn open_egress_proxy(
     let proxy = context.egress.create_proxy(policy, ca_file, ledger).map_err(setup_fault)?;
     for (path, content) in context.egress.client_files(ca_file).map_err(setup_fault)?.0 {
         handle
-            .write(&RawPath::from(path.as_str()), &content, Some(READABLE))
+            .write(&RawPath::from(path.as_str()), &content, Some(READABLE_MODE))
             .await
             .map_err(|error| error.to_fault("copying the proxy's certificates"))?;
     }
@@ -241,6 +241,6 @@ async fn open_egress_proxy(
     Ok((listener, Arc::new(proxy)))
 }
 
-fn setup_fault(why: String) -> Fault {
-    Fault::new(Layer::Setup, why).hint("check `[network]` and the task's `blocked_urls`")
+fn setup_fault(reason: String) -> Fault {
+    Fault::new(FaultLayer::Setup, reason).hint("check `[network]` and the task's `blocked_urls`")
 }

@@ -4,7 +4,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use proctor_sandbox_api::Sandbox;
-use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCounts, plural};
+use proctor_types::{Fault, FaultLayer, Noise, NoisePolicy, RequestWaits, SandboxCounts, count_with_noun};
 use tokio::time::timeout;
 
 /// Maximum time that an unresponsive sandbox may delay a trial's outcome.
@@ -14,28 +14,28 @@ const COUNTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// check are excluded.
 pub(crate) struct CounterDelta<'a> {
     sandbox: &'a dyn Sandbox,
-    first: OnceLock<SandboxCounts>,
+    initial_counts: OnceLock<SandboxCounts>,
 }
 
 impl<'a> CounterDelta<'a> {
     pub(crate) fn new(sandbox: &'a dyn Sandbox) -> Self {
-        Self { sandbox, first: OnceLock::new() }
+        Self { sandbox, initial_counts: OnceLock::new() }
     }
 
     /// Marks the agent's start.
     pub(crate) async fn begin(&self) {
-        let counts = self.counts().await;
+        let counts = self.read_counts().await;
         // `set` fails only if the value is already set, and an agent starts only once.
-        let _ = self.first.set(counts);
+        let _ = self.initial_counts.set(counts);
     }
 
     /// Returns the counts since the agent started, or `None` if it did not start.
     pub(crate) async fn end(&self) -> Option<SandboxCounts> {
-        let first = self.first.get()?;
-        Some(self.counts().await.since(first))
+        let first = self.initial_counts.get()?;
+        Some(self.read_counts().await.counts_since(first))
     }
 
-    async fn counts(&self) -> SandboxCounts {
+    async fn read_counts(&self) -> SandboxCounts {
         timeout(COUNTS_TIMEOUT, self.sandbox.counts()).await.unwrap_or_default()
     }
 }
@@ -51,25 +51,25 @@ pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
             .map_or_else(String::new, |bytes| format!(" of {} MiB", bytes >> 20));
         limits.push(format!(
             "the kernel killed {} at the memory limit{limit}",
-            plural(killed, "process")
+            count_with_noun(killed, "process")
         ));
     }
     if let Some(refused) = some(counts.processes_refused) {
-        limits.push(format!("{} rejected by the process limit", plural(refused, "process")));
+        limits.push(format!("{} rejected by the process limit", count_with_noun(refused, "process")));
     }
     if let Some(refused) = some(counts.disk_refused) {
-        limits.push(format!("{} rejected by the disk limit", plural(refused, "write")));
+        limits.push(format!("{} rejected by the disk limit", count_with_noun(refused, "write")));
     }
     (!limits.is_empty()).then(|| limits.join(", "))
 }
 
 /// Returns the value of an outcome's `noise` field.
-pub(crate) fn noise(
+pub(crate) fn build_noise(
     sandbox: SandboxCounts,
     waits: Option<RequestWaits>,
     since_step: Option<u64>,
 ) -> Result<Noise, Fault> {
-    let policy = NoisePolicy::shipped().map_err(|error| Fault::new(Layer::Record, error))?;
+    let policy = NoisePolicy::shipped().map_err(|error| Fault::new(FaultLayer::Record, error))?;
     Ok(Noise { sandbox, touched: sandbox.reached_limits(policy), waits, since_step })
 }
 

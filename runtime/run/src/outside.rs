@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, LayerDiff, LayerEntry, LayerRequest, RawPath},
 };
-use proctor_types::{Cause, Fault, Layer as FaultLayer, OutsideState};
+use proctor_types::{FaultCause, Fault, FaultLayer as FaultLayer, OutsideState};
 
 /// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
 /// its time waiting.
@@ -37,7 +37,7 @@ impl Default for OutsideLimits {
 impl OutsideLimits {
     /// Combines two sets of limits, taking the larger value of each.
     #[must_use]
-    pub(crate) fn at_least(self, other: Self) -> Self {
+    pub(crate) fn max_of_each(self, other: Self) -> Self {
         Self {
             file_bytes: self.file_bytes.max(other.file_bytes),
             bytes: self.bytes.max(other.bytes),
@@ -46,9 +46,9 @@ impl OutsideLimits {
     }
 
     /// Returns the request for the state outside `workdir`, whose current content is `tree`.
-    pub(crate) fn request(&self, workdir: &RawPath, tree: &Tree, fresh: bool) -> LayerRequest {
+    pub(crate) fn request(&self, workdir: &RawPath, tree: &Tree, is_fresh: bool) -> LayerRequest {
         LayerRequest {
-            fresh,
+            fresh: is_fresh,
             workdir: workdir.clone(),
             repositories: find_repositories(workdir, tree),
             listed: false,
@@ -65,7 +65,7 @@ impl OutsideLimits {
 pub(crate) struct OutsideRequest {
     pub(crate) layer: LayerRequest,
     /// Whether to wait for the list of changed files, no matter how long listing takes.
-    pub(crate) at_any_cost: bool,
+    pub(crate) must_be_complete: bool,
 }
 
 /// State outside the work directory after a step.
@@ -119,7 +119,7 @@ pub(crate) async fn restore_layer(
     layer: &LayerDiff,
 ) -> Result<(), Fault> {
     for path in &layer.removed {
-        let removed = handle.remove(&absolute(path)).await;
+        let removed = handle.remove(&to_absolute(path)).await;
         removed.map_err(|error| entry_fault(path, &error))?;
     }
     let (folders, others): (Vec<&LayerEntry>, Vec<&LayerEntry>) =
@@ -146,10 +146,10 @@ pub(crate) async fn restore_layer(
 
 /// Compares a restored state with the record. Extra entries in the restored state are ignored,
 /// because only the restoration itself can have created them.
-pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result<(), Fault> {
-    let differs = recorded.changed.iter().find(|wanted| {
-        let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
-        at.ok().and_then(|at| found.changed.get(at)).is_none_or(|one| one != *wanted)
+pub(crate) fn verify_restored(expected: &LayerDiff, restored: &LayerDiff) -> Result<(), Fault> {
+    let differs = expected.changed.iter().find(|wanted| {
+        let at = restored.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
+        at.ok().and_then(|at| restored.changed.get(at)).is_none_or(|one| one != *wanted)
     });
     match differs {
         None => Ok(()),
@@ -158,13 +158,13 @@ pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result
 }
 
 /// Returns a fault after which the trial starts over.
-pub(crate) fn restore_fault(why: impl std::fmt::Display) -> Fault {
-    Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
-        .cause(Cause::Invalid)
+pub(crate) fn restore_fault(reason: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {reason}"))
+        .cause(FaultCause::Invalid)
         .hint("`proctor report RUN --verify` lists what is missing from the record")
 }
 
-fn absolute(path: &RawPath) -> RawPath {
+fn to_absolute(path: &RawPath) -> RawPath {
     RawPath::from("/").join(path)
 }
 
@@ -180,24 +180,24 @@ fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
 /// Removes whatever exists at an entry's path. Otherwise, an existing file would keep its owner,
 /// and a file could not replace a directory. An existing directory is kept if the entry is a
 /// directory.
-async fn clear_path(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
-    let path = absolute(&one.entry.path);
-    let found = handle.stat(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;
-    let both_folders = |kind: EntryKind| kind == EntryKind::Dir && one.entry.kind == EntryKind::Dir;
+async fn clear_path(handle: &SandboxHandle, layer_entry: &LayerEntry) -> Result<(), Fault> {
+    let path = to_absolute(&layer_entry.entry.path);
+    let found = handle.stat(&path).await.map_err(|error| entry_fault(&layer_entry.entry.path, &error))?;
+    let both_folders = |kind: EntryKind| kind == EntryKind::Dir && layer_entry.entry.kind == EntryKind::Dir;
     if found.is_some_and(|found| !both_folders(found.kind)) {
-        handle.remove(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;
+        handle.remove(&path).await.map_err(|error| entry_fault(&layer_entry.entry.path, &error))?;
     }
     Ok(())
 }
 
-async fn create_folder(handle: &SandboxHandle, one: &LayerEntry, mode: u32) -> Result<(), Fault> {
-    let (root, path, owner) = (RawPath::from("/"), absolute(&one.entry.path), owner_spec(one));
+async fn create_folder(handle: &SandboxHandle, layer_entry: &LayerEntry, mode: u32) -> Result<(), Fault> {
+    let (root, path, owner) = (RawPath::from("/"), to_absolute(&layer_entry.entry.path), owner_spec(layer_entry));
     let made = handle.create_folder_beneath(&root, &path, mode, Some(&owner)).await;
-    made.map_err(|error| entry_fault(&one.entry.path, &error))
+    made.map_err(|error| entry_fault(&layer_entry.entry.path, &error))
 }
 
-async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, one: &LayerEntry) -> Result<(), Fault> {
-    let entry = &one.entry;
+async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, layer_entry: &LayerEntry) -> Result<(), Fault> {
+    let entry = &layer_entry.entry;
     let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
         (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
         (EntryKind::File, Some(hash), _) => {
@@ -205,14 +205,14 @@ async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, one: &LayerEntry) ->
         }
         _ => return Err(restore_fault(format!("the record does not contain /{}", entry.path))),
     };
-    clear_path(handle, one).await?;
-    let (root, path, owner) = (RawPath::from("/"), absolute(&entry.path), owner_spec(one));
+    clear_path(handle, layer_entry).await?;
+    let (root, path, owner) = (RawPath::from("/"), to_absolute(&entry.path), owner_spec(layer_entry));
     let put = handle.write_entry_beneath(&root, &path, &content, mode, Some(&owner)).await;
     put.map_err(|error| entry_fault(&entry.path, &error))
 }
 
-fn owner_spec(one: &LayerEntry) -> String {
-    format!("{}:{}", one.uid, one.gid)
+fn owner_spec(layer_entry: &LayerEntry) -> String {
+    format!("{}:{}", layer_entry.uid, layer_entry.gid)
 }
 
 #[cfg(test)]
@@ -253,7 +253,7 @@ mod tests {
         for other in [layer(vec![]), layer(vec![file(2)])] {
             let fault = verify_restored(&recorded, &other).unwrap_err();
             assert!(fault.what.contains("/tmp/a differs"), "{}", fault.what);
-            assert_eq!((fault.layer, fault.cause), (FaultLayer::Record, Cause::Invalid));
+            assert_eq!((fault.layer, fault.cause), (FaultLayer::Record, FaultCause::Invalid));
         }
     }
 }

@@ -8,17 +8,17 @@ use proctor_sandbox_api::{
 };
 use proctor_scaffold_api::OwnSandbox;
 use proctor_setup::{LayerFindings, Preparation, Purpose};
-use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
+use proctor_types::{Arm, FaultCause, Environment, Fault, FaultLayer, SandboxKind, Task};
 
 use crate::RunContext;
 
 /// Time limit for building the program's layer. The layer is a single empty directory, so a short
 /// limit is enough.
-const BUILD_LIMIT: Duration = Duration::from_secs(60);
+const BUILD_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A user's program in a trial, and how to open its sandbox.
 pub(crate) struct ProgramSandbox {
-    wanted: OwnSandbox,
+    own_sandbox: OwnSandbox,
     environment: PreparedEnvironment,
     /// The trial's task, in which the program's environment replaces the task's.
     task: Task,
@@ -37,7 +37,7 @@ impl ProgramSandbox {
         let settings = arm.settings_table();
         let wanted = context.scaffold(arm)?.own_sandbox(&settings);
         let wanted = wanted.map_err(|(what, hint)| {
-            Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint)
+            Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).hint(hint)
         })?;
         let Some(wanted) = wanted else { return Ok(None) };
         let backend = context.backend(SandboxKind::Native)?.as_ref();
@@ -48,18 +48,18 @@ impl ProgramSandbox {
             setup: Vec::new(),
             workdir,
             env: Vec::new(),
-            time_limit: BUILD_LIMIT,
+            time_limit: BUILD_TIME_LIMIT,
         };
-        let environment = context.environments.get_shared(backend, &spec, &context.faults).await?;
+        let environment = context.environments.get_shared(backend, &spec, &context.fault_policy).await?;
         let environment_of_it = Environment { base: Some("host".into()), ..Environment::default() };
         let task = Task { environment: environment_of_it, ..task.clone() };
-        let searched = async || search(backend, &environment, &wanted, &task, findings).await;
+        let searched = async || search_own_sandbox(backend, &environment, &wanted, &task, findings).await;
         let place = format!("{} {}", environment.digest, wanted.digest);
         let findings = context
             .leak_checks
-            .get_for_sandbox(backend, &place, &task, &context.faults, searched)
+            .get_for_sandbox(backend, &place, &task, &context.fault_policy, searched)
             .await?;
-        Ok(Some(Self { wanted, environment, task, findings }))
+        Ok(Some(Self { own_sandbox: wanted, environment, task, findings }))
     }
 
     /// Opens the sandbox. Removes copies of the task's hidden content or rejects the sandbox,
@@ -75,8 +75,8 @@ impl ProgramSandbox {
             environment: &self.environment,
             task: &self.task,
             findings: &self.findings,
-            limits: &self.wanted.limits,
-            mounts: &self.wanted.mounts,
+            limits: &self.own_sandbox.limits,
+            mounts: &self.own_sandbox.mounts,
             label: format!("agent of {label}"),
         };
         let ready = preparation.open(Purpose::Driving(arm.leak_check.on_finding)).await;
@@ -84,17 +84,17 @@ impl ProgramSandbox {
     }
 }
 
-async fn search(
+async fn search_own_sandbox(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
-    wanted: &OwnSandbox,
+    own_sandbox: &OwnSandbox,
     task: &Task,
     findings: &LayerFindings,
 ) -> Result<LayerFindings, Fault> {
     let request = SandboxRequest {
         environment: environment.clone(),
-        limits: wanted.limits.clone(),
-        mounts: wanted.mounts.clone(),
+        limits: own_sandbox.limits.clone(),
+        mounts: own_sandbox.mounts.clone(),
         purpose: format!("the leak check of the agent's sandbox for {}", task.id),
     };
     let mut sandbox = backend.open(&request).await?;

@@ -36,21 +36,21 @@ pub struct Plan {
     pub arms: Vec<Arc<Arm>>,
     pub attempts: u32,
     /// Trials that are missing from an import's files.
-    pub absent: BTreeSet<TrialId>,
+    pub absent_trials: BTreeSet<TrialId>,
     /// The trials to run; `None` for all. Other trials keep their results.
-    pub only: Option<BTreeSet<TrialId>>,
+    pub trials_to_run: Option<BTreeSet<TrialId>>,
     /// Whether to send test requests to the models and check the plan's images before the first
     /// trial.
     pub preflight: bool,
     /// The time by which this process must have ended, such as the time limit of its job. `None`
     /// means no limit.
-    pub until: Option<Deadline>,
+    pub deadline: Option<Deadline>,
 }
 
 /// A deadline for this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
-    pub at: Instant,
+    pub instant: Instant,
     /// Time that a trial may take beyond the limits of its agent and tests.
     pub overhead: Duration,
 }
@@ -59,7 +59,7 @@ impl Deadline {
     /// Whether a trial that starts now might not end before the deadline.
     pub(crate) fn leaves_no_time_for(&self, task: &Task, arm: &Arm) -> bool {
         let needed = max_trial_duration(task, arm).saturating_add(self.overhead);
-        self.at.saturating_duration_since(Instant::now()) < needed
+        self.instant.saturating_duration_since(Instant::now()) < needed
     }
 }
 
@@ -82,7 +82,7 @@ impl Plan {
             tasks: planned.collect(),
             arms,
             attempts: record.attempts,
-            absent: record.absent.clone(),
+            absent_trials: record.absent.clone(),
             ..Self::default()
         }
     }
@@ -96,7 +96,7 @@ impl Plan {
             for task in &self.tasks {
                 for arm in &self.arms {
                     let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                    if self.absent.contains(&id) {
+                    if self.absent_trials.contains(&id) {
                         continue;
                     }
                     let given = PlannedTask {
@@ -113,7 +113,7 @@ impl Plan {
     /// Returns the trials to run.
     pub fn selected_trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = self.trials();
-        if let Some(only) = &self.only {
+        if let Some(only) = &self.trials_to_run {
             trials.retain(|(id, ..)| only.contains(id));
         }
         trials

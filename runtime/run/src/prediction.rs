@@ -21,17 +21,17 @@ pub enum TaskPrediction<'a> {
 pub fn record_prediction(
     run: &RunDir,
     id: &TrialId,
-    taken: TaskPrediction<'_>,
+    prediction: TaskPrediction<'_>,
 ) -> Result<(), Fault> {
     let dir = run.create_trial_dir(id).map_err(record_fault)?;
     let exited = |why: &str| Ending::ScaffoldExited {
-        cause: match taken {
+        cause: match prediction {
             TaskPrediction::Failed(_) => ExitCause::Crashed,
             _ => ExitCause::Finished,
         },
         why: why.into(),
     };
-    let (ending, patch) = match taken {
+    let (ending, patch) = match prediction {
         TaskPrediction::Patch(patch) if patch.trim_ascii().is_empty() => {
             (exited("the prediction is empty"), &[][..])
         }

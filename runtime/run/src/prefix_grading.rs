@@ -1,6 +1,6 @@
 //! Grades the state of a trial after a step, without writing to the trial's record.
 
-use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
+use proctor_types::{Arm, FaultCause, Fault, FaultLayer, TrialId, Verdict};
 
 use crate::{PlannedTask, RunContext, grading::grade_trial, halts::TrialLocation};
 
@@ -12,7 +12,7 @@ use crate::{PlannedTask, RunContext, grading::grade_trial, halts::TrialLocation}
 pub async fn grade_prefix(
     context: &RunContext,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
 ) -> Result<(Verdict, bool), Fault> {
@@ -21,21 +21,21 @@ pub async fn grade_prefix(
     let mut done = 0;
     loop {
         done += 1;
-        let fault = match grade_trial(context, id, planned, arm, patch).await {
+        let fault = match grade_trial(context, id, planned_task, arm, patch).await {
             Ok((graded, fresh)) => return Ok((graded.verdict, fresh)),
             Err(fault) => fault,
         };
         if context.cancel.is_stopping() {
             return Err(fault);
         }
-        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
-            context.environments.forget(backend.as_ref(), &planned.task).await;
+        if fault.layer == FaultLayer::Environment && fault.cause == FaultCause::Gone {
+            context.environments.forget(backend.as_ref(), &planned_task.task).await;
         }
-        let fault = context.check_back_end(backend.as_ref(), &affected, fault).await;
-        if !context.faults.should_retry(&fault, done) {
+        let fault = context.wait_for_back_end(backend.as_ref(), &affected, fault).await;
+        if !context.fault_policy.should_retry(&fault, done) {
             return Err(fault);
         }
-        context.pause(context.faults.retry_delay(done)).await;
+        context.wait_before_retry(context.fault_policy.retry_delay(done)).await;
         if context.cancel.is_stopping() {
             return Err(fault);
         }

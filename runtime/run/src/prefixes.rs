@@ -3,7 +3,7 @@
 use proctor_record::{
     Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, collect_patch, read_journal,
 };
-use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
+use proctor_types::{Event, Fault, FaultLayer, TrialId, remove_discarded_events};
 
 use crate::error::record_fault;
 
@@ -22,27 +22,27 @@ pub enum PrefixBudget {
 
 /// The steps of a finished trial, from its journal and snapshots.
 #[derive(Debug)]
-pub struct Prefixes {
+pub struct TrialPrefixes {
     /// The steps, in order.
     steps: Vec<Step>,
     /// The tree that the agent started with.
-    base: String,
+    base_tree: String,
     /// The tree that the trial's patch was computed from.
-    end: String,
+    final_tree: String,
     blobs: Blobs,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
     /// All input and output tokens up to the delivery of the step's response.
-    tokens: u64,
-    cost: f64,
-    seconds: f64,
+    total_tokens: u64,
+    total_cost: f64,
+    elapsed_seconds: f64,
     /// The tree after the step's tools ran.
     tree: String,
 }
 
-impl Prefixes {
+impl TrialPrefixes {
     /// Reads a trial's steps.
     ///
     /// # Errors
@@ -51,8 +51,8 @@ impl Prefixes {
         let dir = run.trial_dir(id);
         let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
         let damaged = |why: String| {
-            Fault::new(Layer::Record, format!("{id}: {why}"))
-                .hint(Remedy::Copy.hint())
+            Fault::new(FaultLayer::Record, format!("{id}: {why}"))
+                .hint(Remedy::RestoreFromCopy.hint())
                 .into_permanent()
         };
         if let Some(lost) = reading.first_lost_line() {
@@ -81,7 +81,7 @@ impl Prefixes {
             // the scaffold counts one.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
-                steps.push(Step { tokens, cost, seconds, tree: tree.clone() });
+                steps.push(Step { total_tokens: tokens, total_cost: cost, elapsed_seconds: seconds, tree: tree.clone() });
             }
             if let Event::SnapshotTaken { snapshot, .. } = &envelope.event
                 && base.is_some()
@@ -94,7 +94,7 @@ impl Prefixes {
         }
         let base =
             base.ok_or_else(|| damaged("the journal does not name the initial file tree".into()))?;
-        Ok(Self { steps, base, end: tree, blobs: run.trial_blobs(&dir) })
+        Ok(Self { steps, base_tree: base, final_tree: tree, blobs: run.trial_blobs(&dir) })
     }
 
     /// Returns the number of steps.
@@ -104,13 +104,13 @@ impl Prefixes {
 
     /// Returns the step after which a limit would have ended the trial: the first step that
     /// reaches it, including its response. `None` if the trial ended earlier.
-    pub fn step_reaching(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
+    pub fn step_reaching(&self, budget: PrefixBudget, limit: f64) -> Option<u64> {
         let reached = |(index, step): (usize, &Step)| match budget {
-            PrefixBudget::Steps => (index + 1) as f64 >= at,
-            PrefixBudget::Tokens => step.tokens as f64 >= at,
+            PrefixBudget::Steps => (index + 1) as f64 >= limit,
+            PrefixBudget::Tokens => step.total_tokens as f64 >= limit,
             // Allow for rounding errors in sums of prices.
-            PrefixBudget::Cost => step.cost >= at - 1e-9,
-            PrefixBudget::Seconds => step.seconds >= at,
+            PrefixBudget::Cost => step.total_cost >= limit - 1e-9,
+            PrefixBudget::Seconds => step.elapsed_seconds >= limit,
         };
         self.steps
             .iter()
@@ -124,17 +124,17 @@ impl Prefixes {
     pub fn tree_after(&self, step: Option<u64>) -> &str {
         let step = step.filter(|step| *step < self.step_count());
         step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
-            .map_or(&self.end, |step| &step.tree)
+            .map_or(&self.final_tree, |step| &step.tree)
     }
 
     /// Returns the graded tree.
     pub fn final_tree(&self) -> &str {
-        &self.end
+        &self.final_tree
     }
 
     /// Returns every tree that differs from the previous one, with its step.
-    pub fn trees(&self) -> Vec<(u64, &str)> {
-        let mut last = self.base.as_str();
+    pub fn distinct_trees(&self) -> Vec<(u64, &str)> {
+        let mut last = self.base_tree.as_str();
         let mut trees = Vec::new();
         for step in 1..=self.step_count() {
             let tree = self.tree_after(Some(step));
@@ -151,10 +151,10 @@ impl Prefixes {
     ///
     /// # Errors
     /// Fails if a snapshot cannot be read.
-    pub fn patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
-        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).into_permanent();
+    pub fn compute_patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
+        let lost = |error: RecordError| error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent();
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
-        let base = Tree::load(&self.blobs, &self.base).map_err(lost)?;
+        let base = Tree::load(&self.blobs, &self.base_tree).map_err(lost)?;
         let end = Tree::load(&self.blobs, tree).map_err(lost)?;
         Ok(collect_patch(&base, &end, &self.blobs, policy).map_err(lost)?.bytes)
     }
@@ -164,15 +164,15 @@ impl Prefixes {
 mod tests {
     use super::*;
 
-    fn prefixes(trees: &[&str]) -> Prefixes {
+    fn prefixes(trees: &[&str]) -> TrialPrefixes {
         let steps = trees.iter().enumerate().map(|(index, tree)| Step {
-            tokens: 100 * (index as u64 + 1),
-            cost: 0.1 * (index + 1) as f64,
-            seconds: 1.5 * (index + 1) as f64,
+            total_tokens: 100 * (index as u64 + 1),
+            total_cost: 0.1 * (index + 1) as f64,
+            elapsed_seconds: 1.5 * (index + 1) as f64,
             tree: (*tree).to_owned(),
         });
         let (steps, end) = (steps.collect(), trees.last().unwrap_or(&"base").to_string());
-        Prefixes { steps, base: "base".into(), end, blobs: Blobs::new("/nowhere") }
+        TrialPrefixes { steps, base_tree: "base".into(), final_tree: end, blobs: Blobs::new("/nowhere") }
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(trial.tree_after(Some(1)), "base");
         assert_eq!(trial.tree_after(Some(3)), "one");
         assert_eq!((trial.tree_after(Some(4)), trial.tree_after(None)), ("two", "two"));
-        assert_eq!(trial.trees(), [(2, "one"), (4, "two")]);
+        assert_eq!(trial.distinct_trees(), [(2, "one"), (4, "two")]);
         assert_eq!(prefixes(&[]).tree_after(None), "base");
     }
 }

@@ -18,19 +18,19 @@ use futures_util::future::join_all;
 use proctor_gateway::RequestError;
 use proctor_types::{
     Budget, Fault, Message, ModelRequest, ModelSpec, ShippedTable, Spending, ToolSpec, UserError,
-    plural,
+    count_with_noun,
 };
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{Plan, RunContext, exchange_log::ExchangeLog, images};
 
-static TABLE: ShippedTable<Table> =
+static PREFLIGHT_TABLE: ShippedTable<PreflightTable> =
     ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct PreflightTable {
     least_trials: usize,
     seconds: f64,
     image_seconds: f64,
@@ -44,7 +44,7 @@ pub enum PreflightFinding {
     /// A line of text for the user.
     Note(String),
     /// A model cannot be called.
-    Failed {
+    ModelFailed {
         /// The model's name.
         model: String,
         /// Why the model cannot be called.
@@ -59,11 +59,11 @@ pub type PreflightSink<'a> = &'a (dyn Fn(PreflightFinding) + Send + Sync);
 pub(crate) async fn report_images(
     context: &RunContext,
     plan: &Plan,
-    hear: PreflightSink<'_>,
+    report_finding: PreflightSink<'_>,
 ) -> Result<(), UserError> {
-    let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
+    let seconds = PREFLIGHT_TABLE.get().map_err(UserError::new)?.image_seconds;
     for line in images::check_images(context, plan, seconds).await {
-        hear(PreflightFinding::Note(line));
+        report_finding(PreflightFinding::Note(line));
     }
     Ok(())
 }
@@ -73,9 +73,9 @@ pub(crate) async fn probe_models(
     context: &RunContext,
     plan: &Plan,
     out: &Path,
-    hear: PreflightSink<'_>,
+    report_finding: PreflightSink<'_>,
 ) -> Result<(), UserError> {
-    let table = TABLE.get().map_err(UserError::new)?;
+    let table = PREFLIGHT_TABLE.get().map_err(UserError::new)?;
     let models = pending_models(context, plan, table.least_trials);
     if models.is_empty() {
         return Ok(());
@@ -93,13 +93,13 @@ pub(crate) async fn probe_models(
         };
         probe_model(context, model, *tools, table, sink)
     });
-    join_all(asked).await.into_iter().flatten().for_each(hear);
+    join_all(asked).await.into_iter().flatten().for_each(report_finding);
     Ok(())
 }
 
 /// Returns each model that at least `least` pending trials use, and whether any of those trials
 /// offers tools to the model.
-fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
+fn pending_models(context: &RunContext, plan: &Plan, min_trials: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.selected_trials() {
         let Some(model) = &arm.model else { continue };
@@ -112,7 +112,7 @@ fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(Model
         entry.1 |= tools;
         entry.2 += 1;
     }
-    let enough = found.into_values().filter(|(.., trials)| *trials >= least);
+    let enough = found.into_values().filter(|(.., trials)| *trials >= min_trials);
     enough.map(|(model, tools, _)| (model, tools)).collect()
 }
 
@@ -120,12 +120,12 @@ fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(Model
 async fn probe_model(
     context: &RunContext,
     model: &ModelSpec,
-    tools: bool,
-    table: &Table,
+    needs_tools: bool,
+    preflight_table: &PreflightTable,
     sink: ExchangeLog,
 ) -> Option<PreflightFinding> {
     let name = &model.name;
-    let failed = |fault| Some(PreflightFinding::Failed { model: name.clone(), fault });
+    let failed = |fault| Some(PreflightFinding::ModelFailed { model: name.clone(), fault });
     let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
         Ok(line) => line,
         Err(fault) => return failed(fault),
@@ -135,22 +135,22 @@ async fn probe_model(
         description: "Says that you are ready.".to_owned(),
         parameters: json!({ "type": "object", "properties": {} }),
     };
-    let content = if tools { &table.question_with_tools } else { &table.question };
+    let content = if needs_tools { &preflight_table.question_with_tools } else { &preflight_table.question };
     let question = ModelRequest {
         messages: vec![Message::User { content: content.clone() }],
-        tools: if tools { vec![tool] } else { Vec::new() },
+        tools: if needs_tools { vec![tool] } else { Vec::new() },
     };
-    let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
+    let limit = Duration::try_from_secs_f64(preflight_table.seconds).unwrap_or_default();
     match tokio::time::timeout(limit, line.ask(&question)).await {
         Ok(Ok(_)) => {
-            let bill = describe_cost(&line.meter().spent());
+            let bill = describe_cost(&line.meter().spending());
             Some(PreflightFinding::Note(format!("`{name}` responds; {bill}")))
         }
         Ok(Err(RequestError::Fault(fault))) => failed(fault),
         // Ignore the rejection, because it may be specific to this request.
         Ok(Err(_)) => None,
         Err(_) => {
-            let seconds = table.seconds;
+            let seconds = preflight_table.seconds;
             Some(PreflightFinding::Note(format!(
                 "`{name}` did not respond within {seconds} s; continuing"
             )))
@@ -158,11 +158,11 @@ async fn probe_model(
     }
 }
 
-fn describe_cost(spent: &Spending) -> String {
+fn describe_cost(spending: &Spending) -> String {
     format!(
         "{} in, {} out, {}, not part of the trials' cost",
-        plural(spent.input_tokens, "token"),
-        plural(spent.output_tokens, "token"),
-        spent.format_cost()
+        count_with_noun(spending.input_tokens, "token"),
+        count_with_noun(spending.output_tokens, "token"),
+        spending.format_cost()
     )
 }

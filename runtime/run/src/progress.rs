@@ -17,7 +17,7 @@ pub enum Progress {
     /// The trial was interrupted, or starts as a fork, and continues after this step.
     Resumed { trial: TrialId, arm: String, step: u64 },
     /// Another process is running the trial.
-    Elsewhere { trial: TrialId, arm: String },
+    RunsElsewhere { trial: TrialId, arm: String },
     /// Another worker finished the trial.
     EndedElsewhere { trial: TrialId, arm: String },
     /// Another worker considered this worker dead and took over the trial.
@@ -26,26 +26,26 @@ pub enum Progress {
     /// contains the name of the earlier worker and how its job ended.
     WorkerLost { trial: TrialId, arm: String, worker: String },
     /// The trial was interrupted, cannot be resumed and starts over.
-    NotResumed { trial: TrialId, arm: String, why: String },
+    NotResumed { trial: TrialId, arm: String, reason: String },
     /// The trial ended earlier; its submission is being graded now.
     GradingRecorded { trial: TrialId, arm: String },
     /// A file of the trial differs from the record. `then` says how Proctor handles the difference.
-    Damaged { trial: TrialId, what: String, then: &'static str },
+    FileDamaged { trial: TrialId, difference: String, reaction: &'static str },
     /// The trial was not started, because a shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },
     /// A request started waiting.
-    Waiting { trial: TrialId, arm: String, waiting: WaitNotice },
+    WaitStarted { trial: TrialId, arm: String, wait: WaitNotice },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
-    Waited { trial: TrialId, arm: String, seconds: f64 },
+    WaitEnded { trial: TrialId, arm: String, seconds: f64 },
     /// The trial's current activity in the sandbox or at the model.
-    Does { trial: TrialId, arm: String, doing: TrialActivity },
+    ActivityChanged { trial: TrialId, arm: String, activity: TrialActivity },
     /// A step ended.
-    Stepped { trial: TrialId, arm: String, step: u64 },
+    StepEnded { trial: TrialId, arm: String, step: u64 },
     /// A try ended with an infrastructure fault.
     TryFailed { trial: TrialId, arm: String, fault: Fault, will_retry: bool },
     /// The sandbox of a try could not be closed. The try still counts; the next run removes
     /// leftovers.
-    NotClosed { trial: TrialId, arm: String, fault: Fault },
+    SandboxNotClosed { trial: TrialId, arm: String, fault: Fault },
     /// The trial has an outcome. The trial is graded next, unless its ending is unfinished
     /// (`Ending::is_unfinished`). In that case, this is the trial's last event.
     Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
@@ -59,12 +59,12 @@ pub enum Progress {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialActivity {
     /// The trial is waiting for a response from the model.
-    Asks,
+    WaitingForModel,
     /// A response arrived. Gives its input and output tokens, and its cost in US dollars if there
     /// is a price.
-    Answered { tokens: u64, cost_usd: Option<f64> },
+    ResponseReceived { tokens: u64, cost_usd: Option<f64> },
     /// A tool is running. Gives its name and the beginning of its input.
-    Runs { tool: String, what: String },
+    RunningTool { tool: String, input: String },
 }
 
 /// Maximum number of characters of a tool's arguments shown next to its name.
@@ -73,9 +73,9 @@ const MAX_SHOWN_CHARS: usize = 60;
 impl fmt::Display for TrialActivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asks => f.write_str("waiting for the model"),
-            Self::Answered { .. } => f.write_str("got a response"),
-            Self::Runs { tool, what } => write!(f, "{tool}: {what}"),
+            Self::WaitingForModel => f.write_str("waiting for the model"),
+            Self::ResponseReceived { .. } => f.write_str("got a response"),
+            Self::RunningTool { tool, input: what } => write!(f, "{tool}: {what}"),
         }
     }
 }
@@ -84,8 +84,8 @@ impl TrialActivity {
     /// Derives the activity from an event that is being recorded.
     pub fn from_event(event: &Event) -> Option<Self> {
         match event {
-            Event::ModelAsked { .. } => Some(Self::Asks),
-            Event::ModelAnswered { answer } => Some(Self::Answered {
+            Event::ModelAsked { .. } => Some(Self::WaitingForModel),
+            Event::ModelAnswered { answer } => Some(Self::ResponseReceived {
                 tokens: answer.usage.input + answer.usage.output,
                 cost_usd: answer.cost_usd,
             }),
@@ -95,7 +95,7 @@ impl TrialActivity {
                 let line = text.lines().next().unwrap_or_default();
                 let first: String = line.chars().take(MAX_SHOWN_CHARS).collect();
                 let what = escape_unprintable(&first).into_owned();
-                Some(Self::Runs { tool: name.clone(), what })
+                Some(Self::RunningTool { tool: name.clone(), input: what })
             }
             _ => None,
         }

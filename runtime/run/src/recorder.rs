@@ -14,7 +14,7 @@ use proctor_sandbox_api::{
     wire::{RawPath, SnapshotEntry, SnapshotReply},
 };
 use proctor_types::{
-    Event, Fault, Layer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
+    Event, Fault, FaultLayer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
 };
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -24,7 +24,7 @@ use crate::{
     error::record_fault,
     outside::{self, OutsideRequest, OutsideScan},
     progress::TrialActivity,
-    restore::restore,
+    restore::restore_workdir,
     resume_point::ResumePoint,
     start_tree::RecordedTree,
 };
@@ -32,10 +32,10 @@ use crate::{
 /// A trial's current activity, for display.
 pub(crate) enum ActivityUpdate {
     /// A request started waiting.
-    Waits(WaitNotice),
+    WaitStarted(WaitNotice),
     /// The wait ended after this many seconds.
-    Waited(f64),
-    Does(TrialActivity),
+    WaitEnded(f64),
+    ActivityChanged(TrialActivity),
 }
 
 /// Writes a try's record. The session, the gateway's sink and the egress ledger share one recorder,
@@ -56,14 +56,14 @@ struct OpenRecord {
     digest: String,
     tool_calls: u64,
     responders: Responders,
-    changes: RequestChanges,
+    request_changes: RequestChanges,
     /// Tool outputs since the last request, as pairs of a call's ID and the output's hash.
-    shown: Vec<(String, String)>,
+    tool_outputs: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold hid from its client.
-    hidden: BTreeMap<RawPath, SnapshotEntry>,
+    hidden_entries: BTreeMap<RawPath, SnapshotEntry>,
     /// Limits for the state outside the work directory. `None` if the trial cannot be resumed, so
     /// that this state is not recorded.
-    limits: Option<OutsideLimits>,
+    outside_limits: Option<OutsideLimits>,
     /// State outside the work directory, as last reported by the sandbox.
     reported_outside: Option<OutsideState>,
     /// Whether to record the complete state outside the work directory, no matter how long that
@@ -73,25 +73,25 @@ struct OpenRecord {
     /// from it.
     is_ending: bool,
     /// Whether the last attempt to record the state outside the work directory failed.
-    outside_not_recorded: bool,
+    is_outside_unrecorded: bool,
 }
 
 /// Changes a snapshot reply so that hidden entries appear unchanged, unless the agent has replaced
 /// them. `tree` is the tree before the snapshot.
-fn preserve_hidden(
-    hidden: &BTreeMap<RawPath, SnapshotEntry>,
+fn preserve_hidden_entries(
+    hidden_entries: &BTreeMap<RawPath, SnapshotEntry>,
     tree: &Tree,
     reply: &mut SnapshotReply,
 ) {
-    if hidden.is_empty() {
+    if hidden_entries.is_empty() {
         return;
     }
     let removed = std::mem::take(&mut reply.removed);
     let (back, gone): (Vec<_>, Vec<_>) =
-        removed.into_iter().partition(|path| hidden.contains_key(path));
+        removed.into_iter().partition(|path| hidden_entries.contains_key(path));
     reply.removed = gone;
     for path in back {
-        let Some(entry) = hidden.get(&path) else { continue };
+        let Some(entry) = hidden_entries.get(&path) else { continue };
         if tree.entries.get(&path) != Some(entry) {
             reply.changed.push(entry.clone());
         }
@@ -120,14 +120,14 @@ impl Recorder {
             digest,
             tool_calls: 0,
             responders,
-            changes,
-            shown,
-            hidden,
-            limits: None,
+            request_changes: changes,
+            tool_outputs: shown,
+            hidden_entries: hidden,
+            outside_limits: None,
             reported_outside: None,
             records_everything: false,
             is_ending: false,
-            outside_not_recorded: false,
+            is_outside_unrecorded: false,
         };
         Arc::new(Self { blobs, on_activity, meter: OnceLock::new(), state: Mutex::new(state) })
     }
@@ -151,25 +151,25 @@ impl Recorder {
             Event::ToolCalled { .. } => state.tool_calls += 1,
             Event::ModelAttempted { responder, repairs, error: None, .. } => {
                 responder.iter().for_each(|responder| state.responders.add(responder));
-                state.changes.add_repairs(repairs);
+                state.request_changes.add_repairs(repairs);
             }
-            Event::RequestServed { losses, .. } => state.changes.add_losses(losses),
+            Event::RequestServed { losses, .. } => state.request_changes.add_losses(losses),
             Event::ToolReturned { call_id, shown, .. } => {
                 let shown = Blobs::hash(shown.as_bytes());
-                state.shown.push((call_id.clone(), shown));
+                state.tool_outputs.push((call_id.clone(), shown));
             }
             Event::ModelAsked { ask } => {
-                let shown = std::mem::take(&mut state.shown);
+                let shown = std::mem::take(&mut state.tool_outputs);
                 ask.as_returned = omit_tool_outputs(&mut ask.new.messages, &shown);
             }
             _ => {}
         }
         if let Some(doing) = TrialActivity::from_event(&event) {
-            self.report_activity(ActivityUpdate::Does(doing));
+            self.report_activity(ActivityUpdate::ActivityChanged(doing));
         }
         let Some(journal) = &mut state.journal else {
             return Err(Fault::new(
-                Layer::Record,
+                FaultLayer::Record,
                 "the journal is closed because the try has ended",
             ));
         };
@@ -192,7 +192,7 @@ impl Recorder {
     }
 
     /// Returns the number of tool calls. It includes calls by the scaffold and by its client.
-    pub(crate) async fn tool_calls(&self) -> u64 {
+    pub(crate) async fn tool_call_count(&self) -> u64 {
         self.state.lock().await.tool_calls
     }
 
@@ -202,19 +202,19 @@ impl Recorder {
     }
 
     /// Returns the changes that Proctor made to the try's requests.
-    pub(crate) async fn changes(&self) -> RequestChanges {
-        self.state.lock().await.changes.clone()
+    pub(crate) async fn request_changes(&self) -> RequestChanges {
+        self.state.lock().await.request_changes.clone()
     }
 
     /// Adds the responder and change counts of an interrupted try.
     pub(crate) async fn add_resumed_counts(
         &self,
         responders: &Responders,
-        changes: &RequestChanges,
+        request_changes: &RequestChanges,
     ) {
         let mut state = self.state.lock().await;
         state.responders.merge(responders);
-        state.changes.merge(changes);
+        state.request_changes.merge(request_changes);
     }
 
     /// Returns the number of steps that the trial's meter has settled.
@@ -230,12 +230,12 @@ impl Recorder {
 
     /// Returns how long the trial's requests waited, by cause; `None` before the agent's clock
     /// starts.
-    pub(crate) fn waits(&self) -> Option<RequestWaits> {
+    pub(crate) fn request_waits(&self) -> Option<RequestWaits> {
         self.meter.get().map(|meter| meter.wait_totals())
     }
 
-    pub(crate) fn report_activity(&self, now: ActivityUpdate) {
-        (self.on_activity)(now);
+    pub(crate) fn report_activity(&self, update: ActivityUpdate) {
+        (self.on_activity)(update);
     }
 
     pub(crate) fn store_blob(&self, bytes: &[u8]) -> Result<String, Fault> {
@@ -252,15 +252,15 @@ impl Recorder {
     }
 
     /// Includes the state outside the work directory in every later snapshot.
-    pub(crate) async fn record_outside(&self, limits: OutsideLimits) {
-        self.state.lock().await.limits = Some(limits);
+    pub(crate) async fn include_outside(&self, limits: OutsideLimits) {
+        self.state.lock().await.outside_limits = Some(limits);
     }
 
     /// Like `record_outside`, but waits for the complete state no matter how long that takes,
     /// because grading uses everything that the agent changed.
-    pub(crate) async fn record_all_outside(&self, limits: OutsideLimits) {
+    pub(crate) async fn include_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
-        (state.limits, state.records_everything) = (Some(limits), true);
+        (state.outside_limits, state.records_everything) = (Some(limits), true);
     }
 
     /// Marks the next snapshot as the last one. Returns whether that snapshot is needed even if the
@@ -269,16 +269,16 @@ impl Recorder {
     pub(crate) async fn mark_last_snapshot(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
-        state.records_everything && state.outside_not_recorded
+        state.records_everything && state.is_outside_unrecorded
     }
 
     /// Returns the request for the state outside the work directory, or `None` if that state is not
     /// recorded.
-    async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
+    async fn outside_request(&self, workdir: &RawPath, is_fresh: bool) -> Option<OutsideRequest> {
         let state = self.state.lock().await;
-        let mut layer = state.limits?.request(workdir, &state.tree, fresh);
+        let mut layer = state.outside_limits?.request(workdir, &state.tree, is_fresh);
         layer.files_alone = state.records_everything && state.is_ending;
-        Some(OutsideRequest { layer, at_any_cost: state.records_everything })
+        Some(OutsideRequest { layer, must_be_complete: state.records_everything })
     }
 
     /// Captures the state outside the work directory. A fresh scan sets the baseline that the
@@ -286,19 +286,19 @@ impl Recorder {
     async fn scan_outside(
         &self,
         handle: &SandboxHandle,
-        asked: OutsideRequest,
+        request: OutsideRequest,
     ) -> Result<OutsideScan, Fault> {
-        let fresh = asked.layer.fresh;
-        let mut contents = SnapshotSink { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
-        let looked = match asked.at_any_cost {
-            true => handle.capture_layer_without_limit(asked.layer, &mut contents).await,
-            false => handle.capture_layer(asked.layer, &mut contents).await,
+        let fresh = request.layer.fresh;
+        let mut contents = SnapshotSink { blobs: &self.blobs, is_shared: false, writer: None, byte_count: 0 };
+        let looked = match request.must_be_complete {
+            true => handle.capture_layer_without_limit(request.layer, &mut contents).await,
+            false => handle.capture_layer(request.layer, &mut contents).await,
         };
         let looked = match looked {
             Ok(looked) => looked,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             Err(SnapshotError::Sandbox(error)) if error.refusal_kind().is_some() => {
-                LayerState::Unkept(error.to_string())
+                LayerState::Unrestorable(error.to_string())
             }
             Err(SnapshotError::Sandbox(error)) => {
                 return Err(error.to_fault("inspecting files outside the work directory"));
@@ -312,12 +312,12 @@ impl Recorder {
             }
             // Not a fault: a state that could not be recorded matters only if the trial is
             // interrupted.
-            LayerState::Unkept(why) => Some(OutsideState::Unkept(why)),
-            LayerState::Same => state.reported_outside.clone(),
+            LayerState::Unrestorable(why) => Some(OutsideState::Unkept(why)),
+            LayerState::Unchanged => state.reported_outside.clone(),
             LayerState::Changed(layer) => {
                 let is_empty = layer.changed.is_empty() && layer.removed.is_empty();
                 let json = serde_json::to_vec(&layer).map_err(|error| {
-                    Fault::new(Layer::Record, format!("sandbox state: {error}"))
+                    Fault::new(FaultLayer::Record, format!("sandbox state: {error}"))
                 })?;
                 state.reported_outside = match is_empty {
                     true => None,
@@ -326,8 +326,8 @@ impl Recorder {
                 state.reported_outside.clone()
             }
         };
-        state.outside_not_recorded = matches!(outside, Some(OutsideState::Unkept(_)));
-        Ok(OutsideScan { state: outside, bytes: contents.bytes })
+        state.is_outside_unrecorded = matches!(outside, Some(OutsideState::Unkept(_)));
+        Ok(OutsideScan { state: outside, bytes: contents.byte_count })
     }
 
     /// Takes and records a snapshot of the work directory. Returns its tree.
@@ -335,24 +335,24 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        fresh: bool,
+        is_fresh: bool,
     ) -> Result<Arc<Tree>, Fault> {
         let begun = Instant::now();
-        let mut request = proctor_setup::snapshot_request(workdir, fresh);
+        let mut request = proctor_setup::snapshot_request(workdir, is_fresh);
         {
             let state = self.state.lock().await;
-            if let Some(limits) = state.limits.filter(|_| state.records_everything) {
+            if let Some(limits) = state.outside_limits.filter(|_| state.records_everything) {
                 request.file_limit = request.file_limit.max(limits.file_bytes);
                 request.content_limit = 0;
             }
         }
-        let mut contents = SnapshotSink { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
+        let mut contents = SnapshotSink { blobs: &self.blobs, is_shared: is_fresh, writer: None, byte_count: 0 };
         // Scan both concurrently: the engine needs as long to list changes outside the work
         // directory as the sandbox agent needs to walk a repository. A fresh scan of the outside
         // sets the baseline, so it has to come last.
-        let asked = match fresh {
+        let asked = match is_fresh {
             true => None,
-            false => self.outside_request(workdir, fresh).await,
+            false => self.outside_request(workdir, is_fresh).await,
         };
         let look = async {
             match asked.clone() {
@@ -366,7 +366,7 @@ impl Recorder {
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             // If the agent made its work unreadable, use the last readable tree. With a fault
             // instead, an agent could avoid being scored.
-            Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal_kind().is_some() => {
+            Err(SnapshotError::Sandbox(error)) if !is_fresh && error.refusal_kind().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
                     .await?;
@@ -374,17 +374,17 @@ impl Recorder {
             }
             Err(SnapshotError::Sandbox(error)) => return Err(error.to_fault("taking a snapshot")),
         };
-        let mut bytes = contents.bytes;
+        let mut bytes = contents.byte_count;
         let (tree, snapshot, changed, removed) = {
             let mut state = self.state.lock().await;
-            if fresh {
+            if is_fresh {
                 state.tree = Arc::default();
             }
-            preserve_hidden(&state.hidden, &state.tree, &mut reply);
+            preserve_hidden_entries(&state.hidden_entries, &state.tree, &mut reply);
             let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
-            if fresh || changed + removed > 0 || state.tree.unwalked != reply.unwalked {
+            if is_fresh || changed + removed > 0 || state.tree.unwalked_dirs != reply.unwalked {
                 Arc::make_mut(&mut state.tree).apply_snapshot(&reply);
-                let saved = match fresh {
+                let saved = match is_fresh {
                     true => state.tree.save(&self.blobs),
                     false => state.tree.save_as_diff(&self.blobs, &state.digest, &reply),
                 };
@@ -396,8 +396,8 @@ impl Recorder {
         bytes += outside.bytes;
         // Scan the outside again if this is the first scan, or if the snapshot found repositories
         // that the earlier request did not include.
-        if fresh || changed + removed > 0 {
-            let now = self.outside_request(workdir, fresh).await;
+        if is_fresh || changed + removed > 0 {
+            let now = self.outside_request(workdir, is_fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
                 outside = self.scan_outside(handle, now).await?;
                 bytes += outside.bytes;
@@ -417,7 +417,7 @@ impl Recorder {
         let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));
         let entries = state.tree.entries.iter().filter(|(path, _)| is_hidden(path));
         let hidden = entries.map(|(path, entry)| (path.clone(), entry.clone())).collect();
-        state.hidden = hidden;
+        state.hidden_entries = hidden;
     }
 
     /// Restores the recorded state in the sandbox. Later changes are recorded relative to this
@@ -426,20 +426,20 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        past: &ResumePoint,
+        resume_point: &ResumePoint,
         owner: Option<&str>,
     ) -> Result<(), Fault> {
-        let tree = Arc::new(Tree::load(&self.blobs, &past.tree).map_err(record_fault)?);
+        let tree = Arc::new(Tree::load(&self.blobs, &resume_point.tree).map_err(record_fault)?);
         {
             let mut state = self.state.lock().await;
-            (state.tree, state.tool_calls) = (Arc::clone(&tree), past.tool_calls);
-            past.tree.clone_into(&mut state.digest);
+            (state.tree, state.tool_calls) = (Arc::clone(&tree), resume_point.tool_calls);
+            resume_point.tree.clone_into(&mut state.digest);
         }
         if let Some(asked) = self.outside_request(workdir, true).await {
             self.scan_outside(handle, asked).await?;
         }
-        restore(handle, workdir, &self.blobs, &tree, owner).await?;
-        let Some(digest) = &past.outside else { return Ok(()) };
+        restore_workdir(handle, workdir, &self.blobs, &tree, owner).await?;
+        let Some(digest) = &resume_point.outside_state else { return Ok(()) };
         let recorded = outside::load_layer(&self.blobs, digest).map_err(outside::restore_fault)?;
         outside::restore_layer(handle, &self.blobs, &recorded).await?;
         let Some(asked) = self.outside_request(workdir, false).await else { return Ok(()) };
@@ -471,36 +471,36 @@ struct SnapshotSink<'a> {
     blobs: &'a Blobs,
     /// Whether to share the blobs with other trials of the task. Only the files that the agent
     /// starts with are shared.
-    shared: bool,
-    new: Option<BlobWriter>,
-    bytes: u64,
+    is_shared: bool,
+    writer: Option<BlobWriter>,
+    byte_count: u64,
 }
 
 impl BlobSink for SnapshotSink<'_> {
     type Error = RecordError;
 
     fn begin(&mut self, length: u64) -> Result<(), RecordError> {
-        self.bytes += length;
-        self.new = Some(self.blobs.writer(self.shared));
+        self.byte_count += length;
+        self.writer = Some(self.blobs.writer(self.is_shared));
         Ok(())
     }
 
     fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
-        self.new.as_mut().map_or(Ok(()), |new| new.write(bytes))
+        self.writer.as_mut().map_or(Ok(()), |new| new.write(bytes))
     }
 
     fn end(&mut self) -> Result<(), RecordError> {
-        self.new.take().map_or(Ok(()), |new| new.finish().map(drop))
+        self.writer.take().map_or(Ok(()), |new| new.finish().map(drop))
     }
 }
 
 /// Removes the text of messages that repeat a tool's output. Returns their indices.
-fn omit_tool_outputs(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
+fn omit_tool_outputs(messages: &mut [Message], tool_outputs: &[(String, String)]) -> Vec<usize> {
     let mut omitted = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
         if let Message::Tool { call_id, content } = message
             && !content.is_empty()
-            && let Some((_, hash)) = shown.iter().rfind(|(call, _)| call == call_id)
+            && let Some((_, hash)) = tool_outputs.iter().rfind(|(call, _)| call == call_id)
             && *hash == Blobs::hash(content.as_bytes())
         {
             content.clear();
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_entries_stay_in_the_tree_until_the_agent_replaces_them() {
+    fn preserve_hidden_entries_stops_when_the_agent_replaces_them() {
         let original = [file(".mcp.json", "repo"), file("a.py", "1"), file(".x/y", "repo")];
         let mut tree = Tree::default();
         tree.apply_snapshot(&SnapshotReply {
@@ -549,7 +549,7 @@ mod tests {
             let removed = removed.iter().map(|path| RawPath::from(*path)).collect();
             let mut reply =
                 SnapshotReply { changed: changed.to_vec(), removed, ..SnapshotReply::default() };
-            preserve_hidden(&hidden, &tree, &mut reply);
+            preserve_hidden_entries(&hidden, &tree, &mut reply);
             tree.apply_snapshot(&reply);
             tree.clone()
         };

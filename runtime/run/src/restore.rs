@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     BlobSink, SandboxError, SandboxHandle, SnapshotError,
     wire::{EntryKind, RawPath, SnapshotEntry, SnapshotReply},
 };
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 
 /// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
 /// its time waiting.
@@ -25,7 +25,7 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 /// # Errors
 /// Fails if a blob is missing from the record, or if the restored tree differs from the record. The
 /// error names the first path that differs.
-pub(crate) async fn restore(
+pub(crate) async fn restore_workdir(
     handle: &SandboxHandle,
     workdir: &RawPath,
     blobs: &Blobs,
@@ -33,29 +33,29 @@ pub(crate) async fn restore(
     owner: Option<&str>,
 ) -> Result<(), Fault> {
     let mut now = Tree::default();
-    now.apply_snapshot(&snapshot(handle, workdir, true).await?);
+    now.apply_snapshot(&take_snapshot(handle, workdir, true).await?);
     let work = Workdir { handle, workdir, owner };
-    work.remove(&now, tree).await?;
+    work.remove_extra_entries(&now, tree).await?;
     work.write_changed_entries(&now, tree, blobs).await?;
-    now.apply_snapshot(&snapshot(handle, workdir, false).await?);
+    now.apply_snapshot(&take_snapshot(handle, workdir, false).await?);
     match now.diff(tree).next() {
         None => Ok(()),
         Some(one) => Err(restore_fault(format!("{} differs from the record", one.path))),
     }
 }
 
-fn restore_fault(why: impl std::fmt::Display) -> Fault {
-    Fault::new(Layer::Record, format!("restoring the work directory: {why}"))
-        .cause(Cause::Invalid)
+fn restore_fault(reason: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultLayer::Record, format!("restoring the work directory: {reason}"))
+        .cause(FaultCause::Invalid)
         .hint("`proctor report RUN --verify` lists what is missing from the record")
 }
 
-async fn snapshot(
+async fn take_snapshot(
     handle: &SandboxHandle,
     workdir: &RawPath,
-    fresh: bool,
+    is_fresh: bool,
 ) -> Result<SnapshotReply, Fault> {
-    let request = proctor_setup::snapshot_request(workdir, fresh);
+    let request = proctor_setup::snapshot_request(workdir, is_fresh);
     match handle.snapshot_to(request, &mut DiscardSink).await {
         Ok(reply) => Ok(reply),
         Err(SnapshotError::Sink(never)) => match never {},
@@ -91,9 +91,9 @@ struct Workdir<'a> {
 impl Workdir<'_> {
     /// Removes entries that the tree does not contain or that have a different kind in the tree.
     /// Removing a directory also removes its contents.
-    async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
+    async fn remove_extra_entries(&self, current: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
-        for (path, entry) in &now.entries {
+        for (path, entry) in &current.entries {
             let bytes = path.as_bytes();
             let mut above = (0..bytes.len()).filter(|at| bytes[*at] == b'/').map(|at| &bytes[..at]);
             let stays = tree.entries.get(path).is_some_and(|wanted| wanted.kind == entry.kind);
@@ -111,11 +111,11 @@ impl Workdir<'_> {
 
     async fn write_changed_entries(
         &self,
-        now: &Tree,
+        current: &Tree,
         tree: &Tree,
         blobs: &Blobs,
     ) -> Result<(), Fault> {
-        let changed = tree.entries.values().filter(|one| now.entries.get(&one.path) != Some(one));
+        let changed = tree.entries.values().filter(|one| current.entries.get(&one.path) != Some(one));
         let (folders, others): (Vec<&SnapshotEntry>, Vec<&SnapshotEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
         // The entries are sorted, so each directory precedes its contents. Keep directories

@@ -8,7 +8,7 @@ use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{FileEdit, FinishedToolCall};
 use proctor_types::{
-    EditRecord, Ending, Envelope, Event, Fault, Interruptions, Layer, Message, ModelResponse,
+    EditRecord, Ending, Envelope, Event, Fault, Interruptions, FaultLayer, Message, ModelResponse,
     OutsideState, RequestChanges, RequestClass, RequestWaits, Responders, Spending, Usage,
     remove_discarded_events,
 };
@@ -24,7 +24,7 @@ pub(crate) const RESTART_REASON_KEY: &str = "started_again";
 pub(crate) struct ResumePoint {
     pub(crate) try_number: u32,
     /// The tree that the agent started with.
-    pub(crate) base: String,
+    pub(crate) base_tree: String,
     /// The tree with which the try continues.
     pub(crate) tree: String,
     /// Every recorded response, with its finished tool calls. The last response has none if its
@@ -34,29 +34,29 @@ pub(crate) struct ResumePoint {
     /// Sequence number of the last event that still counts after resuming.
     pub(crate) last_kept_seq: u64,
     pub(crate) prior_usage: PriorUsage,
-    pub(crate) malformed: u64,
+    pub(crate) malformed_calls: u64,
     /// Number of tool calls that do not run again.
     pub(crate) tool_calls: u64,
     /// The models and endpoints that sent the try's responses.
     pub(crate) responders: Responders,
     /// Changes that Proctor made to the try's requests.
-    pub(crate) changes: RequestChanges,
+    pub(crate) request_changes: RequestChanges,
     /// Whether the record contains the limit that ended the trial.
-    pub(crate) limit_recorded: bool,
+    pub(crate) is_limit_recorded: bool,
     /// Whether the record contains the model's final response after that limit.
-    pub(crate) final_response_recorded: bool,
+    pub(crate) is_final_response_recorded: bool,
     /// The conversation's first messages, without the notice about the remaining budget. `None` if
     /// they are unknown.
     pub(crate) first_messages: Option<Vec<Message>>,
     /// The try's clock at its last event, in seconds.
-    pub(crate) seconds: f64,
+    pub(crate) clock_seconds: f64,
     /// Blob with the state outside the work directory to restore. `None` means the state of a fresh
     /// sandbox.
-    pub(crate) outside: Option<String>,
+    pub(crate) outside_state: Option<String>,
     /// How interruptions have affected the try so far.
     pub(crate) interruptions: Interruptions,
     /// Whether the try is a fork that has not started yet.
-    pub(crate) just_forked: bool,
+    pub(crate) is_new_fork: bool,
     /// Blobs of every recorded response and its request. Responses before a fork are omitted,
     /// because the fork may use another endpoint.
     exchanges: Vec<ExchangeBlobs>,
@@ -71,76 +71,76 @@ struct ExchangeBlobs {
 
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedStep {
-    pub(crate) answer: ModelResponse,
+    pub(crate) response: ModelResponse,
     pub(crate) calls: VecDeque<FinishedToolCall>,
 }
 
 /// Reconstructs a try's state from its journal, event by event.
 #[derive(Default)]
-struct Reader {
-    base: Option<String>,
+struct ResumePointBuilder {
+    base_tree: Option<String>,
     tree: String,
     steps: Vec<(ModelResponse, Vec<ToolResult>)>,
-    whole_steps: usize,
-    stands_to: u64,
-    spent: Spending,
+    complete_steps: usize,
+    last_kept_seq: u64,
+    spending: Spending,
     /// Usage and cost of sent requests that have no response yet.
-    sends: Vec<(Usage, Option<f64>)>,
+    pending_requests: Vec<(Usage, Option<f64>)>,
     responders: Responders,
-    changes: RequestChanges,
+    request_changes: RequestChanges,
     exchanges: Vec<ExchangeBlobs>,
     /// The last successful attempt, until its response is recorded.
     answered: Option<ExchangeBlobs>,
-    waited: f64,
-    lost: f64,
-    waits: RequestWaits,
-    limit_recorded: bool,
-    final_response_recorded: bool,
-    asks: usize,
-    opening: Vec<Message>,
+    wait_seconds: f64,
+    lost_seconds: f64,
+    request_waits: RequestWaits,
+    is_limit_recorded: bool,
+    is_final_response_recorded: bool,
+    request_count: usize,
+    first_messages: Vec<Message>,
     /// Time at which the agent's clock started.
-    begun: f64,
+    start_seconds: f64,
     /// Seconds on the journal's clock in which no agent ran.
-    idle: f64,
-    last: f64,
+    idle_seconds: f64,
+    last_event_seconds: f64,
     /// The clock at the last response or snapshot.
-    last_good: Clock,
+    last_good_clock: JournalClock,
     /// The fault that ended the try. Cleared by the event that resumes the try.
     fault: Option<Fault>,
     /// Number of responses that the try had when it was resumed after a sandbox failure.
-    resumed_at: Option<usize>,
+    responses_at_resume: Option<usize>,
     /// Whether the sandbox failed again before the next response. The last response's tool calls
     /// then probably cause the failure.
-    stuck: bool,
-    outside: Option<OutsideState>,
+    is_stuck: bool,
+    outside_state: Option<OutsideState>,
     interruptions: Interruptions,
     /// Whether the last event is a fork.
-    just_forked: bool,
+    is_new_fork: bool,
 }
 
 /// The journal's clock, and the time up to then that was spent waiting.
 #[derive(Debug, Clone, Copy, Default)]
-struct Clock {
+struct JournalClock {
     seconds: f64,
-    waited: f64,
-    lost: f64,
-    waits: RequestWaits,
+    wait_seconds: f64,
+    lost_seconds: f64,
+    request_waits: RequestWaits,
 }
 
 /// Returns the main conversation's spending up to the end of `events`.
-pub(crate) fn spent_after(events: &[Envelope]) -> Spending {
-    let mut reader = Reader::default();
+pub(crate) fn spending_after(events: &[Envelope]) -> Spending {
+    let mut reader = ResumePointBuilder::default();
     for event in events {
         // Ignore errors: they mean that the try has ended, which does not affect spending.
         let _ = reader.apply(event.clone());
     }
-    reader.settle();
-    reader.spent
+    reader.charge_pending_requests();
+    reader.spending
 }
 
 struct ToolResult {
-    done: FinishedToolCall,
-    edited: Option<EditRecord>,
+    call: FinishedToolCall,
+    edit: Option<EditRecord>,
 }
 
 impl ResumePoint {
@@ -159,7 +159,7 @@ impl ResumePoint {
             return Ok(Err("its record is empty".into()));
         };
         let try_number = first.try_number;
-        let mut reader = Reader::default();
+        let mut reader = ResumePointBuilder::default();
         for envelope in remove_discarded_events(reading.events) {
             if let Err(why) = reader.apply(envelope) {
                 return Ok(Err(why));
@@ -167,12 +167,12 @@ impl ResumePoint {
         }
         match &reader.fault {
             Some(fault) if !is_resumable(fault) => return Ok(Err("it ended with a fault".into())),
-            Some(_) if reader.stuck => {
+            Some(_) if reader.is_stuck => {
                 return Ok(Err("its sandbox failed twice after the same response".into()));
             }
             _ => {}
         }
-        reader.finish(try_number, blobs)
+        reader.into_resume_point(try_number, blobs)
     }
 
     /// Passes the recorded responses to the gateway, so that it recognizes them if the endpoint
@@ -191,7 +191,7 @@ impl ResumePoint {
     }
 }
 
-impl Reader {
+impl ResumePointBuilder {
     fn apply(&mut self, envelope: Envelope) -> Result<(), String> {
         let Envelope { seq, t_mono, event, .. } = envelope;
         let is_good = matches!(
@@ -206,11 +206,11 @@ impl Reader {
             Event::TryFailed { fault, .. } => {
                 // Don't charge the time between the last good event and the fault, such as an hour
                 // of retries while an endpoint was down.
-                let Clock { seconds, waited, lost, waits } = self.last_good;
-                (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
-                self.lost = lost;
-                if fault.layer == Layer::Sandbox {
-                    self.stuck = self.resumed_at == Some(self.steps.len());
+                let JournalClock { seconds, wait_seconds: waited, lost_seconds: lost, request_waits: waits } = self.last_good_clock;
+                (self.last_event_seconds, self.wait_seconds, self.request_waits) = (seconds.max(self.start_seconds), waited, waits);
+                self.lost_seconds = lost;
+                if fault.layer == FaultLayer::Sandbox {
+                    self.is_stuck = self.responses_at_resume == Some(self.steps.len());
                 }
                 self.fault = Some(fault);
                 return Ok(());
@@ -225,20 +225,20 @@ impl Reader {
             }
             Event::SetupFinished { base_snapshot, .. } => {
                 self.tree.clone_from(&base_snapshot);
-                self.base = Some(base_snapshot);
-                (self.begun, self.stands_to) = (t_mono, seq);
+                self.base_tree = Some(base_snapshot);
+                (self.start_seconds, self.last_kept_seq) = (t_mono, seq);
             }
             Event::ModelAsked { ask } => {
-                self.asks += 1;
-                if self.asks == 1 {
-                    self.opening = ask.new.messages;
-                } else if self.asks == 2 {
+                self.request_count += 1;
+                if self.request_count == 1 {
+                    self.first_messages = ask.new.messages;
+                } else if self.request_count == 2 {
                     // A notice about the remaining budget is part of only one request, so the
                     // second request contains the first messages without the notice.
                     let new = ask.new.messages.into_iter();
-                    let count = self.opening.len();
-                    self.opening.truncate(ask.kept);
-                    self.opening.extend(new.take(count - self.opening.len()));
+                    let count = self.first_messages.len();
+                    self.first_messages.truncate(ask.kept);
+                    self.first_messages.extend(new.take(count - self.first_messages.len()));
                 }
             }
             Event::ModelAttempted {
@@ -258,27 +258,27 @@ impl Reader {
                 if error.is_none() {
                     self.answered = Some(ExchangeBlobs { request, response: body });
                     responder.iter().for_each(|responder| self.responders.add(responder));
-                    self.changes.add_repairs(&repairs);
+                    self.request_changes.add_repairs(&repairs);
                 }
-                self.waited += wait_seconds + queued_seconds;
-                self.lost += lost_seconds;
-                self.waits.retries += wait_seconds;
-                self.waits.shared_limits += shared_seconds;
-                self.waits.rate_limits += (queued_seconds - shared_seconds).max(0.0);
-                self.sends.extend(usage.map(|usage| (usage, cost_usd)));
+                self.wait_seconds += wait_seconds + queued_seconds;
+                self.lost_seconds += lost_seconds;
+                self.request_waits.retries += wait_seconds;
+                self.request_waits.shared_limits += shared_seconds;
+                self.request_waits.rate_limits += (queued_seconds - shared_seconds).max(0.0);
+                self.pending_requests.extend(usage.map(|usage| (usage, cost_usd)));
             }
             Event::ModelAnswered { answer } => {
-                self.settle();
-                self.spent.steps += 1;
+                self.charge_pending_requests();
+                self.spending.steps += 1;
                 self.exchanges.extend(self.answered.take());
                 self.steps.push((answer, Vec::new()));
             }
             Event::GraceAnswered { .. } => {
-                for (usage, cost) in std::mem::take(&mut self.sends) {
-                    self.spent.add_grace(&usage, cost, false);
+                for (usage, cost) in std::mem::take(&mut self.pending_requests) {
+                    self.spending.add_grace(&usage, cost, false);
                 }
-                self.spent.grace_answers += 1;
-                self.final_response_recorded = true;
+                self.spending.grace_answers += 1;
+                self.is_final_response_recorded = true;
             }
             Event::ToolReturned {
                 call_id,
@@ -294,38 +294,38 @@ impl Reader {
                 let done = FinishedToolCall {
                     call_id,
                     name,
-                    shown,
+                    shown_output: shown,
                     exit_status,
                     duration,
-                    malformed,
+                    is_malformed: malformed,
                     ..FinishedToolCall::default()
                 };
                 if let Some((_, calls)) = self.steps.last_mut() {
-                    calls.push(ToolResult { done, edited });
+                    calls.push(ToolResult { call: done, edit: edited });
                 }
             }
-            Event::SnapshotTaken { snapshot, outside, .. } if self.base.is_some() => {
-                (self.tree, self.outside) = (snapshot, outside);
-                (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
+            Event::SnapshotTaken { snapshot, outside, .. } if self.base_tree.is_some() => {
+                (self.tree, self.outside_state) = (snapshot, outside);
+                (self.complete_steps, self.last_kept_seq) = (self.steps.len(), seq);
             }
             Event::TrialForked { snapshot, outside, .. } => {
-                (self.tree, self.outside) = (snapshot, outside.map(OutsideState::Kept));
-                (self.interruptions, self.just_forked) = (Interruptions::default(), true);
+                (self.tree, self.outside_state) = (snapshot, outside.map(OutsideState::Kept));
+                (self.interruptions, self.is_new_fork) = (Interruptions::default(), true);
                 self.exchanges.clear();
-                (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
+                (self.complete_steps, self.last_kept_seq) = (self.steps.len(), seq);
             }
             Event::TrialResumed { whole_steps, .. } => {
                 // A fork also starts with a `TrialResumed` event.
-                if !std::mem::take(&mut self.just_forked) {
+                if !std::mem::take(&mut self.is_new_fork) {
                     self.interruptions.resumed_after.push(whole_steps);
                 }
-                self.idle += t_mono - self.last;
-                self.stands_to = seq;
-                if self.fault.take().is_some_and(|fault| fault.layer == Layer::Sandbox) {
-                    self.resumed_at = Some(self.steps.len());
+                self.idle_seconds += t_mono - self.last_event_seconds;
+                self.last_kept_seq = seq;
+                if self.fault.take().is_some_and(|fault| fault.layer == FaultLayer::Sandbox) {
+                    self.responses_at_resume = Some(self.steps.len());
                 }
             }
-            Event::BudgetReached { scope, .. } => self.limit_recorded = scope.is_trial(),
+            Event::BudgetReached { scope, .. } => self.is_limit_recorded = scope.is_trial(),
             Event::Noted { note } => {
                 if let Some(why) = note.get(RESTART_REASON_KEY).and_then(Value::as_str) {
                     self.interruptions.started_again = Some(why.to_owned());
@@ -333,34 +333,34 @@ impl Reader {
             }
             _ => {}
         }
-        self.last = t_mono;
+        self.last_event_seconds = t_mono;
         if is_good {
-            self.last_good =
-                Clock { seconds: t_mono, waited: self.waited, lost: self.lost, waits: self.waits };
+            self.last_good_clock =
+                JournalClock { seconds: t_mono, wait_seconds: self.wait_seconds, lost_seconds: self.lost_seconds, request_waits: self.request_waits };
         }
         Ok(())
     }
 
     /// Charges the sent requests, including failed ones, to the main conversation.
-    fn settle(&mut self) {
-        for (usage, cost) in std::mem::take(&mut self.sends) {
-            self.spent.add(RequestClass::Main, &usage, cost, false);
+    fn charge_pending_requests(&mut self) {
+        for (usage, cost) in std::mem::take(&mut self.pending_requests) {
+            self.spending.add(RequestClass::Main, &usage, cost, false);
         }
     }
 
-    fn finish(
+    fn into_resume_point(
         mut self,
         try_number: u32,
         blobs: &Blobs,
     ) -> Result<Result<ResumePoint, String>, RecordError> {
-        self.settle();
-        let Some(base) = self.base else {
+        self.charge_pending_requests();
+        let Some(base) = self.base_tree else {
             return Ok(Err("its agent had not started".into()));
         };
         if let Some(why) = unrestorable_reason(blobs, &base, &self.tree)? {
             return Ok(Err(why));
         }
-        let outside = match self.outside {
+        let outside = match self.outside_state {
             None => None,
             Some(OutsideState::Kept(digest)) => {
                 if let Err(error) = outside::check_blobs(blobs, &digest) {
@@ -380,52 +380,52 @@ impl Reader {
             let mut calls = VecDeque::new();
             // The last snapshot does not contain the effects of calls that ran after it, so these
             // calls run again.
-            for ToolResult { mut done, edited } in
-                returned.into_iter().filter(|_| index < self.whole_steps)
+            for ToolResult { call: mut done, edit: edited } in
+                returned.into_iter().filter(|_| index < self.complete_steps)
             {
                 tool_calls += 1;
-                malformed += u64::from(done.malformed);
+                malformed += u64::from(done.is_malformed);
                 in_tools += done.duration;
                 let content = |hash: Option<String>| hash.map(|hash| blobs.get(&hash)).transpose();
-                done.edited = match edited {
+                done.file_edit = match edited {
                     None => None,
                     Some(EditRecord { path, before, after }) => {
-                        Some(FileEdit { path, before: content(before)?, after: content(after)? })
+                        Some(FileEdit { path, old_content: content(before)?, new_content: content(after)? })
                     }
                 };
                 calls.push_back(done);
             }
-            steps.push_back(RecordedStep { answer, calls });
+            steps.push_back(RecordedStep { response: answer, calls });
         }
-        let elapsed = (self.last - self.begun - self.idle).max(0.0);
+        let elapsed = (self.last_event_seconds - self.start_seconds - self.idle_seconds).max(0.0);
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let used = PriorUsage {
-            spent: self.spent,
+            spending: self.spending,
             elapsed: seconds(elapsed),
-            waited: seconds(self.waited),
-            in_tools,
-            waits: self.waits,
-            lost: seconds(self.lost),
+            wait_time: seconds(self.wait_seconds),
+            tool_time: in_tools,
+            wait_totals: self.request_waits,
+            lost_time: seconds(self.lost_seconds),
         };
         Ok(Ok(ResumePoint {
             try_number,
-            base,
+            base_tree: base,
             tree: self.tree,
             steps,
-            complete_steps: self.whole_steps as u64,
-            last_kept_seq: self.stands_to,
+            complete_steps: self.complete_steps as u64,
+            last_kept_seq: self.last_kept_seq,
             prior_usage: used,
-            malformed,
+            malformed_calls: malformed,
             tool_calls,
             responders: self.responders,
-            changes: self.changes,
-            limit_recorded: self.limit_recorded,
-            final_response_recorded: self.final_response_recorded,
-            first_messages: (!self.opening.is_empty()).then_some(self.opening),
-            seconds: self.last,
-            outside,
+            request_changes: self.request_changes,
+            is_limit_recorded: self.is_limit_recorded,
+            is_final_response_recorded: self.is_final_response_recorded,
+            first_messages: (!self.first_messages.is_empty()).then_some(self.first_messages),
+            clock_seconds: self.last_event_seconds,
+            outside_state: outside,
             interruptions: self.interruptions,
-            just_forked: self.just_forked,
+            is_new_fork: self.is_new_fork,
             exchanges: self.exchanges,
         }))
     }
@@ -442,7 +442,7 @@ pub(crate) fn unrestorable_reason(
         (Ok(base), Ok(tree)) => (base, tree),
         (Err(error), _) | (_, Err(error)) => return corruption_reason(error).map(Some),
     };
-    if let Some(path) = tree.unwalked.first() {
+    if let Some(path) = tree.unwalked_dirs.first() {
         return Ok(Some(format!("{path} was not recorded: it is too large or too deep")));
     }
     let lacking = base.diff(&tree).filter_map(|one| one.end).find(|entry| match entry.kind {

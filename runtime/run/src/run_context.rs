@@ -12,7 +12,7 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
+use proctor_types::{Arm, FaultCause, Fault, FlakePolicy, FaultLayer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -31,32 +31,32 @@ pub struct RunContext {
     pub(crate) leak_checks: LeakChecks,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) egress: Egress,
-    pub(crate) shared: SharedMeters,
-    pub(crate) grading: GradeOptions,
+    pub(crate) shared_meters: SharedMeters,
+    pub(crate) grade_options: GradeOptions,
     /// The CPUs and memory that gradings may use. This limit applies in addition to the run's
     /// `jobs`.
     pub(crate) capacity: Capacity,
     /// Limits concurrent patch computations.
     pub(crate) comparison_limit: ComparisonLimit,
-    pub(crate) frozen: FrozenTests,
+    pub(crate) frozen_tests: FrozenTests,
     /// Cache of verdicts. If `None`, every patch is graded again.
     pub(crate) verdicts: Option<VerdictCache>,
     /// Tests that grading cannot rely on, keyed by the SHA-256 of their task. `flaky` says how
     /// grading treats them.
-    pub(crate) unreliable: BTreeMap<String, BTreeSet<String>>,
-    pub(crate) flaky: FlakePolicy,
+    pub(crate) unreliable_tests: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) flake_policy: FlakePolicy,
     /// Whether verdicts include the `wide` policy.
-    pub(crate) wide: bool,
+    pub(crate) includes_wide: bool,
     /// Whether a Harbor verifier runs in the agent's own container, as in Harbor itself.
-    pub(crate) harbor_shared: bool,
+    pub(crate) verifies_in_place: bool,
     /// Limits on the state outside the work directory that is kept for resumable trials.
-    pub(crate) outside: OutsideLimits,
+    pub(crate) outside_limits: OutsideLimits,
     /// The fault table.
-    pub(crate) faults: FaultPolicy,
+    pub(crate) fault_policy: FaultPolicy,
     /// Scopes in which no further trials start because of faults.
     pub(crate) halts: Halts,
     /// The trajectories for the `replay` scaffold, by arm name.
-    pub(crate) replay: BTreeMap<String, PathBuf>,
+    pub(crate) replay_trajectories: BTreeMap<String, PathBuf>,
     pub(crate) progress: UnboundedSender<Progress>,
     pub(crate) cancel: CancelSignal,
 }
@@ -64,8 +64,8 @@ pub struct RunContext {
 impl RunContext {
     pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
-            Fault::new(Layer::Sandbox, format!("the {kind} back end is not available"))
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Sandbox, format!("the {kind} back end is not available"))
+                .cause(FaultCause::Invalid)
                 .hint("run `proctor doctor` to see why")
         })
     }
@@ -73,7 +73,7 @@ impl RunContext {
     pub(crate) fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
         let name = &arm.scaffold;
         self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
-            Fault::new(Layer::Setup, format!("unknown scaffold {name}")).cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, format!("unknown scaffold {name}")).cause(FaultCause::Invalid)
         })
     }
 

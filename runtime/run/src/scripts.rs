@@ -10,11 +10,11 @@ use proctor_types::{Arm, SCRIPT_URL_PREFIX, UserError};
 use crate::RunError;
 
 /// Running scripted models. Dropping this stops them.
-pub(crate) struct Scripts {
-    served: BTreeMap<String, FakeLlm>,
+pub(crate) struct ScriptServers {
+    servers: BTreeMap<String, FakeLlm>,
 }
 
-impl Scripts {
+impl ScriptServers {
     /// Serves every `script:FILE` of the arms over HTTP on loopback and reports each one.
     pub(crate) async fn serve(arms: &[Arm], say: ProgressSink<'_>) -> Result<Self, RunError> {
         let mut served = BTreeMap::new();
@@ -33,7 +33,7 @@ impl Scripts {
             ));
             served.insert(model.base_url.clone(), fake);
         }
-        Ok(Self { served })
+        Ok(Self { servers: served })
     }
 
     /// Returns the arm, with the script's path replaced by the URL of the server that serves the
@@ -41,7 +41,7 @@ impl Scripts {
     pub(crate) fn with_server_url(&self, arm: &Arm) -> Arm {
         let mut arm = arm.clone();
         if let Some(model) = &mut arm.model
-            && let Some(fake) = self.served.get(&model.base_url)
+            && let Some(fake) = self.servers.get(&model.base_url)
         {
             model.base_url = fake.base_url();
         }
@@ -55,7 +55,7 @@ impl Scripts {
     ) -> Vec<EndpointRates> {
         let addressed = |table: &EndpointRates| {
             let mut table = table.clone();
-            if let Some(fake) = self.served.get(&table.base_url) {
+            if let Some(fake) = self.servers.get(&table.base_url) {
                 table.base_url = fake.base_url();
             }
             table

@@ -8,12 +8,12 @@ use proctor_gateway::{ContextWindowRules, GatewayServer, Meter, RequestError, Tr
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{
-    Brief, FileEdit, FinishedToolCall, InitialTree, Session, Stop, Traffic,
-    notices::{self, TimeLeft},
+    TaskBrief, FileEdit, FinishedToolCall, InitialTree, Session, Stop, Traffic,
+    notices::{self, RemainingTime},
 };
 use proctor_setup::ApplyError;
 use proctor_types::{
-    BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer, Message,
+    BudgetKind, BudgetScope, FaultCause, Disclosure, EditRecord, Event, Fault, FaultLayer, Message,
     ModelRequest, ModelResponse, Spending,
 };
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) struct TrialSession {
-    brief: Brief,
+    brief: TaskBrief,
     handle: Arc<SandboxHandle>,
     recorder: Arc<Recorder>,
     steps: Arc<StepSnapshots>,
@@ -36,26 +36,26 @@ pub(crate) struct TrialSession {
     /// `None` for scaffolds that call no model.
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
-    malformed: u64,
+    malformed_calls: u64,
     /// Whether the record contains the limit that ended the trial.
-    limit_recorded: bool,
-    client: Client,
+    is_limit_recorded: bool,
+    client: ClientState,
     /// Recorded responses that have not been replayed to the scaffold yet.
     replay_steps: VecDeque<RecordedStep>,
     /// Results of the tool calls in the last replayed response.
     replayed_results: VecDeque<FinishedToolCall>,
     /// Whether the record contains the response after the limit.
-    final_response_recorded: bool,
+    is_final_response_recorded: bool,
 }
 
 /// State for a scaffold whose client runs in a sandbox.
-pub(crate) struct Client {
+pub(crate) struct ClientState {
     /// `None` if the scaffold requested no model endpoint.
     pub(crate) server: Option<GatewayServer>,
     /// The sandbox of the scaffold's own program, if it has one.
     pub(crate) program_sandbox: Option<Arc<SandboxHandle>>,
     /// Becomes true when the trial cannot continue.
-    pub(crate) ending: watch::Receiver<bool>,
+    pub(crate) ending_signal: watch::Receiver<bool>,
     /// Directory that stores the client's files.
     pub(crate) dir: TrialDir,
     /// For a resumable trial, the context that signals when the trial must stop after its current
@@ -65,7 +65,7 @@ pub(crate) struct Client {
 
 /// The parts from which a session is created.
 pub(crate) struct SessionParts {
-    pub(crate) brief: Brief,
+    pub(crate) brief: TaskBrief,
     /// The task's sandbox.
     pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) recorder: Arc<Recorder>,
@@ -73,7 +73,7 @@ pub(crate) struct SessionParts {
     pub(crate) meter: Arc<Meter>,
     /// `None` if the arm has no model.
     pub(crate) gateway: Option<Arc<TrialGateway>>,
-    pub(crate) client: Client,
+    pub(crate) client: ClientState,
 }
 
 impl TrialSession {
@@ -88,21 +88,21 @@ impl TrialSession {
             meter,
             gateway,
             workdir,
-            malformed: 0,
-            limit_recorded: false,
+            malformed_calls: 0,
+            is_limit_recorded: false,
             client,
             replay_steps: VecDeque::new(),
             replayed_results: VecDeque::new(),
-            final_response_recorded: false,
+            is_final_response_recorded: false,
         }
     }
 
     /// Continues the trial from its record.
-    pub(crate) fn resume_from(mut self, past: &ResumePoint) -> Self {
-        self.replay_steps = past.steps.clone();
-        self.malformed = past.malformed;
-        (self.limit_recorded, self.final_response_recorded) =
-            (past.limit_recorded, past.final_response_recorded);
+    pub(crate) fn resume_from(mut self, resume_point: &ResumePoint) -> Self {
+        self.replay_steps = resume_point.steps.clone();
+        self.malformed_calls = resume_point.malformed_calls;
+        (self.is_limit_recorded, self.is_final_response_recorded) =
+            (resume_point.is_limit_recorded, resume_point.is_final_response_recorded);
         self
     }
 
@@ -113,16 +113,16 @@ impl TrialSession {
 
     /// Takes the last snapshot, no matter how the loop ended, and returns the snapshot's tree. If
     /// `frozen` is set, reuses the last step's snapshot, provided that there is one.
-    pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
-        self.steps.finish(frozen).await
+    pub(crate) async fn finish(&mut self, reuse_snapshot: bool) -> Result<Arc<Tree>, Fault> {
+        self.steps.finish(reuse_snapshot).await
     }
 
-    pub(crate) fn malformed(&self) -> u64 {
-        self.malformed
+    pub(crate) fn malformed_calls(&self) -> u64 {
+        self.malformed_calls
     }
 
-    pub(crate) fn spent(&self) -> Spending {
-        self.meter.spent()
+    pub(crate) fn spending(&self) -> Spending {
+        self.meter.spending()
     }
 
     /// Records the limit that ended the trial, unless it is already recorded.
@@ -131,8 +131,8 @@ impl TrialSession {
         scope: BudgetScope,
         budget: BudgetKind,
     ) -> Result<(), Fault> {
-        if !std::mem::replace(&mut self.limit_recorded, true) {
-            let spent = self.spent();
+        if !std::mem::replace(&mut self.is_limit_recorded, true) {
+            let spent = self.spending();
             self.recorder.append(Event::BudgetReached { budget, scope, spent }).await?;
         }
         Ok(())
@@ -144,13 +144,13 @@ impl TrialSession {
     async fn handle_exhausted_budget(
         &mut self,
         gateway: &TrialGateway,
-        ask: &ModelRequest,
+        request: &ModelRequest,
         kind: BudgetKind,
     ) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
-        let grace = !hard && !kind.is_time() && !self.final_response_recorded;
+        let grace = !hard && !kind.is_time() && !self.is_final_response_recorded;
         let said = match self.record_limit(BudgetScope::Trial, kind).await {
-            Ok(()) if grace => self.request_final_response(gateway, ask, kind).await,
+            Ok(()) if grace => self.request_final_response(gateway, request, kind).await,
             told => told,
         };
         said.map_or_else(Stop::Fault, |()| Stop::Budget(kind))
@@ -159,10 +159,10 @@ impl TrialSession {
     async fn request_final_response(
         &mut self,
         gateway: &TrialGateway,
-        ask: &ModelRequest,
+        request: &ModelRequest,
         kind: BudgetKind,
     ) -> Result<(), Fault> {
-        let ask = notices::add_grace_notice(ask.clone(), kind)?;
+        let ask = notices::add_grace_notice(request.clone(), kind)?;
         let Err(error) = gateway.ask_after_limit(&ask).await else { return Ok(()) };
         let why = ("no_grace_answer".to_owned(), error.to_string().into());
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
@@ -172,26 +172,26 @@ impl TrialSession {
     /// it.
     fn with_budget_notice<'a>(
         &self,
-        ask: &'a ModelRequest,
+        request: &'a ModelRequest,
     ) -> Result<Cow<'a, ModelRequest>, Fault> {
         let budget = self.meter.budget();
         if budget.disclosure != Disclosure::Countdown {
-            return Ok(Cow::Borrowed(ask));
+            return Ok(Cow::Borrowed(request));
         }
         let left = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-        let time = TimeLeft {
-            wall: left(self.meter.wall_left()),
-            working: left(self.meter.working_left()),
-            tools: left(self.meter.tools_left()),
+        let time = RemainingTime {
+            wall_seconds: left(self.meter.remaining_wall_time()),
+            working_seconds: left(self.meter.remaining_working_time()),
+            tool_seconds: left(self.meter.remaining_tool_time()),
         };
-        notices::add_countdown_notice(ask.clone(), budget, &self.meter.spent(), time)
+        notices::add_countdown_notice(request.clone(), budget, &self.meter.spending(), time)
             .map(Cow::Owned)
     }
 }
 
 #[async_trait]
 impl Session for TrialSession {
-    fn brief(&self) -> &Brief {
+    fn brief(&self) -> &TaskBrief {
         &self.brief
     }
 
@@ -204,9 +204,9 @@ impl Session for TrialSession {
     }
 
     async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop> {
-        if let Some(RecordedStep { answer, calls }) = self.replay_steps.pop_front() {
+        if let Some(RecordedStep { response: answer, calls }) = self.replay_steps.pop_front() {
             self.replayed_results = calls;
-            return check_refusal(answer);
+            return stop_on_refusal(answer);
         }
         self.steps.end_step().await?;
         if self
@@ -234,7 +234,7 @@ impl Session for TrialSession {
             }
             Err(error) => return Err(stop_from_error(error, &gateway)),
         };
-        check_refusal(answer)
+        stop_on_refusal(answer)
     }
 
     async fn recorded_result(
@@ -250,7 +250,7 @@ impl Session for TrialSession {
                     "the record contains call `{}` to `{}`, but the scaffold made call `{call_id}` to `{name}`",
                     done.call_id, done.name
                 );
-                Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).into())
+                Err(Fault::new(FaultLayer::Record, what).cause(FaultCause::Invalid).into())
             }
         }
     }
@@ -263,40 +263,40 @@ impl Session for TrialSession {
     ) -> Result<(), Stop> {
         let event = Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
         self.recorder.append(event).await?;
-        self.meter.tool_started();
+        self.meter.note_tool_start();
         Ok(())
     }
 
-    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop> {
-        self.meter.tool_ended();
-        self.malformed += u64::from(done.malformed);
-        let full = match &done.full {
+    async fn record_tool_result(&mut self, call: FinishedToolCall) -> Result<(), Stop> {
+        self.meter.note_tool_end();
+        self.malformed_calls += u64::from(call.is_malformed);
+        let full = match &call.full_output {
             Some(bytes) => Some(self.recorder.store_blob(bytes)?),
             None => None,
         };
-        let edited = match &done.edited {
+        let edited = match &call.file_edit {
             None => None,
-            Some(FileEdit { path, before, after }) => Some(EditRecord {
+            Some(FileEdit { path, old_content: before, new_content: after }) => Some(EditRecord {
                 path: path.clone(),
                 before: self.store_content(before.as_ref())?,
                 after: self.store_content(after.as_ref())?,
             }),
         };
         let event = Event::ToolReturned {
-            call_id: done.call_id,
-            name: done.name,
-            shown: done.shown,
+            call_id: call.call_id,
+            name: call.name,
+            shown: call.shown_output,
             full,
-            exit_status: done.exit_status,
-            seconds: done.duration.as_secs_f64(),
-            malformed: done.malformed,
+            exit_status: call.exit_status,
+            seconds: call.duration.as_secs_f64(),
+            malformed: call.is_malformed,
             edited,
         };
         Ok(self.recorder.append(event).await?)
     }
 
     async fn wait_for_end(&mut self) {
-        let mut ending = self.client.ending.clone();
+        let mut ending = self.client.ending_signal.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
             // The sender was dropped, so wait until the trial drops this future.
             std::future::pending::<()>().await;
@@ -334,10 +334,10 @@ impl Session for TrialSession {
         let (handle, root) = (&self.handle, &self.workdir);
         match proctor_setup::apply_patch(handle, root, patch.as_bytes(), owner).await {
             Ok(_) => Ok(()),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying a patch").into()),
+            Err(ApplyError::Sandbox(error)) => Err(error.to_fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
-                Fault::new(Layer::Setup, format!("the patch does not apply: {error}"))
-                    .cause(Cause::Invalid)
+                Fault::new(FaultLayer::Setup, format!("the patch does not apply: {error}"))
+                    .cause(FaultCause::Invalid)
                     .hint("check `gold` and `mask` with `proctor tasks validate`"),
             )),
         }
@@ -349,7 +349,7 @@ impl Session for TrialSession {
         match proctor_setup::apply_patch(handle, root, patch, owner).await {
             Ok(_) => Ok(Ok(())),
             Err(ApplyError::Patch(error)) => Ok(Err(error.to_string())),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying a patch").into()),
+            Err(ApplyError::Sandbox(error)) => Err(error.to_fault("applying a patch").into()),
         }
     }
 
@@ -368,12 +368,12 @@ impl Session for TrialSession {
 }
 
 /// Passes a response on to the scaffold. A refusal by the model ends the trial instead.
-fn check_refusal(answer: ModelResponse) -> Result<ModelResponse, Stop> {
-    if answer.refused {
-        let said = answer.extra.get("refusal").and_then(Value::as_str);
-        return Err(Stop::Refused(truncate_text(said.unwrap_or(&answer.content)).to_owned()));
+fn stop_on_refusal(response: ModelResponse) -> Result<ModelResponse, Stop> {
+    if response.refused {
+        let said = response.extra.get("refusal").and_then(Value::as_str);
+        return Err(Stop::Refused(truncate_text(said.unwrap_or(&response.content)).to_owned()));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Maps a failed request to its effect on the trial; see the table in `docs/attribution.md`.

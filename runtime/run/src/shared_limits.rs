@@ -8,7 +8,7 @@ use proctor_gateway::{
     Amounts, EndpointRates, REQUESTS, RatePolicy, Reservation, ReserveError, SharedLimit,
     SharedMeter, SharedRates, TOKENS, limits_by_name, spent_by_name,
 };
-use proctor_record::{RunDir, trial_spending};
+use proctor_record::{RunDir, read_trial_spending};
 use proctor_types::{
     Arm, ArmId, BudgetKind, BudgetScope, Fault, SharedLimits, Spending, path_component,
 };
@@ -22,8 +22,8 @@ const RATE_WINDOW_MARGIN: Duration = Duration::from_secs(1);
 /// Meters for the shared limits of a run and its arms.
 #[derive(Debug, Default)]
 pub struct SharedMeters {
-    run: Option<SharedMeter>,
-    arms: BTreeMap<ArmId, SharedMeter>,
+    run_meter: Option<SharedMeter>,
+    arm_meters: BTreeMap<ArmId, SharedMeter>,
 }
 
 impl SharedMeters {
@@ -36,7 +36,7 @@ impl SharedMeters {
         }
         let mut spent: BTreeMap<ArmId, Spending> = BTreeMap::new();
         for (id, _, arm) in plan.trials() {
-            let paid = trial_spending(&run.trial_dir(&id)).map_err(record_fault)?;
+            let paid = read_trial_spending(&run.trial_dir(&id)).map_err(record_fault)?;
             spent.entry(arm.id.clone()).or_default().merge(&paid);
         }
         let all = spent.values().fold(Spending::default(), |mut all, one| {
@@ -45,21 +45,21 @@ impl SharedMeters {
         });
         let mut meters = Self::default();
         if let Some(limits) = plan.arms.iter().find_map(|arm| arm.budget.run) {
-            meters.run = Some(create_meter(run, "run", BudgetScope::Run, &limits, all)?);
+            meters.run_meter = Some(create_meter(run, "run", BudgetScope::Run, &limits, all)?);
         }
         for arm in &plan.arms {
             let Some(limits) = arm.budget.arm else { continue };
             let spent = spent.get(&arm.id).copied().unwrap_or_default();
             let name = format!("arm-{}", path_component(arm.id.as_str()));
             let meter = create_meter(run, &name, BudgetScope::Arm, &limits, spent)?;
-            meters.arms.insert(arm.id.clone(), meter);
+            meters.arm_meters.insert(arm.id.clone(), meter);
         }
         Ok(meters)
     }
 
     /// Returns the meters that a trial of the arm shares, in locking order.
     pub fn meters_for_arm(&self, arm: &ArmId) -> Vec<SharedMeter> {
-        self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
+        self.arm_meters.get(arm).into_iter().chain(&self.run_meter).cloned().collect()
     }
 
     /// Returns the shared limit that is used up, so that no further trial of the arm can start, if
@@ -76,18 +76,18 @@ fn create_meter(
     name: &str,
     scope: BudgetScope,
     limits: &SharedLimits,
-    spent: Spending,
+    spending: Spending,
 ) -> Result<SharedMeter, Fault> {
-    let meter = SharedMeter::new(scope, limits, spent);
+    let meter = SharedMeter::new(scope, limits, spending);
     if !run.is_shared() {
         return Ok(meter);
     }
     let most = limits_by_name(limits);
-    Ok(meter.with_shared_limit(pool(
+    Ok(meter.with_shared_limit(open_pool(
         run,
         name,
         Limits { maximum: most, window: None },
-        spent_by_name(&spent),
+        spent_by_name(&spending),
     )?))
 }
 
@@ -113,7 +113,7 @@ pub fn shared_rates(
             if !in_flight.is_empty() {
                 let limits = Limits { maximum: in_flight, window: None };
                 let name = format!("in-flight-{index}");
-                rates.in_flight = Some(pool(run, &name, limits, Amounts::new())?);
+                rates.in_flight_limit = Some(open_pool(run, &name, limits, Amounts::new())?);
             }
             let most =
                 of(&[(REQUESTS, table.requests_per_minute), (TOKENS, table.tokens_per_minute)]);
@@ -122,7 +122,7 @@ pub fn shared_rates(
                 let window = window.map_err(record_fault)?.saturating_add(RATE_WINDOW_MARGIN);
                 let limits = Limits { maximum: most, window: Some(window) };
                 let name = format!("rate-{index}");
-                rates.window = Some(pool(run, &name, limits, Amounts::new())?);
+                rates.window_limit = Some(open_pool(run, &name, limits, Amounts::new())?);
             }
         }
         shared.push((table, rates));
@@ -130,18 +130,18 @@ pub fn shared_rates(
     Ok(shared)
 }
 
-fn pool(
+fn open_pool(
     run: &RunDir,
     name: &str,
     limits: Limits,
-    before: Amounts,
+    spent_amounts: Amounts,
 ) -> Result<Arc<dyn SharedLimit>, Fault> {
-    let membership = run.membership().map_err(record_fault)?;
-    let pool = Pool::open(&membership, name, limits, before).map_err(shared_fault)?;
+    let membership = run.ensure_membership().map_err(record_fault)?;
+    let pool = Pool::open(&membership, name, limits, spent_amounts).map_err(shared_limits_fault)?;
     Ok(Arc::new(FolderLimit(pool)))
 }
 
-fn shared_fault(error: io::Error) -> Fault {
+fn shared_limits_fault(error: io::Error) -> Fault {
     record_fault(error).context("the workers' shared limits")
 }
 
@@ -158,8 +158,8 @@ impl SharedLimit for FolderLimit {
     ) -> Result<Box<dyn Reservation>, ReserveError> {
         match self.0.reserve(amounts, alone).await {
             Ok(share) => Ok(Box::new(FolderReservation(share))),
-            Err(ReservationError::Reached(name)) => Err(ReserveError::Reached(name)),
-            Err(ReservationError::Failed(error)) => Err(ReserveError::Fault(shared_fault(error))),
+            Err(ReservationError::LimitExhausted(name)) => Err(ReserveError::Reached(name)),
+            Err(ReservationError::Io(error)) => Err(ReserveError::Fault(shared_limits_fault(error))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proctor_record::{Blobs, Remedy, RunDir, Tree, read_journal};
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
 use proctor_scaffold_api::InitialTree;
-use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
+use proctor_types::{Event, Fault, FaultLayer, TrialId, remove_discarded_events};
 
 use crate::error::record_fault;
 
@@ -24,8 +24,8 @@ pub fn trial_start_tree(run: &RunDir, id: &TrialId) -> Result<Arc<dyn InitialTre
         }
     });
     let digest = begun.ok_or_else(|| {
-        Fault::new(Layer::Record, format!("{id}: the journal does not name the initial file tree"))
-            .hint(Remedy::Copy.hint())
+        Fault::new(FaultLayer::Record, format!("{id}: the journal does not name the initial file tree"))
+            .hint(Remedy::RestoreFromCopy.hint())
             .into_permanent()
     })?;
     let blobs = run.trial_blobs(&dir);

@@ -7,7 +7,7 @@ use proctor_types::{DetailField, StatementSpec, Task};
 
 /// Heading of the section with signatures. Everything from this heading on is removed, as with
 /// FeatureBench's `--without`.
-const INTERFACES: &str = "## Interface Descriptions";
+const INTERFACES_HEADING: &str = "## Interface Descriptions";
 
 /// Markers in FEA-Bench's statements: the start of the definitions section, which follows an
 /// announcement line, and the end of the statement.
@@ -18,7 +18,7 @@ const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or class
 /// Beginnings of the section headings that contain signatures in statements of `proctor collect`
 /// and recipes: one section per file. At level 2, the statement also has sections for the new
 /// package and for the code that its interface refers to.
-const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
+const SIGNATURE_HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
 
 /// Template for a statement followed by hints, which the loader option `hints=true` also produces.
 const HINTS_TEMPLATE: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
@@ -30,12 +30,12 @@ const VISIBLE_TEST_TEMPLATE: &str = include_str!("../../../prompts/featurebench/
 const PATH_VARIABLE: &str = "{{ path }}";
 
 /// Returns the task as an arm receives it. Its ID does not change.
-pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
-    if asked.is_default() {
+pub fn apply_statement(task: &Arc<Task>, options: StatementSpec) -> Arc<Task> {
+    if options.is_default() {
         return Arc::clone(task);
     }
     let mut given = task.as_ref().clone();
-    if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
+    if let Some(statement) = without_interfaces(&task.statement).filter(|_| !options.interfaces) {
         given.statement = statement;
         // Also remove the interfaces from the details, because some scaffolds build their own
         // prompt from the details.
@@ -44,12 +44,12 @@ pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
             benchmark.details.new_components = DetailField::default();
         }
     }
-    if let Some(hints) = missing_hints(task).filter(|_| asked.hints) {
+    if let Some(hints) = missing_hints(task).filter(|_| options.hints) {
         let text = HINTS_TEMPLATE.replace("{{ hints }}", hints);
         given.statement = text.replacen("{{ statement }}", &given.statement, 1).trim_end().into();
     }
-    let shown = shown_tests(task);
-    if asked.tests && !shown.is_empty() {
+    let shown = visible_tests(task);
+    if options.tests && !shown.is_empty() {
         given.statement = with_tests(&given, &shown);
         given.hidden.retain(|path| !shown.contains(path));
         if let Some(benchmark) = &mut given.benchmark {
@@ -66,7 +66,7 @@ pub fn has_interfaces(task: &Task) -> bool {
 
 /// Returns the statement without its signature sections, or `None` if it has none.
 fn without_interfaces(statement: &str) -> Option<String> {
-    if let Some(end) = statement.find(INTERFACES) {
+    if let Some(end) = statement.find(INTERFACES_HEADING) {
         return Some(statement[..end].trim_end().to_owned());
     }
     // The feature request may quote the marker, so search from the end.
@@ -87,7 +87,7 @@ fn without_sections(statement: &str) -> Option<String> {
         if line.starts_with("```") {
             in_code = !in_code;
         } else if !in_code && line.starts_with("## ") {
-            in_section = HEADINGS.iter().any(|heading| line.starts_with(heading));
+            in_section = SIGNATURE_HEADINGS.iter().any(|heading| line.starts_with(heading));
             found |= in_section;
         }
         if !in_section {
@@ -100,13 +100,13 @@ fn without_sections(statement: &str) -> Option<String> {
 /// Returns the issue discussion about the task's feature request, unless the statement already
 /// contains this discussion.
 pub fn missing_hints(task: &Task) -> Option<&str> {
-    let hints = task.details()?.discussion.text()?.trim();
+    let hints = task.details()?.discussion.non_empty_text()?.trim();
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
 
 /// Returns the hidden files that contain the task's fail-to-pass tests. `tests = true` shows these
 /// files to the agent. Files that only exist in a patch for grading are not included.
-pub fn shown_tests(task: &Task) -> Vec<String> {
+pub fn visible_tests(task: &Task) -> Vec<String> {
     let holds = |path: &String| {
         task.fail_to_pass.iter().any(|id| {
             let file = id.split("::").next().unwrap_or(id);
@@ -167,7 +167,7 @@ mod tests {
         StatementSpec { interfaces, tests, hints: false }
     }
 
-    const PLAIN: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
+    const PLAIN_STATEMENT: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
 
     #[test]
     fn featurebench_statement_shows_its_test_if_requested() {
@@ -179,10 +179,10 @@ mod tests {
         assert_eq!(apply_statement(&row, statement_spec(true, false)).hidden, ["tests/test_a.py"]);
         assert!(white.hidden.is_empty() && white.id == row.id);
         assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
-        let plain = apply_statement(&task(PLAIN, 1), statement_spec(false, true));
+        let plain = apply_statement(&task(PLAIN_STATEMENT, 1), statement_spec(false, true));
         assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
-        let scratch = apply_statement(&task(PLAIN, 2), statement_spec(true, true));
-        assert_eq!(scratch.statement, PLAIN, "there is no file to show");
+        let scratch = apply_statement(&task(PLAIN_STATEMENT, 2), statement_spec(true, true));
+        assert_eq!(scratch.statement, PLAIN_STATEMENT, "there is no file to show");
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn interface_section_is_removed_to_the_end() {
+    fn without_interfaces_removes_the_section_to_the_end() {
         assert_eq!(
-            apply_statement(&task(PLAIN, 1), statement_spec(false, false)).statement,
+            apply_statement(&task(PLAIN_STATEMENT, 1), statement_spec(false, false)).statement,
             "## Task\nDo it."
         );
         assert_eq!(

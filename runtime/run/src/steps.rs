@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use proctor_gateway::{ExchangeSink, Meter, WaitNotice};
 use proctor_record::Tree;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_types::{Cause, Event, Fault};
+use proctor_types::{FaultCause, Event, Fault};
 use tokio::sync::Mutex;
 
 use crate::recorder::{ActivityUpdate, Recorder};
@@ -21,7 +21,7 @@ pub(crate) struct StepSnapshots {
     handle: Arc<SandboxHandle>,
     workdir: RawPath,
     meter: Arc<Meter>,
-    stepped: Box<dyn Fn(u64) + Send + Sync>,
+    on_step: Box<dyn Fn(u64) + Send + Sync>,
     /// The last step with a snapshot.
     last_snapshot_step: Mutex<u64>,
 }
@@ -32,16 +32,16 @@ impl StepSnapshots {
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),
         meter: Arc<Meter>,
-        stepped: Box<dyn Fn(u64) + Send + Sync>,
-        kept: u64,
+        on_step: Box<dyn Fn(u64) + Send + Sync>,
+        last_snapshot_step: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
             recorder,
             handle,
             workdir,
             meter,
-            stepped,
-            last_snapshot_step: Mutex::new(kept),
+            on_step: stepped: on_step,
+            last_snapshot_step: Mutex::new(last_snapshot_step),
         })
     }
 
@@ -64,17 +64,17 @@ impl StepSnapshots {
     /// `frozen` means that the next request of a client in the sandbox was rejected. The snapshot
     /// that was taken for that request is then the last one, so the client's changes after the
     /// rejection do not count.
-    pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
+    pub(crate) async fn finish(&self, reuse_snapshot: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.last_snapshot_step.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
         let must_look = self.recorder.mark_last_snapshot().await;
-        if known && frozen && !must_look {
+        if known && reuse_snapshot && !must_look {
             return Ok(self.recorder.last_tree().await);
         }
         *kept = step;
         match self.recorder.snapshot(&self.handle, &self.workdir, false).await {
-            Err(fault) if known && fault.cause == Cause::Gone => {
+            Err(fault) if known && fault.cause == FaultCause::Gone => {
                 let note = ("no_final_snapshot".to_owned(), fault.to_string().into());
                 let note = [note].into_iter().collect();
                 self.recorder.append(Event::Noted { note }).await?;
@@ -87,7 +87,7 @@ impl StepSnapshots {
     /// Counts a step of a scaffold that calls no model.
     pub(crate) fn count_step(&self) {
         self.meter.count_step();
-        (self.stepped)(self.meter.steps());
+        (self.on_step)(self.meter.steps());
     }
 }
 
@@ -100,12 +100,12 @@ impl ExchangeSink for StepSnapshots {
     async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
             // A back-off reports its duration at its start, through `report_wait`.
-            self.recorder.report_activity(ActivityUpdate::Waited(*queued_seconds));
+            self.recorder.report_activity(ActivityUpdate::WaitEnded(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });
         self.recorder.append_at(step, event).await?;
         if answered {
-            (self.stepped)(step);
+            (self.on_step)(step);
         }
         Ok(())
     }
@@ -115,6 +115,6 @@ impl ExchangeSink for StepSnapshots {
     }
 
     fn report_wait(&self, waiting: WaitNotice) {
-        self.recorder.report_activity(ActivityUpdate::Waits(waiting));
+        self.recorder.report_activity(ActivityUpdate::WaitStarted(waiting));
     }
 }

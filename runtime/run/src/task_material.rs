@@ -2,8 +2,8 @@
 
 use proctor_official::OfficialPolicy;
 use proctor_patch::{Body, FilePatch, Patch, Side, gold_patch};
-use proctor_scaffold_api::{Gold, GoldFile, Material};
-use proctor_types::{Fault, Layer, Task};
+use proctor_scaffold_api::{GoldFacts, GoldFile, Material};
+use proctor_types::{Fault, FaultLayer, Task};
 
 /// Markers around the feature request in an FEA-Bench statement. The definitions section is outside
 /// of them.
@@ -16,29 +16,29 @@ const REQUEST_MARKERS: [&str; 2] = ["<request>", "</request>"];
 /// Fails if the mask cannot be reversed.
 pub(crate) fn task_material(task: &Task) -> Result<Material, Fault> {
     let gold = gold_patch(task).map_err(|error| {
-        Fault::new(Layer::Setup, format!("cannot read the gold patch: {error}"))
+        Fault::new(FaultLayer::Setup, format!("cannot read the gold patch: {error}"))
             .context(&task.id)
             .hint("run `proctor tasks validate`")
     })?;
     let details = task.details();
     let text = |kept: Option<&proctor_types::DetailField<String>>| {
-        kept.and_then(|kept| kept.text()).unwrap_or_default().to_owned()
+        kept.and_then(|kept| kept.non_empty_text()).unwrap_or_default().to_owned()
     };
     let components = details.and_then(|details| details.new_components.get().cloned());
     // Ignore an invalid policy here; grading reports it.
     let policy = OfficialPolicy::for_task(task).ok().flatten();
     Ok(Material {
         repo: task.repo.clone(),
-        request: extract_request(&task.statement),
+        request: extract_feature_request(&task.statement),
         discussion: text(details.map(|details| &details.discussion)),
         description_changes: text(details.map(|details| &details.non_py_patch)),
         components: components.unwrap_or_default(),
-        apply: policy.map(|policy| policy.run.apply.clone()).unwrap_or_default(),
+        apply_commands: policy.map(|policy| policy.run.apply.clone()).unwrap_or_default(),
         gold: gold.map(|gold| gold_facts(&Patch::parse(&gold))).unwrap_or_default(),
     })
 }
 
-fn extract_request(statement: &str) -> String {
+fn extract_feature_request(statement: &str) -> String {
     let [open, close] = REQUEST_MARKERS;
     let found = statement.find(open).zip(statement.rfind(close)).filter(|(from, to)| from < to);
     match found {
@@ -47,15 +47,15 @@ fn extract_request(statement: &str) -> String {
     }
 }
 
-fn gold_facts(patch: &Patch) -> Gold {
-    let mut gold = Gold::default();
+fn gold_facts(patch: &Patch) -> GoldFacts {
+    let mut gold = GoldFacts::default();
     for file in &patch.files {
         let path = file.path().to_string();
         if path.ends_with(".py") {
-            gold.defined
+            gold.definitions
                 .extend(added_signatures(file).into_iter().map(|line| (path.clone(), line)));
         }
-        gold.files.push(GoldFile { path, created: file.old.is_none() });
+        gold.files.push(GoldFile { path, is_new: file.old_path.is_none() });
     }
     gold.files.sort();
     gold
@@ -74,7 +74,7 @@ fn added_signatures(file: &FilePatch) -> Vec<String> {
                 .filter(|line| line.side == wanted)
                 .map(|line| String::from_utf8_lossy(&line.bytes).trim().to_owned())
                 .collect();
-            out.extend((0..lines.len()).filter_map(|at| signature(&lines[at..])));
+            out.extend((0..lines.len()).filter_map(|at| parse_signature(&lines[at..])));
         }
         out
     };
@@ -85,7 +85,7 @@ fn added_signatures(file: &FilePatch) -> Vec<String> {
 }
 
 /// Returns the signature that starts on the first line, up to the colon that ends the signature.
-fn signature(lines: &[String]) -> Option<String> {
+fn parse_signature(lines: &[String]) -> Option<String> {
     let first = lines.first()?;
     if !["def ", "async def ", "class "].iter().any(|word| first.starts_with(word)) {
         return None;
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_text_excludes_definitions() {
+    fn extract_feature_request_excludes_definitions() {
         let fea = "This is\n<request>\nT\n</request>\n<definitions>\nx\n</definitions>";
-        assert_eq!(extract_request(fea), "<request>\nT\n</request>");
-        assert_eq!(extract_request(" Do it.\n"), "<request>\nDo it.\n</request>");
+        assert_eq!(extract_feature_request(fea), "<request>\nT\n</request>");
+        assert_eq!(extract_feature_request(" Do it.\n"), "<request>\nDo it.\n</request>");
     }
 
     #[test]
-    fn material_of_a_collected_task_lists_its_components() {
+    fn task_material_of_a_collected_task_lists_its_components() {
         let details = serde_json::json!({
             "new_components": [{"file": "a.py", "kind": "function", "name": "f", "signature": "def f():", "doc": "F."}],
             "non_py_patch": "diff", "discussion": "said",
@@ -152,9 +152,9 @@ mod tests {
             +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\
             diff --git a/p/new.md b/p/new.md\nnew file mode 100644\n--- /dev/null\n+++ b/p/new.md\n@@ -0,0 +1 @@\n+text\n";
         let gold = gold_facts(&Patch::parse(patch.as_bytes()));
-        let said: Vec<_> = gold.defined.iter().map(|(_, signature)| signature.as_str()).collect();
+        let said: Vec<_> = gold.definitions.iter().map(|(_, signature)| signature.as_str()).collect();
         assert_eq!(said, ["async def f( a,   b: dict = {}, ) -> int:"]);
-        assert_eq!(gold.files.iter().map(|file| file.created).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(gold.files.iter().map(|file| file.is_new).collect::<Vec<_>>(), [false, true]);
         assert!(!format!("{gold:?}").contains("secret"));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn environment_record(
         user: task.user.clone(),
         // Cannot fail here: opening the sandbox already read the table.
         cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
-        ..environment.record()
+        ..environment.to_record()
     }
 }
 
@@ -69,14 +69,14 @@ pub(crate) fn environment_key(
 /// Checks that the sandbox has the files and commands that the task requires. Closes the sandbox if
 /// one is missing.
 pub(crate) async fn check_requirements(
-    mut ready: ReadySandbox,
+    mut ready_sandbox: ReadySandbox,
     task: &Task,
 ) -> Result<ReadySandbox, Fault> {
-    match proctor_setup::check_workdir_and_user(ready.sandbox.handle(), task).await {
-        Ok(()) => Ok(ready),
+    match proctor_setup::check_workdir_and_user(ready_sandbox.sandbox.handle(), task).await {
+        Ok(()) => Ok(ready_sandbox),
         Err(fault) => {
             // Report the first fault, even if closing the sandbox fails too.
-            let _ = ready.sandbox.close().await;
+            let _ = ready_sandbox.sandbox.close().await;
             Err(fault)
         }
     }

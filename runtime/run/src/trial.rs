@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use proctor_grade::{GradingResult, limit_evidence};
 use proctor_record::{
-    CheckedTrial, GradingFiles, Journal, Remedy, TrialDir, journal_spending, read_journal,
+    CheckedTrial, GradingFiles, Journal, Remedy, TrialDir, read_journal_spending, read_journal,
 };
-use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
+use proctor_types::{Arm, FaultCause, Ending, Event, Fault, FaultLayer, Outcome, TrialId, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
-    CancelSignal, PlannedTask, Progress, RunContext, drive::Try, error::record_fault,
+    CancelSignal, PlannedTask, Progress, RunContext, drive::TryRun, error::record_fault,
     fault_handling::TrialEnvironment, fault_policy::ScopeKind, forensics::add_forensics,
-    fork::restart, grading::grade_trial, halts::TrialLocation, interrupted::can_resume,
+    fork::prepare_restart, grading::grade_trial, halts::TrialLocation, interrupted::can_resume,
     own_sandbox::ProgramSandbox, resume_point::ResumePoint,
 };
 
 /// Key of the journal note about a worker that died.
-const LOST_WORKER: &str = "lost_worker";
+const LOST_WORKER_KEY: &str = "lost_worker";
 
 /// The reason why an external agent's trial starts over instead of resuming.
-const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
+const NO_CONVERSATION_REASON: &str = "its scaffold cannot continue a conversation";
 
 /// How a trial ended.
 #[derive(Debug, Clone)]
@@ -36,10 +36,10 @@ pub struct TrialEnd {
 struct TrialRun<'a> {
     context: &'a Arc<RunContext>,
     id: &'a TrialId,
-    planned: &'a PlannedTask,
+    planned_task: &'a PlannedTask,
     arm: &'a Arm,
     dir: &'a TrialDir,
-    affected: &'a TrialLocation,
+    location: &'a TrialLocation,
 }
 
 /// Runs the parts of a trial that the record does not contain yet. A recorded outcome is kept, and
@@ -49,11 +49,11 @@ struct TrialRun<'a> {
 pub async fn run_trial(
     context: &Arc<RunContext>,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = TrialLocation::new(arm, id);
-    let end = run_missing_parts(context, id, planned, arm, &affected).await;
+    let end = run_missing_parts(context, id, planned_task, arm, &affected).await;
     // Count the fault: if not even the trial's fault could be recorded, the cause is usually the
     // run directory.
     end.inspect_err(|fault| context.count_fault(&affected, fault))
@@ -62,17 +62,17 @@ pub async fn run_trial(
 async fn run_missing_parts(
     context: &Arc<RunContext>,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
-    affected: &TrialLocation,
+    location: &TrialLocation,
 ) -> Result<Option<TrialEnd>, Fault> {
     // Don't create the directory here: the first try creates it, so a trial that is not started
     // leaves no directory.
     let dir = context.run.trial_dir(id);
     let checked = check_and_restore(context, id, &dir)?;
-    if checked.finished && checked.is_unrecoverable() {
+    if checked.is_finished && checked.is_unrecoverable() {
         let outcome = checked.outcome.unwrap_or_else(|| {
-            fault_outcome(1, Fault::new(Layer::Record, "the trial's record is corrupt"))
+            fault_outcome(1, Fault::new(FaultLayer::Record, "the trial's record is corrupt"))
         });
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
@@ -81,22 +81,22 @@ async fn run_missing_parts(
         return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
     }
     let backend = context.backend(arm.sandbox.kind)?;
-    let built = context.environments.is_built(backend.as_ref(), &planned.task).await;
+    let built = context.environments.is_built(backend.as_ref(), &planned_task.task).await;
     // A halted trial is neither run nor graded.
-    if context.halts.hold_back_if_halted(affected, built) {
+    if context.halts.hold_back_if_halted(location, built) {
         return Ok(None);
     }
-    if let (None, Some((scope, budget))) = (&finished, context.shared.exhausted_limit(&arm.id)) {
+    if let (None, Some((scope, budget))) = (&finished, context.shared_meters.exhausted_limit(&arm.id)) {
         // Create no sandbox and no record. The trial runs after a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.send_progress(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
     // The endpoint rejected this model in an earlier trial. Leave this trial to `resume`.
-    if finished.is_none() && is_halted(context, arm)? {
+    if finished.is_none() && is_model_halted(context, arm)? {
         return Ok(None);
     }
-    let run = TrialRun { context, id, planned, arm, dir: &dir, affected };
+    let run = TrialRun { context, id, planned_task: planned: planned_task, arm, dir: &dir, location: affected: location };
     let (trial, name) = (id.clone(), arm.name.clone());
     let outcome = if let Some(outcome) = finished {
         context.send_progress(Progress::GradingRecorded { trial, arm: name });
@@ -126,36 +126,36 @@ fn check_and_restore(
     id: &TrialId,
     dir: &TrialDir,
 ) -> Result<CheckedTrial, Fault> {
-    let mut checked = context.run.check(id);
+    let mut checked = context.run.check_trial(id);
     let blobs = context.run.trial_blobs(dir);
     for what in dir.restore(&blobs, &mut checked).map_err(record_fault)? {
-        context.send_progress(Progress::Damaged {
+        context.send_progress(Progress::FileDamaged {
             trial: id.clone(),
-            what: what.to_string(),
-            then: "restored",
+            difference: what.to_string(),
+            reaction: "restored",
         });
     }
-    for damage in &checked.damage {
+    for damage in &checked.corruptions {
         let then = match damage.remedy {
             // Don't rely on any data after the corrupt part. Keep the try as evidence.
-            _ if !checked.finished => "starting a new try",
+            _ if !checked.is_finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
-        context.send_progress(Progress::Damaged {
+        context.send_progress(Progress::FileDamaged {
             trial: id.clone(),
-            what: damage.to_string(),
-            then,
+            difference: damage.to_string(),
+            reaction: then,
         });
     }
     Ok(checked)
 }
 
 async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
-    let TrialRun { context, id, planned, arm, dir, affected } = trial;
+    let TrialRun { context, id, planned_task: planned, arm, dir, location: affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
     note_lost_worker(context, id, arm, dir)?;
-    let (mut interrupted, mut started_again) = resume_state(context, id, arm, dir)?;
+    let (mut interrupted, mut started_again) = find_resume_point(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
         let number = match &past {
@@ -167,7 +167,7 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         done += 1;
         let start = TryStart {
-            number,
+            try_number: number,
             resume_point: past.as_ref(),
             restart_reason: started_again.as_deref(),
         };
@@ -183,14 +183,14 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
             return Ok(outcome);
         }
         if context.cancel.is_stopping()
-            || (context.cancel.is_winding_down() && fault.cause == Cause::Cancelled)
+            || (context.cancel.is_winding_down() && fault.cause == FaultCause::Cancelled)
         {
             return Err(fault);
         }
-        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+        if fault.layer == FaultLayer::Environment && fault.cause == FaultCause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
+        let fault = context.wait_for_back_end(backend.as_ref(), affected, fault).await;
         if context.cancel.is_stopping() {
             return Err(fault);
         }
@@ -198,16 +198,16 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         // count as a retry.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
-            && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
-        let again = unrestored || context.faults.should_retry(&fault, done);
+            && (fault.layer, fault.cause) == (FaultLayer::Record, FaultCause::Invalid);
+        let again = unrestored || context.fault_policy.should_retry(&fault, done);
         if !again {
             context.count_fault(affected, &fault);
         }
         let halted =
-            context.halts.halting_fault(affected, true).is_some() || is_halted(context, arm)?;
+            context.halts.halting_fault(affected, true).is_some() || is_model_halted(context, arm)?;
         let will_retry = again && !halted;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
-        let noted = append(id, dir, number, failed);
+        let noted = append_event(id, dir, number, failed);
         context.send_progress(Progress::TryFailed {
             trial: id.clone(),
             arm: arm.name.clone(),
@@ -219,18 +219,18 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         // If the record cannot be written, end the trial. The earlier fault was already reported.
         noted?;
-        context.pause(context.faults.retry_delay(done)).await;
+        context.wait_before_retry(context.fault_policy.retry_delay(done)).await;
         if context.cancel.is_winding_down() {
             return Err(fault);
         }
         if unrestored {
             started_again = Some(fault.what.clone());
         }
-        if context.faults.is_resumable(&fault) {
-            let (again, why) = resume_state(context, id, arm, dir)?;
+        if context.fault_policy.is_resumable(&fault) {
+            let (again, why) = find_resume_point(context, id, arm, dir)?;
             // Don't report this reason: trials of this scaffold always restart, and the record
             // already contains the fault.
-            let why = why.filter(|why| why != NO_CONVERSATION);
+            let why = why.filter(|why| why != NO_CONVERSATION_REASON);
             (interrupted, started_again) = (again, why.or(started_again));
         }
     }
@@ -252,8 +252,8 @@ fn note_lost_worker(
     if !dir.trajectory_path().exists() {
         return Ok(());
     }
-    let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(worker))]);
-    append(id, dir, 1, Event::Noted { note })
+    let note = Map::from_iter([(LOST_WORKER_KEY.to_owned(), Value::from(worker))]);
+    append_event(id, dir, 1, Event::Noted { note })
 }
 
 /// Returns the outcome from the journal of a try that faulted after its last event. This outcome
@@ -262,14 +262,14 @@ fn recorded_outcome(
     context: &RunContext,
     id: &TrialId,
     dir: &TrialDir,
-    number: u32,
+    try_number: u32,
 ) -> Result<Option<Outcome>, Fault> {
     if !dir.trajectory_path().exists() {
         return Ok(None);
     }
     let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
     match reading.events.last().map(|last| &last.event) {
-        Some(Event::TrialEnded { outcome, .. }) if outcome.try_number == number => {
+        Some(Event::TrialEnded { outcome, .. }) if outcome.try_number == try_number => {
             check_and_restore(context, id, dir).map(|checked| checked.outcome)
         }
         _ => Ok(None),
@@ -279,7 +279,7 @@ fn recorded_outcome(
 /// Returns the interrupted or faulted try if the policies and the try's record permit resuming it.
 /// Otherwise, returns why the trial starts over, provided that the agent had received a response.
 /// Reports progress in both cases.
-fn resume_state(
+fn find_resume_point(
     context: &RunContext,
     id: &TrialId,
     arm: &Arm,
@@ -288,16 +288,16 @@ fn resume_state(
     let journal = dir.trajectory_path();
     let resumable = can_resume(context.scaffold(arm)?.as_ref())?;
     // If the journal is unreadable, assume that the try has no steps.
-    let had_begun = || journal_spending(&journal).is_ok_and(|spent| spent.steps > 0);
+    let had_begun = || read_journal_spending(&journal).is_ok_and(|spent| spent.steps > 0);
     if !journal.exists() {
         return Ok((None, None));
     }
     // Every scaffold can start from the files of a fork.
     if !(resumable || arm.forked_from.is_some()) {
-        return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
+        return Ok((None, had_begun().then(|| NO_CONVERSATION_REASON.to_owned())));
     }
     let blobs = context.run.trial_blobs(dir);
-    let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.is_resumable(fault))
+    let read = ResumePoint::read(&journal, &blobs, &|fault| context.fault_policy.is_resumable(fault))
         .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
@@ -306,21 +306,21 @@ fn resume_state(
             context.send_progress(Progress::Resumed { trial, arm: name, step });
             Ok((Some(past), None))
         }
-        Ok(_) => Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned()))),
+        Ok(_) => Ok((None, had_begun().then(|| NO_CONVERSATION_REASON.to_owned()))),
         Err(why) => {
             let started_again = had_begun().then(|| why.clone());
-            context.send_progress(Progress::NotResumed { trial, arm: name, why });
+            context.send_progress(Progress::NotResumed { trial, arm: name, reason: why });
             Ok((None, started_again))
         }
     }
 }
 
 /// Prepares another try of a fork, which starts at the fork point.
-fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
-    restart(dir, number)?;
+fn restart_fork(context: &RunContext, dir: &TrialDir, try_number: u32) -> Result<ResumePoint, Fault> {
+    prepare_restart(dir, try_number)?;
     let read = ResumePoint::read(&dir.trajectory_path(), &context.run.trial_blobs(dir), &|_| false);
     let read = read.map_err(record_fault)?;
-    read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
+    read.map_err(|why| Fault::new(FaultLayer::Record, why).cause(FaultCause::Invalid))
 }
 
 /// Sets aside the files of an earlier try as evidence, even if that try ran in an invocation that
@@ -332,7 +332,7 @@ fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
 }
 
 /// Whether the endpoint has rejected the arm's model.
-fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
+fn is_model_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     let Some(model) = &arm.model else { return Ok(false) };
     let tools = context.scaffold(arm)?.needs_tools();
     Ok(context.gateway.halt_reason(model, tools).is_some())
@@ -340,7 +340,7 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
 
 /// How a try starts: from the beginning, or from an earlier try.
 struct TryStart<'a> {
-    number: u32,
+    try_number: u32,
     /// The interrupted try that this try continues.
     resume_point: Option<&'a ResumePoint>,
     /// Why this try does not continue an earlier one.
@@ -348,23 +348,23 @@ struct TryStart<'a> {
 }
 
 async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fault> {
-    let TrialRun { context, id, planned, arm, dir, .. } = trial;
-    let TryStart { number, resume_point: past, restart_reason: started_again } = start;
-    let TrialEnvironment { planned, environment, findings: leak_check } =
-        context.environment(id, planned, arm).await?;
+    let TrialRun { context, id, planned_task: planned, arm, dir, .. } = trial;
+    let TryStart { try_number: number, resume_point: past, restart_reason: started_again } = start;
+    let TrialEnvironment { planned_task: planned, environment, findings: leak_check } =
+        context.prepare_environment(id, planned, arm).await?;
     let task = &planned.task;
     if context.cancel.is_winding_down() {
         return Err(CancelSignal::cancelled_fault());
     }
     let own = ProgramSandbox::for_arm(context, arm, task, &leak_check).await?;
-    Try {
+    TryRun {
         context,
         id,
         task,
         base_dir: &planned.base_dir,
         arm,
         dir,
-        number,
+        try_number: number,
         environment: &environment,
         leak_check: &leak_check,
         program_sandbox: own.as_ref(),
@@ -378,10 +378,10 @@ async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
 /// Appends an event to the journal of a try that could not write the event itself. If the try
 /// failed before it requested a sandbox, this creates its journal. Like every journal, it starts
 /// with the trial's identity.
-fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
+fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory_path();
     let began = path.exists();
-    let journal = if began { Journal::open(path) } else { Journal::create(path, number) };
+    let journal = if began { Journal::open(path) } else { Journal::create(path, try_number) };
     let mut journal = journal.map_err(record_fault)?;
     if !began {
         journal.append_durable(0, Event::trial_started(id)).map_err(record_fault)?;
@@ -392,11 +392,11 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
 
 /// Records and returns the outcome of a trial that no try completed. It includes the spending of
 /// the last try.
-fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
-    let spent = journal_spending(&dir.trajectory_path()).map_err(record_fault)?;
-    let outcome = Outcome { spent, ..fault_outcome(number, fault) };
+fn end_in_fault(id: &TrialId, dir: &TrialDir, try_number: u32, fault: Fault) -> Result<Outcome, Fault> {
+    let spent = read_journal_spending(&dir.trajectory_path()).map_err(record_fault)?;
+    let outcome = Outcome { spent, ..fault_outcome(try_number, fault) };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
-    append(id, dir, number, ended)?;
+    append_event(id, dir, try_number, ended)?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }
@@ -406,7 +406,7 @@ fn fault_outcome(try_number: u32, fault: Fault) -> Outcome {
 }
 
 async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault> {
-    let TrialRun { context, id, planned, arm, dir, affected } = trial;
+    let TrialRun { context, id, planned_task: planned, arm, dir, location: affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
         Ok(patch) => patch,
@@ -431,34 +431,34 @@ async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Faul
             }
             Err(fault)
                 if context.cancel.is_stopping()
-                    || (context.cancel.is_winding_down() && fault.cause == Cause::Cancelled) =>
+                    || (context.cancel.is_winding_down() && fault.cause == FaultCause::Cancelled) =>
             {
                 return Err(fault);
             }
             Err(fault) => fault,
         };
-        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+        if fault.layer == FaultLayer::Environment && fault.cause == FaultCause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
-        let again = context.faults.should_retry(&fault, done);
+        let fault = context.wait_for_back_end(backend.as_ref(), affected, fault).await;
+        let again = context.fault_policy.should_retry(&fault, done);
         if !again {
             context.count_fault(affected, &fault);
         }
         if !again || context.halts.halting_fault(affected, true).is_some() {
             return Ok(report_grading_failure(context, id, arm, fault));
         }
-        context.pause(context.faults.retry_delay(done)).await;
+        context.wait_before_retry(context.fault_policy.retry_delay(done)).await;
     }
 }
 
 async fn grade_once(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault> {
-    let TrialRun { context, id, planned, arm, dir, .. } = trial;
-    let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
+    let TrialRun { context, id, planned_task: planned, arm, dir, .. } = trial;
+    let TrialEnvironment { planned_task: on_image, .. } = context.prepare_environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
     add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
-    let GradingResult { verdict, log, raw } = graded;
+    let GradingResult { verdict, log, raw_results: raw } = graded;
     let grading = GradingFiles { patch, verdict: &verdict, log: &log, results: &raw };
     dir.store_grading(id, grading).map_err(record_fault)?;
     Ok(verdict)
@@ -486,11 +486,11 @@ pub(crate) fn recorded_patch(
     dir: &TrialDir,
 ) -> Result<Vec<u8>, Fault> {
     let lost = |why: String| {
-        Fault::new(Layer::Record, format!("{}: {why}", dir.patch_path().display()))
-            .hint(Remedy::Copy.hint())
+        Fault::new(FaultLayer::Record, format!("{}: {why}", dir.patch_path().display()))
+            .hint(Remedy::RestoreFromCopy.hint())
             .into_permanent()
     };
-    let checked = context.run.check(id);
+    let checked = context.run.check_trial(id);
     let recorded = checked.patch.ok_or_else(|| lost("the journal does not name a patch".into()))?;
     let found = context.run.load_patch(dir, &recorded.hash);
     found.map_err(|error| lost(format!("it differs from the patch in the journal, and {error}")))

@@ -29,21 +29,21 @@ impl VerdictCache {
     }
 
     pub(crate) fn key(
-        place: &str,
+        environment_key: &str,
         limits: &SandboxSpec,
         task: &Task,
         patch: &[u8],
-        (quarantine, wide): (&BTreeSet<String>, bool),
+        (quarantine, is_wide): (&BTreeSet<String>, bool),
     ) -> Result<String, Fault> {
         let task = serde_json::to_value(task).map_err(record_fault)?;
         let all = json!({
             "grader": GRADER,
-            "place": place,
+            "place": environment_key,
             "limits": limits,
             "task": task,
             "patch": sha256_hex(patch),
             "quarantine": quarantine,
-            "wide": wide,
+            "wide": is_wide,
         });
         Ok(sha256_hex(canonical_json(&all).as_bytes()))
     }
@@ -52,40 +52,40 @@ impl VerdictCache {
     /// counts as missing.
     pub(crate) fn find(&self, key: &str) -> Option<GradingResult> {
         let folder = self.folder.join(key);
-        let read = |name: &str| proctor_files::read(&folder.join(name)).ok();
+        let read = |name: &str| proctor_files::read_regular_file(&folder.join(name)).ok();
         let (text, log, raw) = (read("verdict.json")?, read("log.txt")?, read("results.jsonl")?);
-        if read("sum")? != checksum(&text, &log, &raw).into_bytes() {
+        if read("sum")? != compute_checksum(&text, &log, &raw).into_bytes() {
             return None;
         }
-        Some(GradingResult { verdict: serde_json::from_slice(&text).ok()?, log, raw })
+        Some(GradingResult { verdict: serde_json::from_slice(&text).ok()?, log, raw_results: raw })
     }
 
-    pub(crate) fn store(&self, key: &str, graded: &GradingResult) {
+    pub(crate) fn store(&self, key: &str, grading_result: &GradingResult) {
         // Don't cache a verdict with such evidence: another grading may stay within the time and
         // memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
-        if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
+        if grading_result.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
             return;
         }
-        let _ = self.write(&self.folder.join(key), graded);
+        let _ = self.write(&self.folder.join(key), grading_result);
     }
 
     /// Writes to a temporary directory and renames it, so that readers never see a partial entry.
-    fn write(&self, folder: &Path, graded: &GradingResult) -> std::io::Result<()> {
+    fn write(&self, folder: &Path, grading_result: &GradingResult) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let beside = tempfile::tempdir_in(&self.folder)?;
-        let text = serde_json::to_vec(&graded.verdict)?;
+        let text = serde_json::to_vec(&grading_result.verdict)?;
         fs::write(beside.path().join("verdict.json"), &text)?;
-        fs::write(beside.path().join("sum"), checksum(&text, &graded.log, &graded.raw))?;
-        fs::write(beside.path().join("log.txt"), &graded.log)?;
-        fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
+        fs::write(beside.path().join("sum"), compute_checksum(&text, &grading_result.log, &grading_result.raw_results))?;
+        fs::write(beside.path().join("log.txt"), &grading_result.log)?;
+        fs::write(beside.path().join("results.jsonl"), &grading_result.raw_results)?;
         // The rename fails if the entry already exists, which then has the same content. In that
         // case, dropping the guard removes the temporary directory.
         fs::rename(beside.path(), folder)
     }
 }
 
-fn checksum(verdict: &[u8], log: &[u8], raw: &[u8]) -> String {
+fn compute_checksum(verdict: &[u8], log: &[u8], raw: &[u8]) -> String {
     sha256_hex([verdict, log, raw].map(sha256_hex).concat().as_bytes())
 }
 
@@ -104,7 +104,7 @@ mod tests {
         .unwrap()
     }
 
-    fn graded(evidence: &[&str]) -> GradingResult {
+    fn sample_grading_result(evidence: &[&str]) -> GradingResult {
         let evidence: Vec<Evidence> =
             evidence.iter().map(|kind| Evidence::new(*kind, "", Vec::new())).collect();
         let verdict = serde_json::from_value(json!({
@@ -114,7 +114,7 @@ mod tests {
             "policies": {}, "integrity": "clean", "evidence": evidence
         }))
         .unwrap();
-        GradingResult { verdict, log: b"log".to_vec(), raw: b"raw".to_vec() }
+        GradingResult { verdict, log: b"log".to_vec(), raw_results: b"raw".to_vec() }
     }
 
     #[test]
@@ -141,14 +141,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let verdicts = VerdictCache::new(folder.path().join("verdicts"));
         assert!(verdicts.find("k").is_none());
-        verdicts.store("k", &graded(&[]));
-        verdicts.store("k", &graded(&[]));
+        verdicts.store("k", &sample_grading_result(&[]));
+        verdicts.store("k", &sample_grading_result(&[]));
         let found = verdicts.find("k").unwrap();
-        assert_eq!((found.verdict, found.log, found.raw), {
-            let all = graded(&[]);
-            (all.verdict, all.log, all.raw)
+        assert_eq!((found.verdict, found.log, found.raw_results), {
+            let all = sample_grading_result(&[]);
+            (all.verdict, all.log, all.raw_results)
         });
-        verdicts.store("late", &graded(&["timed_out"]));
+        verdicts.store("late", &sample_grading_result(&["timed_out"]));
         assert!(verdicts.find("late").is_none());
         assert_eq!(fs::read_dir(folder.path().join("verdicts")).unwrap().count(), 1);
 
@@ -165,7 +165,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["verdict.json", "sum", "log.txt", "results.jsonl"] {
             let verdicts = VerdictCache::new(folder.path().join(name));
-            verdicts.store("k", &graded(&[]));
+            verdicts.store("k", &sample_grading_result(&[]));
             let path = folder.path().join(name).join("k").join(name);
             fs::remove_file(&path).unwrap();
             assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());

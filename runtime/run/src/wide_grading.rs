@@ -2,12 +2,12 @@
 //! gold patch, and runs them with the graded patch.
 
 use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
-use proctor_types::{Fault, PolicyVerdict, Task, plural};
+use proctor_types::{Fault, PolicyVerdict, Task, count_with_noun};
 
 use crate::{GradingSandbox, RunContext, frozen_tests::with_whole_suite, gold_patch::gold_patch};
 
 /// Name of the policy in a verdict.
-const WIDE: &str = "wide";
+const WIDE_POLICY: &str = "wide";
 /// Maximum number of failed tests to list in a reason.
 const MAX_LISTED_TESTS: usize = 5;
 
@@ -23,36 +23,36 @@ const MAX_LISTED_TESTS: usize = 5;
 /// Returns a sandbox or grading fault.
 pub(crate) async fn add_wide(
     context: &RunContext,
-    handle: &GradingSandbox<'_>,
+    grading_sandbox: &GradingSandbox<'_>,
     task: &Task,
     (patch, options): (&[u8], &GradeOptions),
-    graded: &mut GradingResult,
+    grading_result: &mut GradingResult,
 ) -> Result<(), Fault> {
-    let has_suite = !is_official_only(task) && task.test_report().is_none();
+    let has_suite = !is_official_only(task) && task.command_test_results().is_none();
     if !has_suite || task.from_scratch.is_some() || gold_patch(task).is_err() {
         return Ok(());
     }
-    let _share = handle.reserve_capacity().await?;
-    let frozen = context.frozen.passing_suite(handle, task, options).await?;
+    let _share = grading_sandbox.reserve_capacity().await?;
+    let frozen = context.frozen_tests.find_passing_suite(grading_sandbox, task, options).await?;
     if frozen.is_empty() {
         return Ok(());
     }
     let widened = with_whole_suite(task, options, frozen);
     let options = GradeOptions { frozen_ids: None, ..options.clone() };
-    let wide = handle.grade_strict(&widened, patch, &options).await?;
-    graded.log.extend_from_slice(b"\n===== the whole suite =====\n");
-    graded.log.extend_from_slice(&wide.log);
-    graded.verdict.policies.insert(WIDE.to_owned(), wide_verdict(&widened, &wide));
+    let wide = grading_sandbox.grade_strict(&widened, patch, &options).await?;
+    grading_result.log.extend_from_slice(b"\n===== the whole suite =====\n");
+    grading_result.log.extend_from_slice(&wide.log);
+    grading_result.verdict.policies.insert(WIDE_POLICY.to_owned(), wide_verdict(&widened, &wide));
     Ok(())
 }
 
-fn wide_verdict(task: &Task, wide: &GradingResult) -> PolicyVerdict {
-    let strict = wide.verdict.policies.get("strict");
-    let failed: Vec<&str> = [&wide.verdict.fail_to_pass, &wide.verdict.pass_to_pass]
+fn wide_verdict(task: &Task, wide_result: &GradingResult) -> PolicyVerdict {
+    let strict = wide_result.verdict.policies.get("strict");
+    let failed: Vec<&str> = [&wide_result.verdict.fail_to_pass, &wide_result.verdict.pass_to_pass]
         .into_iter()
         .flat_map(|group| group.failed.iter().map(String::as_str))
         .collect();
-    let all = plural(task.fail_to_pass.len() + task.pass_to_pass.len(), "test");
+    let all = count_with_noun(task.fail_to_pass.len() + task.pass_to_pass.len(), "test");
     let why = match (strict, failed.as_slice()) {
         (_, [_, ..]) => {
             let more = failed.len().saturating_sub(MAX_LISTED_TESTS);

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clone = arguments.next().ok_or("usage: commits CLONE [COUNT]")?;
     let clone = Path::new(&clone);
     let count = arguments.next().map_or(Ok(DEFAULT_COMMITS), |count| count.parse())?;
-    let log = git(clone, &["log", "--no-merges", "--format=%H", "--", "*.py"])?;
+    let log = run_git(clone, &["log", "--no-merges", "--format=%H", "--", "*.py"])?;
     let (mut times, mut screened, mut marked) = (Vec::new(), 0, 0);
     for commit in String::from_utf8(log)?.lines() {
         if screened == count {
@@ -56,7 +56,7 @@ type ScreenedCommit = (Vec<String>, Duration);
 /// Screens a commit. Returns `None` if it changes no Python code besides tests, or has no parent.
 fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, Box<dyn Error>> {
     let parent = format!("{commit}^");
-    let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
+    let Ok(names) = run_git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
         // The first commit has no parent.
         return Ok(None);
     };
@@ -64,24 +64,24 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
     if !names.lines().any(|path| path.ends_with(".py") && !is_test_path(path)) {
         return Ok(None);
     }
-    let patch = git(clone, &["diff", "--binary", "--full-index", "--no-renames", &parent, commit])?;
+    let patch = run_git(clone, &["diff", "--binary", "--full-index", "--no-renames", &parent, commit])?;
     let mut before = BTreeMap::new();
     for path in names.lines() {
-        if let Ok(bytes) = git(clone, &["show", &format!("{parent}:{path}")]) {
+        if let Ok(bytes) = run_git(clone, &["show", &format!("{parent}:{path}")]) {
             before.insert(path.to_owned(), CurrentFile::File { bytes, mode: MODE_FILE });
         }
     }
-    let tree = git(clone, &["ls-tree", "-r", "--name-only", &parent])?;
+    let tree = run_git(clone, &["ls-tree", "-r", "--name-only", &parent])?;
     let tree: Vec<String> = String::from_utf8_lossy(&tree).lines().map(ToOwned::to_owned).collect();
     let roots = ROOTS.map(ToOwned::to_owned);
     let mut owned = own_packages(tree.iter(), &roots, &BTreeSet::new());
     owned.extend(own_packages(before.keys(), &roots, &BTreeSet::new()));
     let input = ScreeningInput {
         patch: &patch,
-        gold: None,
-        before: &before,
-        owned: &owned,
-        judged_by_pytest: true,
+        gold_patch: None,
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: true,
         is_screened: &|path: &str| !is_test_path(path),
     };
     let begun = Instant::now();
@@ -90,7 +90,7 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
     Ok(Some((found.findings.iter().map(ToString::to_string).collect(), time)))
 }
 
-fn git(clone: &Path, arguments: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
+fn run_git(clone: &Path, arguments: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
     let done = Command::new("git").arg("-C").arg(clone).args(arguments).output()?;
     if !done.status.success() {
         return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());

@@ -19,5 +19,5 @@ pub trait LanguageScreen: Sync {
     fn can_read(&self, path: &str, bytes: &[u8]) -> bool;
 
     /// Returns the rule violations in a file. Code that cannot be read violates a separate rule.
-    fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
+    fn find_hits(&self, path: &str, bytes: &[u8], owned_modules: &BTreeSet<String>) -> Vec<Hit>;
 }

@@ -19,17 +19,17 @@ const ALL_FILES: &str = "*";
 pub(crate) struct LineScreen {
     pub rules: &'static Rules,
     /// Whether pytest alone judges the task.
-    pub judged_by_pytest: bool,
+    pub is_judged_by_pytest: bool,
 }
 
 impl LanguageScreen for LineScreen {
     fn can_read(&self, path: &str, _bytes: &[u8]) -> bool {
         // Ignore rules for all files, because they don't imply that the language is known.
-        self.rules_of(path).into_iter().any(|rule| !self.is_for_all_files(rule))
+        self.rules_for_file(path).into_iter().any(|rule| !self.is_for_all_files(rule))
     }
 
-    fn hits(&self, path: &str, bytes: &[u8], _owned: &BTreeSet<String>) -> Vec<Hit> {
-        let rules = self.rules_of(path);
+    fn find_hits(&self, path: &str, bytes: &[u8], _owned: &BTreeSet<String>) -> Vec<Hit> {
+        let rules = self.rules_for_file(path);
         let text = String::from_utf8_lossy(bytes);
         let mut hits = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -59,9 +59,9 @@ impl LineScreen {
     }
 
     /// Returns the indices of the rules that apply to a file.
-    fn rules_of(&self, path: &str) -> Vec<usize> {
-        self.rules.rules_where(|rule| {
-            let is_off = rule.lines.is_empty() || (self.judged_by_pytest && rule.own_runner);
+    fn rules_for_file(&self, path: &str) -> Vec<usize> {
+        self.rules.find_rules(|rule| {
+            let is_off = rule.lines.is_empty() || (self.is_judged_by_pytest && rule.own_runner);
             !is_off
                 && rule.files.iter().any(|file| matches_file(file, path))
                 && !rule.except_files.iter().any(|file| matches_file(file, path))

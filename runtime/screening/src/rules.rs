@@ -137,21 +137,21 @@ pub(crate) struct Rule {
 pub(crate) struct Rules {
     pub table: &'static RuleTable,
     /// The references of all rules.
-    references: RegexSet,
+    reference_patterns: RegexSet,
     /// The rule and the text of each reference, in the order of `references`.
-    owners: Vec<(usize, &'static str)>,
+    reference_owners: Vec<(usize, &'static str)>,
     /// The rules and references of each unmistakable attribute.
-    unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>>,
-    held: RegexSet,
-    held_owners: Vec<(usize, &'static str)>,
-    strings: RegexSet,
+    unmistakable_names: BTreeMap<&'static str, Vec<(usize, &'static str)>>,
+    held_names: RegexSet,
+    held_name_owners: Vec<(usize, &'static str)>,
+    string_patterns: RegexSet,
     string_owners: Vec<usize>,
     any_module: RegexSet,
     test_names: RegexSet,
     test_modules: RegexSet,
     /// The line patterns of each rule.
-    lines: Vec<RegexSet>,
-    pub coding: Regex,
+    line_patterns: Vec<RegexSet>,
+    pub encoding_pattern: Regex,
     /// Bytes at the start or near the end of compiled code and archives.
     pub opaque_beginnings: Vec<Vec<u8>>,
     pub opaque_ends: Vec<Vec<u8>>,
@@ -207,18 +207,18 @@ impl Rules {
             .collect();
         Ok(Self {
             table,
-            references: RegexSet::new(&patterns).map_err(wrong)?,
-            owners,
-            unmistakable,
-            held: RegexSet::new(&held).map_err(wrong)?,
-            held_owners,
-            strings: RegexSet::new(&strings).map_err(wrong)?,
+            reference_patterns: RegexSet::new(&patterns).map_err(wrong)?,
+            reference_owners: owners,
+            unmistakable_names: unmistakable,
+            held_names: RegexSet::new(&held).map_err(wrong)?,
+            held_name_owners: held_owners,
+            string_patterns: RegexSet::new(&strings).map_err(wrong)?,
             string_owners,
             any_module: RegexSet::new(&any).map_err(wrong)?,
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
-            lines,
-            coding: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)").map_err(wrong)?,
+            line_patterns: lines,
+            encoding_pattern: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)").map_err(wrong)?,
             opaque_beginnings: bytes(&table.opaque_beginnings)?,
             opaque_ends: bytes(&table.opaque_ends)?,
         })
@@ -226,20 +226,20 @@ impl Rules {
 
     /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with
     /// the reference in the table.
-    pub(crate) fn violated_by_reference(
+    pub(crate) fn rules_violated_by_reference(
         &self,
         path: &str,
-        shorter: Option<&str>,
+        shorter_path: Option<&str>,
     ) -> Vec<(usize, &'static str)> {
-        let found = self.references.matches(path);
+        let found = self.reference_patterns.matches(path);
         if !found.matched_any() {
             return Vec::new();
         }
-        let known = shorter.map(|shorter| self.references.matches(shorter));
+        let known = shorter_path.map(|shorter| self.reference_patterns.matches(shorter));
         let is_new = |at: &usize| !known.as_ref().is_some_and(|known| known.matched(*at));
         let mut broken: Vec<(usize, &'static str)> = Vec::new();
         for at in found.iter().filter(is_new) {
-            let Some(owner) = self.owners.get(at).copied() else { continue };
+            let Some(owner) = self.reference_owners.get(at).copied() else { continue };
             if broken.iter().all(|(rule, _)| *rule != owner.0) {
                 broken.push(owner);
             }
@@ -249,30 +249,30 @@ impl Rules {
 
     /// Returns the rules that an attribute violates by its name alone, each with the reference in
     /// the table.
-    pub(crate) fn violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
-        self.unmistakable.get(name).map(Vec::as_slice).unwrap_or_default()
+    pub(crate) fn rules_violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
+        self.unmistakable_names.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the rules that restrict the uses of a value, each with its dotted name in the table.
-    pub(crate) fn restricting(&self, path: &str) -> Vec<(usize, &'static str)> {
-        let found = self.held.matches(path);
-        found.iter().filter_map(|at| self.held_owners.get(at).copied()).collect()
+    pub(crate) fn rules_restricting(&self, path: &str) -> Vec<(usize, &'static str)> {
+        let found = self.held_names.matches(path);
+        found.iter().filter_map(|at| self.held_name_owners.get(at).copied()).collect()
     }
 
     /// Whether a rule restricts the uses of a value.
     pub(crate) fn is_restricted(&self, path: &str) -> bool {
-        self.held.is_match(path)
+        self.held_names.is_match(path)
     }
 
     /// Returns the rules that a string violates.
-    pub(crate) fn violated_by_text(&self, text: &str) -> BTreeSet<usize> {
-        let found = self.strings.matches(text);
+    pub(crate) fn rules_violated_by_text(&self, text: &str) -> BTreeSet<usize> {
+        let found = self.string_patterns.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
     }
 
     /// Whether a line violates a rule.
     pub(crate) fn is_violated_by_line(&self, rule: usize, line: &str) -> bool {
-        self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
+        self.line_patterns.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
     /// Whether a dotted name may evaluate to any module, such as `importlib.import_module()`.
@@ -292,12 +292,12 @@ impl Rules {
     pub(crate) fn has_references_below(&self, module: &str) -> bool {
         let below =
             |path: &str| path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
-        self.owners.iter().any(|(_, reference)| below(reference))
+        self.reference_owners.iter().any(|(_, reference)| below(reference))
     }
 
     /// Whether the rules have a reference to a dotted name or below it.
     pub(crate) fn has_references_to(&self, path: &str) -> bool {
-        self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
+        self.has_references_below(path) || self.reference_owners.iter().any(|(_, known)| *known == path)
     }
 
     /// Whether a reference only violates a rule in uses other than type checks.
@@ -307,7 +307,7 @@ impl Rules {
     }
 
     /// Returns the expression that represents all expressions that give the same access.
-    pub(crate) fn canonical(&self, rule: usize, expression: String) -> String {
+    pub(crate) fn canonical_expression(&self, rule: usize, expression: String) -> String {
         let groups = self.table.rules.get(rule).map(|rule| rule.equivalent.as_slice());
         let mut groups = groups.unwrap_or_default().iter();
         let group = groups.find(|group| group.contains(&expression));
@@ -315,9 +315,9 @@ impl Rules {
     }
 
     /// Returns the indices of the rules that satisfy a predicate.
-    pub(crate) fn rules_where(&self, holds: impl Fn(&Rule) -> bool) -> Vec<usize> {
+    pub(crate) fn find_rules(&self, predicate: impl Fn(&Rule) -> bool) -> Vec<usize> {
         let rules = self.table.rules.iter().enumerate();
-        rules.filter(|(_, rule)| holds(rule)).map(|(number, _)| number).collect()
+        rules.filter(|(_, rule)| predicate(rule)).map(|(number, _)| number).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub fn own_packages<'a>(
     paths: impl Iterator<Item = &'a String>,
     roots: &[String],
-    provided: &BTreeSet<String>,
+    provided_modules: &BTreeSet<String>,
 ) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for path in paths.filter(|path| path.ends_with(".py")) {
@@ -21,7 +21,7 @@ pub fn own_packages<'a>(
                 Some(None) => below.unwrap_or_default().trim_end_matches(".py").to_owned(),
                 None => continue,
             };
-            if !provided.contains(&name) && !is_test_name(&name) {
+            if !provided_modules.contains(&name) && !is_test_name(&name) {
                 names.insert(name);
             }
         }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_packages_returns_names_of_python_code_without_provided_ones() {
+    fn own_packages_excludes_provided_modules() {
         let paths =
             ["numerals/__init__.py", "src/other/a.py", "docs/index.md", "one.py", "tests/a.py"]
                 .map(str::to_owned);

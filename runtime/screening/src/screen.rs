@@ -46,7 +46,7 @@ pub struct Screening {
     /// Sorted by file and line. Each rule has at most one finding per line.
     pub findings: Vec<Finding>,
     /// Files that the patch changes but no screen can read.
-    pub not_screened: Vec<String>,
+    pub unscreened_files: Vec<String>,
 }
 
 /// An error that prevents screening.
@@ -61,14 +61,14 @@ pub enum ScreenError {
 /// A patch and the files to compare it with.
 pub struct ScreeningInput<'a> {
     pub patch: &'a [u8],
-    pub gold: Option<&'a [u8]>,
+    pub gold_patch: Option<&'a [u8]>,
     /// The files that either patch changes, in their original state, by escaped path.
-    pub before: &'a BTreeMap<String, CurrentFile>,
+    pub original_files: &'a BTreeMap<String, CurrentFile>,
     /// Top-level names of the repository's own packages.
-    pub owned: &'a BTreeSet<String>,
+    pub owned_modules: &'a BTreeSet<String>,
     /// Whether pytest alone judges the task. Code in other languages then cannot deceive an
     /// assertion.
-    pub judged_by_pytest: bool,
+    pub is_judged_by_pytest: bool,
     /// Returns whether to screen a path. Test files need no screening, because grading restores
     /// them.
     pub is_screened: &'a (dyn Fn(&str) -> bool + Sync),
@@ -81,8 +81,8 @@ pub struct ScreeningInput<'a> {
 /// The built-in rules are invalid, or the system cannot create a thread.
 pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
-    let after = contents(input.patch, input.before);
-    let gold = input.gold.map(|gold| contents(gold, input.before)).unwrap_or_default();
+    let after = patched_contents(input.patch, input.original_files);
+    let gold = input.gold_patch.map(|gold| patched_contents(gold, input.original_files)).unwrap_or_default();
     let work = || screen_files(rules, input, &after, &gold);
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("screening".into()).stack_size(PARSER_STACK_BYTES);
@@ -95,35 +95,35 @@ pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
 fn screen_files(
     rules: &'static Rules,
     input: &ScreeningInput<'_>,
-    after: &BTreeMap<String, Vec<u8>>,
-    gold: &BTreeMap<String, Vec<u8>>,
+    patched_files: &BTreeMap<String, Vec<u8>>,
+    gold_files: &BTreeMap<String, Vec<u8>>,
 ) -> Screening {
     let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
         let (python, lines) = (
             PythonScreen { rules, exports },
-            LineScreen { rules, judged_by_pytest: input.judged_by_pytest },
+            LineScreen { rules, is_judged_by_pytest: input.is_judged_by_pytest },
         );
         let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
         match languages.iter().find(|language| language.can_read(path, bytes)) {
-            Some(language) => (language.hits(path, bytes, input.owned), true),
+            Some(language) => (language.find_hits(path, bytes, input.owned_modules), true),
             // The rules for all files also apply to a file in an unknown language.
-            None => (lines.hits(path, bytes, input.owned), false),
+            None => (lines.find_hits(path, bytes, input.owned_modules), false),
         }
     };
     let none = Exports::default();
     let exports_of = |files: &[(&String, &[u8])]| {
         let python = PythonScreen { rules, exports: &none };
-        python.exports(files.iter().copied(), input.owned)
+        python.exports(files.iter().copied(), input.owned_modules)
     };
     let written: Vec<(&String, &[u8])> =
-        after.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
+        patched_files.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
     // A single file imports nothing from other files of the patch.
     let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
-    for (path, bytes) in after {
+    for (path, bytes) in patched_files {
         if !(input.is_screened)(path)
-            || original_bytes(input.before, path) == Some(bytes.as_slice())
+            || original_bytes(input.original_files, path) == Some(bytes.as_slice())
         {
             continue;
         }
@@ -137,15 +137,15 @@ fn screen_files(
     // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
         let old = input
-            .before
+            .original_files
             .keys()
-            .filter_map(|path| Some((path, original_bytes(input.before, path)?)));
-        let solved = gold.iter().map(|(path, bytes)| (path, bytes.as_slice()));
+            .filter_map(|path| Some((path, original_bytes(input.original_files, path)?)));
+        let solved = gold_files.iter().map(|(path, bytes)| (path, bytes.as_slice()));
         for files in [old.collect::<Vec<_>>(), solved.collect()] {
             let exports = exports_of(&files);
             for (path, bytes) in files {
                 let (hits, _) = hits_of(path.as_str(), bytes, &exports);
-                let key = |hit: Hit| (hit.rule, rules.canonical(hit.rule, hit.expression));
+                let key = |hit: Hit| (hit.rule, rules.canonical_expression(hit.rule, hit.expression));
                 excused.extend(hits.into_iter().map(key));
             }
         }
@@ -153,7 +153,7 @@ fn screen_files(
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
     for (path, hit) in found {
         let Some(rule) = rules.table.rules.get(hit.rule) else { continue };
-        if excused.contains(&(hit.rule, rules.canonical(hit.rule, hit.expression))) {
+        if excused.contains(&(hit.rule, rules.canonical_expression(hit.rule, hit.expression))) {
             continue;
         }
         findings.entry((path.clone(), hit.line, hit.rule)).or_insert_with(|| Finding {
@@ -165,19 +165,19 @@ fn screen_files(
             snippet: one_line(&hit.snippet),
         });
     }
-    Screening { findings: findings.into_values().collect(), not_screened }
+    Screening { findings: findings.into_values().collect(), unscreened_files: not_screened }
 }
 
-fn original_bytes<'a>(before: &'a BTreeMap<String, CurrentFile>, path: &str) -> Option<&'a [u8]> {
-    match before.get(path) {
+fn original_bytes<'a>(original_files: &'a BTreeMap<String, CurrentFile>, path: &str) -> Option<&'a [u8]> {
+    match original_files.get(path) {
         Some(CurrentFile::File { bytes, .. }) => Some(bytes),
         _ => None,
     }
 }
 
 /// Returns the contents of the files that a patch writes.
-fn contents(patch: &[u8], before: &BTreeMap<String, CurrentFile>) -> BTreeMap<String, Vec<u8>> {
-    let current = |path: &RawPath| before.get(&path.to_escaped()).cloned();
+fn patched_contents(patch: &[u8], original_files: &BTreeMap<String, CurrentFile>) -> BTreeMap<String, Vec<u8>> {
+    let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
     let Ok(resolved) = Patch::parse(patch).resolve_lenient(&current) else {
         return BTreeMap::new();
     };

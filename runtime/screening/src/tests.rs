@@ -11,51 +11,51 @@ use crate::{Finding, ScreeningInput, rules::Rules, screen};
 
 mod lines;
 
-fn file(text: &str) -> CurrentFile {
+fn text_file(text: &str) -> CurrentFile {
     CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
 /// Returns a patch that creates a file or appends lines to it.
-fn patch(path: &str, old: &str, added: &str) -> String {
+fn patch(path: &str, old: &str, new: &str) -> String {
     let count = |text: &str| text.lines().count();
-    let plus: String = added.lines().map(|line| format!("+{line}\n")).collect();
+    let plus: String = new.lines().map(|line| format!("+{line}\n")).collect();
     if old.is_empty() {
         return format!(
             "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n\
              @@ -0,0 +1,{} @@\n{plus}",
-            count(added)
+            count(new)
         );
     }
     let kept: String = old.lines().map(|line| format!(" {line}\n")).collect();
     format!(
         "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{} +1,{} @@\n{kept}{plus}",
         count(old),
-        count(old) + count(added)
+        count(old) + count(new)
     )
 }
 
-fn findings_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Finding> {
+fn findings_in(path: &str, old: &str, new: &str, gold: Option<&str>) -> Vec<Finding> {
     let mut before = BTreeMap::new();
     if !old.is_empty() {
-        before.insert(path.to_owned(), file(old));
+        before.insert(path.to_owned(), text_file(old));
     }
     let gold = gold.map(|gold| patch(path, old, gold));
-    let patch = patch(path, old, added);
+    let patch = patch(path, old, new);
     let owned = BTreeSet::from(["roman".to_owned()]);
     let screened = |_: &str| true;
     let input = ScreeningInput {
         patch: patch.as_bytes(),
-        gold: gold.as_ref().map(|gold| gold.as_bytes()),
-        before: &before,
-        owned: &owned,
-        judged_by_pytest: false,
+        gold_patch: gold.as_ref().map(|gold| gold.as_bytes()),
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: false,
         is_screened: &screened,
     };
     screen(&input).unwrap().findings
 }
 
-fn assert_clean(old: &str, added: &str, gold: Option<&str>) {
-    let found = findings_in("roman/a.py", old, added, gold);
+fn assert_clean(old: &str, new: &str, gold: Option<&str>) {
+    let found = findings_in("roman/a.py", old, new, gold);
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -65,8 +65,8 @@ fn violated_rules(code: &str) -> BTreeSet<String> {
 }
 
 /// Checks that each text in `hits` violates the rule, and that no text in `honest` violates any.
-fn check_rule(rule: &str, hits: &[&str], honest: &[&str]) {
-    for code in hits {
+fn check_rule(rule: &str, violations: &[&str], honest: &[&str]) {
+    for code in violations {
         assert!(
             violated_rules(code).contains(rule),
             "{rule} misses\n{code}\n{:?}",
@@ -161,7 +161,7 @@ fn computed_code_is_flagged() {
 }
 
 #[test]
-fn constant_text_run_as_code_is_screened() {
+fn constant_text_executed_as_code_is_screened() {
     check_rule(
         "foreign-assignment",
         &[
@@ -754,10 +754,10 @@ fn latin_1_names_are_resolved() {
     let screened = |_: &str| true;
     let input = ScreeningInput {
         patch: &bytes,
-        gold: None,
-        before: &before,
-        owned: &owned,
-        judged_by_pytest: false,
+        gold_patch: None,
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: false,
         is_screened: &screened,
     };
     let found = screen(&input).unwrap().findings;
@@ -817,16 +817,16 @@ fn findings_in_base_or_gold_are_excused() {
 }
 
 /// Returns the rules that a patch of several new files violates.
-fn violated_rules_of_files(files: &[(&str, &str)]) -> BTreeSet<String> {
+fn violated_rules_in_files(files: &[(&str, &str)]) -> BTreeSet<String> {
     let patch: String = files.iter().map(|(path, text)| patch(path, "", text)).collect();
     let (before, owned) = (BTreeMap::new(), BTreeSet::from(["roman".to_owned()]));
     let screened = |_: &str| true;
     let input = ScreeningInput {
         patch: patch.as_bytes(),
-        gold: None,
-        before: &before,
-        owned: &owned,
-        judged_by_pytest: false,
+        gold_patch: None,
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: false,
         is_screened: &screened,
     };
     screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
@@ -922,7 +922,7 @@ fn names_are_followed_through_files_of_the_patch() {
         ),
         ("passed-module", "roman/_std.py", "import math", "from ._std import math\nuse(math)"),
     ] {
-        let found = violated_rules_of_files(&[(path, offered), ("roman/a.py", used)]);
+        let found = violated_rules_in_files(&[(path, offered), ("roman/a.py", used)]);
         assert!(found.contains(rule), "{rule} misses\n{offered}\n{used}\n{found:?}");
     }
     let two = [
@@ -930,13 +930,13 @@ fn names_are_followed_through_files_of_the_patch() {
         ("roman/_two.py", "from ._one import inspect"),
         ("roman/a.py", "from roman._two import inspect\nuse(inspect.stack()[1].frame)"),
     ];
-    assert!(violated_rules_of_files(&two).contains("frames"));
+    assert!(violated_rules_in_files(&two).contains("frames"));
     let circular = [
         ("roman/_one.py", "from ._two import tools"),
         ("roman/_two.py", "from ._one import tools"),
         ("roman/a.py", "from ._one import tools\ntools.limit = 3\nuse(tools)"),
     ];
-    assert_eq!(violated_rules_of_files(&circular), BTreeSet::new());
+    assert_eq!(violated_rules_in_files(&circular), BTreeSet::new());
     let honest = [
         ("roman/_std.py", "import json, math\n\ndef tables():\n    return {}\n\nlog = json.dumps"),
         (
@@ -945,7 +945,7 @@ fn names_are_followed_through_files_of_the_patch() {
         ),
         ("roman/b.py", "from .other import math\nmath.limit = 3\nuse(math)"),
     ];
-    assert_eq!(violated_rules_of_files(&honest), BTreeSet::new());
+    assert_eq!(violated_rules_in_files(&honest), BTreeSet::new());
 }
 
 #[test]
@@ -955,14 +955,14 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
     let screened = |_: &str| true;
     let input = ScreeningInput {
         patch: text.as_bytes(),
-        gold: None,
-        before: &before,
-        owned: &owned,
-        judged_by_pytest: false,
+        gold_patch: None,
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: false,
         is_screened: &screened,
     };
     let screening = screen(&input).unwrap();
-    assert_eq!((screening.findings.len(), screening.not_screened), (0, vec!["src/a.zig".into()]));
+    assert_eq!((screening.findings.len(), screening.unscreened_files), (0, vec!["src/a.zig".into()]));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
 };
-use proctor_types::{Cause, Fault, Layer, Task};
+use proctor_types::{FaultCause, Fault, FaultLayer, Task};
 
 /// Maximum size in bytes of a file to patch.
-const FILE_LIMIT: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Why a patch was not applied: either the patch is invalid or the sandbox failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,16 +20,16 @@ pub enum ApplyError {
     Patch(#[from] PatchError),
     /// The sandbox failed. This failure does not count against the patch.
     #[error(transparent)]
-    SandboxHandle(SandboxError),
+    Sandbox(SandboxError),
 }
 
 /// The result of applying a patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AppliedPatch {
     /// The changed paths.
-    pub paths: Vec<RawPath>,
+    pub changed_paths: Vec<RawPath>,
     /// The parts of the patch that were skipped or interpreted differently, as one sentence each.
-    pub left_out: Vec<String>,
+    pub deviations: Vec<String>,
 }
 
 /// Applies `patch` to `workdir` and returns the changed paths. The whole patch is resolved before
@@ -45,11 +45,11 @@ pub async fn apply_patch(
     patch: &[u8],
     owner: Option<&str>,
 ) -> Result<Vec<RawPath>, ApplyError> {
-    let resolve: Resolve = |patch, current| {
+    let resolve: ResolvePatch = |patch, current| {
         let changes = patch.resolve(current)?;
         Ok(ResolvedPatch { changes, skipped_parts: Vec::new() })
     };
-    Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.paths)
+    Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.changed_paths)
 }
 
 /// Like [`apply_patch`], but for graded patches: accepts every deviation that Git and benchmark
@@ -64,7 +64,7 @@ pub async fn apply_graded_patch(
         .await
 }
 
-type Resolve =
+type ResolvePatch =
     fn(&Patch, &dyn Fn(&RawPath) -> Option<CurrentFile>) -> Result<ResolvedPatch, PatchError>;
 
 async fn apply_changes(
@@ -72,15 +72,15 @@ async fn apply_changes(
     workdir: &RawPath,
     patch: &[u8],
     owner: Option<&str>,
-    resolve: Resolve,
+    resolve: ResolvePatch,
 ) -> Result<AppliedPatch, ApplyError> {
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
     let patch = Patch::parse(patch);
     for path in patch.touched_paths()? {
-        match read_current(handle, &workdir.join(&path)).await? {
-            ExistingEntry::Nothing => {}
-            ExistingEntry::Folder => drop(in_the_way.insert(path)),
-            ExistingEntry::Content(found) => {
+        match read_existing_entry(handle, &workdir.join(&path)).await? {
+            ExistingEntry::Missing => {}
+            ExistingEntry::Unsupported => drop(in_the_way.insert(path)),
+            ExistingEntry::Patchable(found) => {
                 if matches!(found, CurrentFile::Link { .. }) {
                     in_the_way.insert(path.clone());
                 }
@@ -132,10 +132,10 @@ async fn apply_changes(
             Err(SandboxError::Refused(refusal)) if refusal.why != RefusalKind::Io => {
                 return Err(PatchError::Refused { path, why: refusal.what }.into());
             }
-            Err(error) => return Err(ApplyError::SandboxHandle(error)),
+            Err(error) => return Err(ApplyError::Sandbox(error)),
         }
     }
-    Ok(AppliedPatch { paths: changed, left_out })
+    Ok(AppliedPatch { changed_paths: changed, deviations: left_out })
 }
 
 /// Applies the task's mask, which removes the feature from the source in a sandbox. Does nothing
@@ -151,36 +151,36 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
     let applied = apply_patch(handle, &workdir, mask.as_bytes(), task.user.as_deref()).await;
     applied.map(drop).map_err(|error| match error {
         ApplyError::Patch(error) => {
-            Fault::new(Layer::Setup, format!("the mask does not apply: {error}"))
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, format!("the mask does not apply: {error}"))
+                .cause(FaultCause::Invalid)
                 .context(&task.id)
                 .hint("the mask must fit the source exactly; run `proctor tasks validate`")
         }
-        ApplyError::SandboxHandle(error) => error.to_fault("applying the mask"),
+        ApplyError::Sandbox(error) => error.to_fault("applying the mask"),
     })
 }
 
 /// The entry at a path before the patch.
 enum ExistingEntry {
-    Nothing,
+    Missing,
     /// A directory, or another entry that is neither a file nor a link. Patches cannot represent
     /// such entries.
-    Folder,
-    Content(CurrentFile),
+    Unsupported,
+    Patchable(CurrentFile),
 }
 
-async fn read_current(handle: &SandboxHandle, full: &RawPath) -> Result<ExistingEntry, ApplyError> {
-    let Some(found) = handle.stat(full).await.map_err(ApplyError::SandboxHandle)? else {
-        return Ok(ExistingEntry::Nothing);
+async fn read_existing_entry(handle: &SandboxHandle, path: &RawPath) -> Result<ExistingEntry, ApplyError> {
+    let Some(found) = handle.stat(path).await.map_err(ApplyError::Sandbox)? else {
+        return Ok(ExistingEntry::Missing);
     };
     Ok(match found.kind {
-        EntryKind::Link => found.link.map_or(ExistingEntry::Nothing, |target| {
-            ExistingEntry::Content(CurrentFile::Link { target })
+        EntryKind::Link => found.link.map_or(ExistingEntry::Missing, |target| {
+            ExistingEntry::Patchable(CurrentFile::Link { target })
         }),
         EntryKind::File => {
-            let bytes = handle.read(full, FILE_LIMIT).await.map_err(ApplyError::SandboxHandle)?;
-            ExistingEntry::Content(CurrentFile::File { bytes, mode: found.mode })
+            let bytes = handle.read(path, MAX_FILE_BYTES).await.map_err(ApplyError::Sandbox)?;
+            ExistingEntry::Patchable(CurrentFile::File { bytes, mode: found.mode })
         }
-        EntryKind::Dir | EntryKind::Other => ExistingEntry::Folder,
+        EntryKind::Dir | EntryKind::Other => ExistingEntry::Unsupported,
     })
 }

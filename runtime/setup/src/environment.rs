@@ -3,19 +3,19 @@
 use std::{path::Path, time::Duration};
 
 use proctor_sandbox_api::{Base, LayerSpec, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, Source, Task, shell_word};
+use proctor_types::{FaultCause, Fault, FaultLayer, Source, Task, quote_shell_word};
 
 use crate::Sources;
 
 /// Time limit for all set-up lines of one layer together.
-const SETUP_LIMIT: Duration = Duration::from_secs(1800);
+const SETUP_TIME_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Resolves a task's environment: fetches its source and makes its paths absolute. Relative paths
 /// are resolved against `base_dir`.
 ///
 /// # Errors
 /// Returns an environment fault that names the path or package.
-pub async fn layer_spec(
+pub async fn resolve_layer_spec(
     task: &Task,
     sources: &Sources,
     base_dir: &Path,
@@ -29,17 +29,17 @@ pub async fn layer_spec(
                 .fetch(source, base_dir)
                 .await
                 .map_err(|fault| fault.context(format!("source of {}", task.id)))?;
-            tree.at = workdir.clone();
+            tree.destination = workdir.clone();
             Some(tree)
         }
     };
     Ok(LayerSpec {
         base,
         source,
-        setup: task.environment.setup.iter().cloned().chain(owner_line(task)).collect(),
+        setup: task.environment.setup.iter().cloned().chain(owner_setup_line(task)).collect(),
         workdir,
         env: task.env.clone().into_iter().collect(),
-        time_limit: SETUP_LIMIT,
+        time_limit: SETUP_TIME_LIMIT,
     })
 }
 
@@ -47,10 +47,10 @@ pub async fn layer_spec(
 /// directory. The line runs after the task's own set-up lines. It is part of the environment,
 /// because a change of owners in each sandbox would copy every file. If the image defines the user,
 /// the line only creates a missing home directory.
-fn owner_line(task: &Task) -> Option<String> {
+fn owner_setup_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
-    let values = values.map(|(name, value)| format!("{name}={}", shell_word(value)));
+    let values = values.map(|(name, value)| format!("{name}={}", quote_shell_word(value)));
     let then = if task.should_chown_folders() { CHOWN_DIRS_SCRIPT } else { CREATE_HOME_SCRIPT };
     Some(format!("{}; {FIND_USER_SCRIPT}{then}", values.join("; ")))
 }
@@ -97,8 +97,8 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("source {} is not a {what}", path.display());
-    Err(Fault::new(Layer::Environment, what)
-        .cause(Cause::Invalid)
+    Err(Fault::new(FaultLayer::Environment, what)
+        .cause(FaultCause::Invalid)
         .hint("relative paths are resolved against the folder of the task's file")
         .context(&task.id))
 }
@@ -110,7 +110,7 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
 /// Returns an environment fault if an archive or directory is missing.
 pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
-        |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
+        |what: String| Fault::new(FaultLayer::Environment, what).cause(FaultCause::Invalid).context(&task.id);
     let environment = &task.environment;
     if let Some(dockerfile) = &environment.dockerfile {
         if environment.image.is_some() || environment.base.is_some() {
@@ -182,26 +182,26 @@ mod tests {
     }
 
     /// Returns a task with these directories, and the ID of the task's user.
-    fn task_in(work: &Path, home: &Path) -> (u32, Task) {
-        let me = fs::metadata(work).unwrap().uid();
+    fn task_with_folders(workdir: &Path, home_dir: &Path) -> (u32, Task) {
+        let me = fs::metadata(workdir).unwrap().uid();
         // Only root can change a file's owner, so a normal user must test with its own ID.
         let user = if me == 0 { 54321 } else { me };
         let mut task = task(Some(&user.to_string()));
-        task.workdir = work.display().to_string();
-        task.env.insert("HOME".into(), home.display().to_string());
+        task.workdir = workdir.display().to_string();
+        task.env.insert("HOME".into(), home_dir.display().to_string());
         (user, task)
     }
 
     fn run_owner_setup_line(task: &Task) {
-        let line = owner_line(task).unwrap();
+        let line = owner_setup_line(task).unwrap();
         assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
     }
 
     #[test]
-    fn only_tasks_with_a_user_change_folder_owners() {
-        assert_eq!(owner_line(&task(None)), None);
-        assert_eq!(owner_line(&task(Some("root"))), None);
-        let line = owner_line(&task(Some("1000"))).unwrap();
+    fn owner_line_exists_only_for_tasks_with_a_user() {
+        assert_eq!(owner_setup_line(&task(None)), None);
+        assert_eq!(owner_setup_line(&task(Some("root"))), None);
+        let line = owner_setup_line(&task(Some("1000"))).unwrap();
         assert!(
             line.starts_with(r"user='1000'; home='/home/1000'; work='/it'\''s here'; "),
             "{line}"
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn user_can_write_a_source_that_was_read_only() {
+    fn owner_line_makes_a_read_only_source_writable() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         let file = work.join("part/file");
@@ -218,7 +218,7 @@ mod tests {
         for (path, mode) in [(&file, 0o444), (&work.join("part"), 0o555), (&work, 0o555)] {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
-        let (user, task) = task_in(&work, &home);
+        let (user, task) = task_with_folders(&work, &home);
         run_owner_setup_line(&task);
         for (path, mode) in [(&file, 0o644), (&work.join("part"), 0o755), (&work, 0o755)] {
             let found = fs::metadata(path).unwrap();
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn image_user_gets_a_home_but_not_the_work_directory() {
+    fn owner_line_gives_an_image_user_only_the_home_directory() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(&work).unwrap();
         let me = fs::metadata(&work).unwrap().uid();
-        let (user, mut task) = task_in(&work, &home);
-        task.from_image.user = true;
+        let (user, mut task) = task_with_folders(&work, &home);
+        task.from_image.is_user_inherited = true;
         run_owner_setup_line(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), me, "the image's own");
         assert_eq!(fs::metadata(&home).unwrap().uid(), user);
@@ -257,12 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn set_up_line_gives_both_folders_to_the_user() {
+    fn owner_line_gives_both_folders_to_the_user() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(work.join("inner")).unwrap();
         fs::write(work.join("inner/file"), "").unwrap();
-        let (user, mut task) = task_in(&work, &home);
+        let (user, mut task) = task_with_folders(&work, &home);
         run_owner_setup_line(&task);
         for path in [work.clone(), work.join("inner/file"), home] {
             assert_eq!(fs::metadata(&path).unwrap().uid(), user, "{}", path.display());

@@ -8,7 +8,7 @@ use proctor_types::{Fault, FromScratch};
 pub(crate) async fn reset_workdir(
     handle: &SandboxHandle,
     workdir: &RawPath,
-    start: &FromScratch,
+    from_scratch: &FromScratch,
 ) -> Result<(), Fault> {
     let entries =
         handle.list(workdir).await.map_err(|error| error.to_fault("listing the work directory"))?;
@@ -19,7 +19,7 @@ pub(crate) async fn reset_workdir(
             .await
             .map_err(|error| error.to_fault("emptying the work directory"))?;
     }
-    for (path, text) in &start.files {
+    for (path, text) in &from_scratch.files {
         let full = workdir.join(&RawPath::from(path.as_str()));
         handle
             .write_beneath(workdir, &full, text.as_bytes(), Some(0o644))

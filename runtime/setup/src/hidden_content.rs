@@ -11,11 +11,11 @@ use crate::{apply_mask, hidden_copies::HiddenCopies, leak_check::LeakPolicy};
 /// Hidden content that is not removed from a work directory. Normally everything is removed, but a
 /// benchmark's own procedure may need some of the content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeptContent {
+pub struct ContentToKeep {
     /// The files that the task declares as hidden.
-    pub hidden_files: bool,
+    pub keeps_hidden_files: bool,
     /// Repositories, which the procedure's commands query.
-    pub history: bool,
+    pub keeps_history: bool,
 }
 
 /// Removes a task's hidden content: applies the mask, and removes hidden paths, history, caches,
@@ -27,19 +27,19 @@ pub struct KeptContent {
 pub async fn remove_hidden_content(
     handle: &SandboxHandle,
     task: &Task,
-    hidden: &HiddenCopies,
-    stays: KeptContent,
+    hidden_copies: &HiddenCopies,
+    content_to_keep: ContentToKeep,
 ) -> Result<(), Fault> {
     let workdir = RawPath::from(task.workdir.as_str());
     apply_mask(handle, task).await?;
-    if !stays.hidden_files {
+    if !content_to_keep.keeps_hidden_files {
         for path in &task.hidden {
             let full = workdir.join(&RawPath::from(path.as_str()));
             handle.remove(&full).await.map_err(|error| error.to_fault(format!("hiding {path}")))?;
         }
     }
-    for path in hidden.workdir_paths() {
-        if stays.history && LeakPolicy::get()?.is_history(path) {
+    for path in hidden_copies.workdir_paths() {
+        if content_to_keep.keeps_history && LeakPolicy::get()?.is_history(path) {
             continue;
         }
         handle.remove(path).await.map_err(|error| error.to_fault(format!("removing {path}")))?;
@@ -49,13 +49,13 @@ pub async fn remove_hidden_content(
 
 /// Returns copies of the masked code in a work directory that are recognized by name: history,
 /// caches and bytecode. An interpreter in the work directory is skipped, because the tests need it.
-pub(crate) async fn find_copies(
+pub(crate) async fn find_named_copies(
     handle: &SandboxHandle,
     task: &Task,
 ) -> Result<Vec<RawPath>, Fault> {
     let policy = LeakPolicy::get()?;
     let workdir = RawPath::from(task.workdir.as_str());
-    let interpreter = interpreter(task);
+    let interpreter = workdir_interpreter(task);
     let (mut found, mut folders) = (Vec::new(), vec![workdir]);
     while let Some(folder) = folders.pop() {
         let entries = handle
@@ -84,7 +84,7 @@ pub(crate) async fn find_copies(
 
 /// Returns the directory of an interpreter in the work directory: `WORKDIR/.venv` for
 /// `.venv/bin/python`.
-fn interpreter(task: &Task) -> Option<RawPath> {
+fn workdir_interpreter(task: &Task) -> Option<RawPath> {
     let program = task.test_command.first()?;
     let root = task.workdir.trim_end_matches('/');
     let inner = match program.strip_prefix('/') {
@@ -102,14 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interpreter_in_the_work_directory_is_found_from_the_test_command() {
+    fn workdir_interpreter_is_found_in_the_test_command() {
         let of = |program: &str| {
             let task: Task = serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {},
                 "fail_to_pass": [], "test_command": [program]
             }))
             .unwrap();
-            interpreter(&task).map(|path| path.to_string())
+            workdir_interpreter(&task).map(|path| path.to_string())
         };
         assert_eq!(of("/testbed/.venv/bin/python"), Some("/testbed/.venv".into()));
         assert_eq!(of(".tox/py311/bin/pytest"), Some("/testbed/.tox/py311".into()));

@@ -9,48 +9,48 @@ use proctor_sandbox_api::wire::RawPath;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCopies {
     /// The removed copies, as sentences for the record.
-    pub removed: Vec<String>,
+    pub removed_copies: Vec<String>,
     pub provided_modules: Vec<ProvidedModule>,
-    pub kept: Vec<KeptCopy>,
-    pub(crate) copies: Vec<RawPath>,
-    pub(crate) leaks: Vec<RawPath>,
+    pub remaining_copies: Vec<RemainingCopy>,
+    pub(crate) workdir_copies: Vec<RawPath>,
+    pub(crate) workdir_leaks: Vec<RawPath>,
 }
 
 /// A module that was removed from the sandbox, but that the test tool receives when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvidedModule {
     /// The module's path in the environment.
-    pub place: RawPath,
+    pub path: RawPath,
     /// File contents by path below the import root.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 /// A copy of hidden content that was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptCopy {
-    pub place: String,
+pub struct RemainingCopy {
+    pub location: String,
     /// Why the copy is needed.
-    pub why: String,
+    pub reason: String,
 }
 
 impl HiddenCopies {
-    pub(crate) fn from_copies(copies: Vec<RawPath>) -> Self {
-        Self { copies, ..Self::default() }
+    pub(crate) fn from_copies(workdir_copies: Vec<RawPath>) -> Self {
+        Self { workdir_copies, ..Self::default() }
     }
 
     /// Returns the paths below the work directory that [`crate::remove_hidden_content`] removes.
     pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
-        self.copies.iter().chain(&self.leaks)
+        self.workdir_copies.iter().chain(&self.workdir_leaks)
     }
 
     /// Returns the copies in the work directory that are recognized by name, without the other
     /// leaks.
     pub(crate) fn without_leaks(&self) -> Self {
-        Self::from_copies(self.copies.clone())
+        Self::from_copies(self.workdir_copies.clone())
     }
 
     /// Whether the leak check identified this path in the work directory as a copy.
     pub fn is_leak(&self, path: &RawPath) -> bool {
-        self.leaks.contains(path)
+        self.workdir_leaks.contains(path)
     }
 }

@@ -1,6 +1,6 @@
 //! Completes a task with settings from its image.
 
-use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, Task};
 
 /// Returns the task with the settings that its image declares. The variables of a Harbor task may
 /// refer to environment variables of this machine.
@@ -14,8 +14,8 @@ pub fn with_image_settings(task: &Task, image: &ImageSettings) -> Result<Task, F
     let mut task = task.clone();
     task.env =
         proctor_harbor::expand_env(&task.env, &|name| std::env::var(name).ok()).map_err(|why| {
-            Fault::new(Layer::Environment, format!("{}: environment.env: {why}", task.id))
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Environment, format!("{}: environment.env: {why}", task.id))
+                .cause(FaultCause::Invalid)
                 .hint("set the variable in Proctor's environment")
         })?;
     Ok(task.with_image_settings(image))

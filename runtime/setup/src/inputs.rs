@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
 };
 
 /// The log directory of a Harbor sandbox.
-pub const LOGS: &str = "/logs";
+pub const LOG_DIR: &str = "/logs";
 
 /// Copies the files of `tests/` or `solution/` to an absolute path, as root, and makes the script
 /// executable. If `empties` is set, existing content at that path is removed first.
@@ -16,13 +16,13 @@ pub const LOGS: &str = "/logs";
 /// Fails if the sandbox rejects an entry or is gone.
 pub async fn copy_inputs(
     handle: &SandboxHandle,
-    at: &str,
+    target_dir: &str,
     inputs: &[InputFile],
     script: &str,
-    empties: bool,
+    clear_target: bool,
 ) -> Result<(), SandboxError> {
-    let (root, top) = (RawPath::from("/"), RawPath::from(at));
-    if empties {
+    let (root, top) = (RawPath::from("/"), RawPath::from(target_dir));
+    if clear_target {
         handle.remove(&top).await?;
     }
     handle.create_folder_beneath(&root, &top, 0o755, None).await?;
@@ -50,7 +50,7 @@ pub async fn copy_inputs(
 /// # Errors
 /// Fails if the sandbox rejects a directory or is gone.
 pub async fn create_log_dirs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
-    let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
+    let (root, logs) = (RawPath::from("/"), RawPath::from(LOG_DIR));
     let found = handle.stat(&logs).await?;
     if found.as_ref().is_some_and(|found| found.kind != EntryKind::Dir) {
         handle.remove(&logs).await?;

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use proctor_types::Fault;
 use tokio::sync::Mutex;
 
-type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
+type MemoCell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 
 /// Results by key. The first caller computes a result, and the others wait for it.
 ///
 /// A permanent fault is cached, because every later caller would get the same one. A transient
 /// fault is not cached, so the next caller tries again.
 #[derive(Debug)]
-pub struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
+pub struct Memo<K, V>(Mutex<BTreeMap<K, MemoCell<V>>>);
 
 impl<K: Ord, V> Default for Memo<K, V> {
     fn default() -> Self {
@@ -27,14 +27,14 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         &self,
         key: K,
         is_transient: impl Fn(&Fault) -> bool,
-        work: impl AsyncFnOnce() -> Result<V, Fault>,
+        compute: impl AsyncFnOnce() -> Result<V, Fault>,
     ) -> Result<V, Fault> {
         let cell = Arc::clone(self.0.lock().await.entry(key).or_default());
         let mut kept = cell.lock().await;
         if let Some(kept) = kept.as_ref() {
             return kept.clone();
         }
-        let done = work().await;
+        let done = compute().await;
         if !done.as_ref().is_err_and(is_transient) {
             *kept = Some(done.clone());
         }
@@ -64,15 +64,15 @@ impl<K: Ord, V: Clone> Memo<K, V> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use proctor_types::{Cause, Layer};
+    use proctor_types::{FaultCause, FaultLayer};
 
     use super::*;
 
     #[tokio::test]
-    async fn work_runs_once_and_transient_faults_are_not_cached() {
+    async fn get_or_compute_runs_once_and_caches_no_transient_faults() {
         let memo = Memo::<&str, u32>::default();
         let done = AtomicU32::new(0);
-        let is_transient = |fault: &Fault| fault.cause == Cause::Unreachable;
+        let is_transient = |fault: &Fault| fault.cause == FaultCause::Unreachable;
         let work = async |result: Result<u32, Fault>| {
             let work = async || {
                 done.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ mod tests {
             };
             memo.get_or_compute("k", is_transient, work).await
         };
-        let passing = Fault::new(Layer::Environment, "away").cause(Cause::Unreachable);
+        let passing = Fault::new(FaultLayer::Environment, "away").cause(FaultCause::Unreachable);
         assert_eq!(work(Err(passing.clone())).await, Err(passing));
         assert!(!memo.contains(&"k").await);
         let (first, second) = tokio::join!(work(Ok(1)), work(Ok(2)));
@@ -90,7 +90,7 @@ mod tests {
         assert!(memo.contains(&"k").await);
 
         memo.forget(&"k").await;
-        let lasting = Fault::new(Layer::Environment, "not there").cause(Cause::Missing);
+        let lasting = Fault::new(FaultLayer::Environment, "not there").cause(FaultCause::Missing);
         assert_eq!(work(Err(lasting.clone())).await, Err(lasting.clone()));
         assert_eq!(work(Ok(3)).await, Err(lasting));
         assert!(!memo.contains(&"k").await);

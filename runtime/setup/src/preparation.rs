@@ -8,13 +8,13 @@ use proctor_sandbox_api::{
     wire::{EntryKind, RawPath},
 };
 use proctor_types::{
-    CLOCK_LIBRARY, Cause, Fault, Layer, OnFinding, SandboxSpec, Task, cpu_variables,
+    CLOCK_LIBRARY, FaultCause, Fault, FaultLayer, OnFinding, SandboxSpec, Task, cpu_variables,
 };
 
 use crate::{
     LayerFindings,
-    hidden_copies::{HiddenCopies, KeptCopy, ProvidedModule},
-    leak_check::{Leak, LeakKind, LeakPolicy, file_name, leak_fault, remove},
+    hidden_copies::{HiddenCopies, RemainingCopy, ProvidedModule},
+    leak_check::{Leak, LeakKind, LeakPolicy, file_name, leak_fault, remove_leak},
 };
 
 /// Maximum number of bytes to provide to the test tool.
@@ -51,7 +51,7 @@ pub struct Preparation<'a> {
 /// An open sandbox of a [`Preparation`]. The mask is not applied yet.
 pub struct ReadySandbox {
     pub sandbox: Box<dyn Sandbox>,
-    pub hidden: HiddenCopies,
+    pub hidden_copies: HiddenCopies,
 }
 
 impl Preparation<'_> {
@@ -64,27 +64,27 @@ impl Preparation<'_> {
     pub async fn open(&self, purpose: Purpose<'_>) -> Result<ReadySandbox, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut hidden = HiddenCopies {
-            copies: findings.workdir.copies.clone(),
-            leaks: findings.workdir.leaks.iter().filter_map(|leak| leak.remove.clone()).collect(),
+            workdir_copies: findings.workdir.copies.clone(),
+            workdir_leaks: findings.workdir.leaks.iter().filter_map(|leak| leak.remove.clone()).collect(),
             ..HiddenCopies::default()
         };
         let mut going = Vec::new();
         let mut refused = Vec::new();
         for leak in &findings.leaks {
-            match self.action_for(purpose, leak)? {
-                Action::Remove => going.push(leak),
-                Action::Lend => {
+            match self.choose_action(purpose, leak)? {
+                LeakAction::Remove => going.push(leak),
+                LeakAction::RemoveAndProvide => {
                     going.push(leak);
                     hidden.provided_modules.extend(
                         leak.remove
                             .clone()
-                            .map(|place| ProvidedModule { place, files: BTreeMap::new() }),
+                            .map(|place| ProvidedModule { path: place, files: BTreeMap::new() }),
                     );
                 }
-                Action::Keep(why) => {
-                    hidden.kept.push(KeptCopy { place: leak.place.clone(), why });
+                LeakAction::Keep(why) => {
+                    hidden.remaining_copies.push(RemainingCopy { location: leak.place.clone(), reason: why });
                 }
-                Action::Reject => refused.push(leak.clone()),
+                LeakAction::Reject => refused.push(leak.clone()),
             }
         }
         // Check this now, because the result does not depend on the sandbox. If the scan found more
@@ -97,7 +97,7 @@ impl Preparation<'_> {
             return Err(leak_fault(task, &refused, findings.unseen.more, on_finding));
         }
         let mut environment = self.environment.clone();
-        environment.absent = findings.absent_host_paths(task, &|leak| going.contains(&leak));
+        environment.hidden_paths = findings.absent_host_paths(task, &|leak| going.contains(&leak));
         let request = SandboxRequest {
             environment,
             limits: self.limits.clone(),
@@ -108,7 +108,7 @@ impl Preparation<'_> {
             purpose: self.label.clone(),
         };
         let variables = cpu_variables(self.limits.cpus);
-        let variables = variables.map_err(|error| Fault::new(Layer::Setup, error))?;
+        let variables = variables.map_err(|error| Fault::new(FaultLayer::Setup, error))?;
         let mut sandbox = self.backend.open(&request).await?;
         let handle = std::sync::Arc::clone(sandbox.handle());
         handle.set_default_env(variables);
@@ -117,7 +117,7 @@ impl Preparation<'_> {
             self.remove_findings(&handle, &going, hidden).await
         };
         match made.await {
-            Ok(hidden) => Ok(ReadySandbox { sandbox, hidden }),
+            Ok(hidden) => Ok(ReadySandbox { sandbox, hidden_copies: hidden }),
             Err(fault) => {
                 // Report the first fault, even if closing the sandbox fails too.
                 let _ = sandbox.close().await;
@@ -137,42 +137,42 @@ impl Preparation<'_> {
                 "{}: this build of Proctor does not include the clock library",
                 self.task.id
             );
-            Fault::new(Layer::Setup, what)
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, what)
+                .cause(FaultCause::Invalid)
                 .hint("use a Linux build of Proctor, or remove `clock`")
         })?;
         let laid = handle.write(&RawPath::from(CLOCK_LIBRARY), library, Some(0o755)).await;
         laid.map_err(|error| error.to_fault("copying the clock library"))
     }
 
-    fn action_for(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Action, Fault> {
+    fn choose_action(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<LeakAction, Fault> {
         let (task, findings) = (self.task, self.findings);
         let policy = LeakPolicy::get()?;
         Ok(match purpose {
             Purpose::Driving(on_finding) => {
                 let may_go = on_finding == OnFinding::Remove
-                    || findings.host_path(task, leak).is_some()
+                    || findings.find_host_path(task, leak).is_some()
                     || findings.is_unavoidable(task, leak)?;
-                if may_go { Action::Remove } else { Action::Reject }
+                if may_go { LeakAction::Remove } else { LeakAction::Reject }
             }
-            Purpose::Testing => match findings.tools.loads(leak) {
+            Purpose::Testing => match findings.tools.loads_file_of(leak) {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
-                    Action::Lend
+                    LeakAction::RemoveAndProvide
                 }
-                true => Action::Keep("the test tool loads this file".into()),
-                false => Action::Remove,
+                true => LeakAction::Keep("the test tool loads this file".into()),
+                false => LeakAction::Remove,
             },
             Purpose::Procedure { commands } => {
-                if findings.tools.needs(leak) {
-                    return Ok(Action::Keep("the file was installed with the test tool".into()));
+                if findings.tools.needs_file_of(leak) {
+                    return Ok(LeakAction::Keep("the file was installed with the test tool".into()));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
                     let why = "the procedure's tests may need the library for other purposes";
-                    return Ok(Action::Keep(why.into()));
+                    return Ok(LeakAction::Keep(why.into()));
                 }
                 match policy.find_tool(commands, leak.place.as_str()) {
-                    Some(tool) => Action::Keep(format!("the procedure runs {tool}")),
-                    None => Action::Remove,
+                    Some(tool) => LeakAction::Keep(format!("the procedure runs {tool}")),
+                    None => LeakAction::Remove,
                 }
             }
         })
@@ -183,47 +183,47 @@ impl Preparation<'_> {
     async fn remove_findings(
         &self,
         handle: &SandboxHandle,
-        going: &[&Leak],
-        mut hidden: HiddenCopies,
+        leaks_to_remove: &[&Leak],
+        mut hidden_copies: HiddenCopies,
     ) -> Result<HiddenCopies, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut left = MAX_PROVIDED_BYTES;
-        for lent in &mut hidden.provided_modules {
-            let on_host = findings.host_paths(task).contains(&lent.place);
+        for lent in &mut hidden_copies.provided_modules {
+            let on_host = findings.host_paths(task).contains(&lent.path);
             lent.files = match on_host {
-                true => read_host_module(&lent.place, &mut left),
-                false => read_module(handle, &lent.place, &mut left).await,
+                true => read_host_module(&lent.path, &mut left),
+                false => read_module(handle, &lent.path, &mut left).await,
             }
             .map_err(|fault| fault.context(&task.id))?;
         }
         let mut stay = Vec::new();
-        for leak in going {
-            if findings.host_path(task, leak).is_some() {
-                hidden.removed.push(format!("absent: {leak}"));
+        for leak in leaks_to_remove {
+            if findings.find_host_path(task, leak).is_some() {
+                hidden_copies.removed_copies.push(format!("absent: {leak}"));
                 continue;
             }
-            match remove(handle, leak).await? {
-                true => hidden.removed.push(leak.to_string()),
+            match remove_leak(handle, leak).await? {
+                true => hidden_copies.removed_copies.push(leak.to_string()),
                 false => stay.push((*leak).clone()),
             }
         }
         match stay.is_empty() {
-            true => Ok(hidden),
+            true => Ok(hidden_copies),
             false => Err(leak_fault(task, &stay, false, OnFinding::Remove)),
         }
     }
 }
 
-enum Action {
+enum LeakAction {
     Remove,
     /// Remove the leak from the sandbox, but provide the module to the test tool by other means.
-    Lend,
+    RemoveAndProvide,
     Keep(String),
     Reject,
 }
 
-fn too_large_fault(place: &RawPath) -> Fault {
-    Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
+fn too_large_fault(path: &RawPath) -> Fault {
+    Fault::new(FaultLayer::Setup, format!("{path} is too large to be provided to the test tool"))
 }
 
 /// Whether to provide a file to the test tool. Compiled copies are not provided, because they don't
@@ -234,14 +234,14 @@ fn should_provide(name: &[u8]) -> bool {
 
 async fn read_module(
     handle: &SandboxHandle,
-    place: &RawPath,
-    left: &mut usize,
+    path: &RawPath,
+    remaining_bytes: &mut usize,
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let reading =
-        |error: proctor_sandbox_api::SandboxError| error.to_fault(format!("reading {place}"));
-    let name = file_name(place);
+        |error: proctor_sandbox_api::SandboxError| error.to_fault(format!("reading {path}"));
+    let name = file_name(path);
     let mut files = BTreeMap::new();
-    let mut open = vec![(place.clone(), RawPath::new(name))];
+    let mut open = vec![(path.clone(), RawPath::new(name))];
     while let Some((full, inner)) = open.pop() {
         let Some(found) = handle.stat(&full).await.map_err(reading)? else { continue };
         match found.kind {
@@ -254,7 +254,7 @@ async fn read_module(
             }
             EntryKind::File => {
                 let bytes = handle.read(&full, MAX_PROVIDED_BYTES as u64).await.map_err(reading)?;
-                *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(place))?;
+                *remaining_bytes = remaining_bytes.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(path))?;
                 files.insert(inner.to_string(), bytes);
             }
             EntryKind::Link | EntryKind::Other => {}
@@ -263,15 +263,15 @@ async fn read_module(
     Ok(files)
 }
 
-fn read_host_module(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+fn read_host_module(path: &RawPath, remaining_bytes: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
     let reading = |error: std::io::Error| {
-        Fault::new(Layer::Setup, format!("cannot read {place} on the host: {error}"))
+        Fault::new(FaultLayer::Setup, format!("cannot read {path} on the host: {error}"))
     };
     let mut files = BTreeMap::new();
-    let start = PathBuf::from(OsStr::from_bytes(place.as_bytes()));
-    let mut open = vec![(start, RawPath::new(file_name(place)))];
+    let start = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+    let mut open = vec![(start, RawPath::new(file_name(path)))];
     while let Some((full, inner)) = open.pop() {
         let found = fs::symlink_metadata(&full).map_err(reading)?;
         if found.is_dir() {
@@ -283,7 +283,7 @@ fn read_host_module(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String
             }
         } else if found.is_file() {
             let bytes = fs::read(&full).map_err(reading)?;
-            *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(place))?;
+            *remaining_bytes = remaining_bytes.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(path))?;
             files.insert(inner.to_string(), bytes);
         }
     }

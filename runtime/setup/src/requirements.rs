@@ -2,7 +2,7 @@
 //! runs there.
 
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, Task};
+use proctor_types::{FaultCause, Fault, FaultLayer, Task};
 
 /// Checks that the work directory and the user of a task exist.
 ///
@@ -11,7 +11,7 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// fault stops all trials of the task.
 pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
-        Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
+        Err(Fault::new(FaultLayer::Setup, what).context(&task.id).cause(FaultCause::Missing).hint(hint))
     };
     // The work directory of a task that starts from scratch may be created later.
     if task.from_scratch.is_none() {
@@ -51,12 +51,12 @@ async fn check_ownership(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
     let done = handle.run(command).await;
     let done = done.map_err(|error| error.to_fault("checking the user's folders"))?;
     // Any other status means that the shell itself is missing, so ignore it.
-    if done.exited.code != Some(1) {
+    if done.exit.code != Some(1) {
         return Ok(());
     }
     let workdir = &task.workdir;
     let what = format!("the task's user {user} does not own both {workdir} and {home}");
-    Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Invalid).hint(
+    Err(Fault::new(FaultLayer::Setup, what).context(&task.id).cause(FaultCause::Invalid).hint(
         "setup gives the user ownership of both folders, so check for mounts and read-only \
              folders",
     ))

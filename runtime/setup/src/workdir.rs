@@ -4,12 +4,12 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, SnapshotRequest},
 };
-use proctor_types::{Fault, Layer, OnFinding, Task};
+use proctor_types::{Fault, FaultLayer, OnFinding, Task};
 
 use crate::{
     HiddenCopies, from_scratch,
-    hidden_content::{KeptContent, remove_hidden_content},
-    leak_check::{LayerFindings, LeakReport, verify},
+    hidden_content::{ContentToKeep, remove_hidden_content},
+    leak_check::{LayerFindings, LeakReport, verify_sandbox},
 };
 
 /// Maximum size in bytes of a file whose content is part of a snapshot. Larger files are only
@@ -25,14 +25,14 @@ pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
 
 /// Returns the snapshot request for a task's work directory. The first snapshot captures
 /// everything, because a fresh work directory contains the task's own source.
-pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
+pub fn snapshot_request(workdir: &RawPath, is_fresh: bool) -> SnapshotRequest {
     SnapshotRequest {
         root: workdir.clone(),
-        fresh,
+        fresh: is_fresh,
         skip: vec![RawPath::from(".git")],
         file_limit: SNAPSHOT_FILE_LIMIT,
         entry_limit: SNAPSHOT_ENTRY_LIMIT,
-        content_limit: if fresh { 0 } else { SNAPSHOT_CONTENT_LIMIT },
+        content_limit: if is_fresh { 0 } else { SNAPSHOT_CONTENT_LIMIT },
     }
 }
 
@@ -45,8 +45,8 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
 pub async fn prepare_for_agent(
     handle: &SandboxHandle,
     task: &Task,
-    layer: &LayerFindings,
-    hidden: &HiddenCopies,
+    findings: &LayerFindings,
+    hidden_copies: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     // A Harbor image is part of the task, so files that the author left in the image stay, such as
@@ -60,10 +60,10 @@ pub async fn prepare_for_agent(
     }
     // Don't remove leaks here. The scan below finds them, and the policy decides whether they may
     // be removed.
-    let known = hidden.without_leaks();
-    remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
+    let known = hidden_copies.without_leaks();
+    remove_hidden_content(handle, task, &known, ContentToKeep::default()).await?;
     check_hidden_removed(handle, task, &workdir).await?;
-    verify(handle, task, layer, hidden, on_finding).await
+    verify_sandbox(handle, task, findings, hidden_copies, on_finding).await
 }
 
 async fn check_hidden_removed(
@@ -77,7 +77,7 @@ async fn check_hidden_removed(
             handle.stat(&path).await.map_err(|error| error.to_fault("verifying the leak check"))?;
         if found.is_some() {
             let what = format!("hidden path {hidden} still exists");
-            return Err(Fault::new(Layer::Setup, what).context(&task.id));
+            return Err(Fault::new(FaultLayer::Setup, what).context(&task.id));
         }
     }
     Ok(())

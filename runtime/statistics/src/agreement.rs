@@ -49,10 +49,10 @@ pub fn reconcile_with_test(
 
 /// Returns the smallest interval that contains both.
 pub(crate) fn enclosing_interval(
-    one: Option<Interval>,
-    other: Option<Interval>,
+    a: Option<Interval>,
+    b: Option<Interval>,
 ) -> Option<Interval> {
-    match (one, other) {
+    match (a, b) {
         (Some(one), Some(other)) => Some([one[0].min(other[0]), one[1].max(other[1])]),
         (one, other) => one.or(other),
     }

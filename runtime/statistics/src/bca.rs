@@ -11,7 +11,7 @@ use crate::{
 /// are interpolated.
 ///
 /// Efron 1987; Efron and Tibshirani 1993, section 14.3.
-pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
+pub fn bca_interval(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
     let (first, last) = (distribution.first()?, distribution.last()?);
     let range = last - first;
     if is_rounding_error(range, first.abs().max(last.abs())) || jackknife.is_empty() {
@@ -48,8 +48,8 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
 }
 
 /// Returns a quantile of sorted draws, interpolated linearly.
-fn interpolated_quantile(draws: &[f64], share: f64) -> f64 {
-    let place = share.clamp(0.0, 1.0) * (draws.len() - 1) as f64;
+fn interpolated_quantile(draws: &[f64], probability: f64) -> f64 {
+    let place = probability.clamp(0.0, 1.0) * (draws.len() - 1) as f64;
     let (index, rest) = (place.floor() as usize, place.fract());
     let next = draws[(index + 1).min(draws.len() - 1)];
     draws[index] + (next - draws[index]) * rest

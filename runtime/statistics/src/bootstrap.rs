@@ -5,7 +5,7 @@ use crate::{
     agreement::{enclosing_interval, reconcile_with_test},
     bca,
     normal::two_sided_t,
-    proportion::wilson,
+    proportion::wilson_interval,
     resampling::{Cluster, resampled_means, sorted_clusters},
     rounding::is_rounding_error,
     sign_flip::sign_flip_p_value,
@@ -35,7 +35,7 @@ pub struct PairedDifference {
     /// The standard deviation of the clusters' differences; 0 with one cluster.
     pub deviation: f64,
     /// The fraction of clusters whose difference is not 0.
-    pub differing: f64,
+    pub differing_fraction: f64,
 }
 
 /// Returns the interval of a mean over tasks, where each value is the mean of one task. Uses BCa
@@ -47,7 +47,7 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
     let clusters = sorted_clusters(&clusters);
     bootstrap_interval(&clusters, level).or_else(|| match scale {
         Scale::Proportion => {
-            wilson(clusters.iter().map(|one| one.0).sum(), clusters.len() as f64, level)
+            wilson_interval(clusters.iter().map(|one| one.0).sum(), clusters.len() as f64, level)
         }
         Scale::Amount => student_interval(&clusters, level),
     })
@@ -89,7 +89,7 @@ pub fn paired_bootstrap(
     let differing = sums.iter().filter(|sum| **sum != 0.0).count() as f64 / sums.len() as f64;
     let deviation = standard_deviation(&clusters);
     let interval = interval.map(|ends| clamp_to_scale(ends, scale));
-    Some(PairedDifference { difference, interval, p_value, deviation, differing })
+    Some(PairedDifference { difference, interval, p_value, deviation, differing_fraction: differing })
 }
 
 /// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level
@@ -98,13 +98,13 @@ pub fn paired_bootstrap(
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
-    found: &PairedDifference,
+    comparison: &PairedDifference,
     alpha: f64,
 ) -> Option<Interval> {
     let clusters = sorted_clusters(clusters);
     let interval = closed_form_interval(&clusters, scale, 1.0 - alpha);
-    let interval = reconcile_with_test(interval, found.difference, found.p_value, alpha);
-    enclosing_interval(interval, found.interval).map(|ends| clamp_to_scale(ends, scale))
+    let interval = reconcile_with_test(interval, comparison.difference, comparison.p_value, alpha);
+    enclosing_interval(interval, comparison.interval).map(|ends| clamp_to_scale(ends, scale))
 }
 
 fn clamp_to_scale([lower, upper]: Interval, scale: Scale) -> Interval {
@@ -143,7 +143,7 @@ fn bootstrap_interval(clusters: &[Cluster], level: f64) -> Option<Interval> {
     let (sum, count): Cluster =
         clusters.iter().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
     let jackknife: Vec<f64> = clusters.iter().map(|one| (sum - one.0) / (count - one.1)).collect();
-    bca(&resampled_means(clusters), sum / count, &jackknife, level)
+    bca_interval(&resampled_means(clusters), sum / count, &jackknife, level)
 }
 
 fn closed_form_interval(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interval> {

@@ -6,12 +6,12 @@
 /// order.
 ///
 /// Holm 1979.
-pub fn holm(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let (mut adjusted, mut most) = (vec![1.0; values.len()], 0.0_f64);
+pub fn holm_p_values(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let (mut adjusted, mut most) = (vec![1.0; p_values.len()], 0.0_f64);
     for (rank, index) in order.into_iter().enumerate() {
-        most = most.max(values[index] * (values.len() - rank) as f64).min(1.0);
+        most = most.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
         adjusted[index] = most;
     }
     adjusted

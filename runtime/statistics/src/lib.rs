@@ -21,22 +21,22 @@ mod sign_flip;
 mod variance;
 
 pub use agreement::reconcile_with_test;
-pub use bca::bca;
+pub use bca::bca_interval;
 pub use bootstrap::{PairedDifference, Scale, adjusted_interval, mean_interval, paired_bootstrap};
-pub use holm::holm;
+pub use holm::holm_p_values;
 pub use mcnemar::{
-    adjusted_difference_interval, difference_interval, mcnemar_exact, mcnemar_mid_p,
+    adjusted_difference_interval, difference_interval, mcnemar_exact_p, mcnemar_mid_p,
 };
 pub use pass_k::{pass_at_k, pass_hat_k};
 pub use power::{
     PowerTarget, detectable_difference, detectable_mean_difference, mcnemar_detectable_difference,
     mcnemar_power, mcnemar_tasks_needed, tasks_for_mean_difference,
 };
-pub use proportion::{clustered_wilson, wilson};
+pub use proportion::{clustered_wilson_interval, wilson_interval};
 pub use rank::{RankAgreement, kendall_tau, rank_agreement};
-pub use ratio::{Ratio, ratio};
+pub use ratio::{Ratio, estimate_ratio};
 pub use rounding::difference;
-pub use variance::{Variance, variance};
+pub use variance::{VarianceComponents, variance_components};
 
 /// Lower and upper end of an interval.
 pub type Interval = [f64; 2];

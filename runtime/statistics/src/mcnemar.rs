@@ -17,15 +17,15 @@ const MAX_SUMMED_TASKS: u64 = 1000;
 /// min(1, 2 P(X <= min)) with X ~ Binomial(n, 1/2), and 1 without discordant tasks.
 ///
 /// McNemar 1947; the exact form as in Agresti, *Categorical Data Analysis*, 3rd ed., section 11.1.
-pub fn mcnemar_exact(a_only: u64, b_only: u64) -> f64 {
-    tail(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
+pub fn mcnemar_exact_p(a_only: u64, b_only: u64) -> f64 {
+    tail_probabilities(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
 }
 
 /// Returns the mid-p value, which counts half of the observed split's probability. Less
 /// conservative, but its error rate may slightly exceed the level (Fagerland, Lydersen and Laake
 /// 2013). Proctor does not base decisions on this value.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
-    tail(a_only, b_only).map_or(
+    tail_probabilities(a_only, b_only).map_or(
         1.0,
         |(below, at)| {
             if a_only == b_only { 1.0 - at } else { 2.0 * below + at }
@@ -34,7 +34,7 @@ pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
 }
 
 /// Returns P(X < min) and P(X = min).
-fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
+fn tail_probabilities(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
     let (all, least) = (a_only + b_only, a_only.min(b_only));
     if all == 0 {
         return None;
@@ -67,7 +67,7 @@ pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> 
     // If all discordant tasks favor one arm, the added tasks shift the interval past the difference
     // itself.
     let ends = [lower.min(difference), upper.max(difference)];
-    let p_value = mcnemar_exact(a_only, b_only);
+    let p_value = mcnemar_exact_p(a_only, b_only);
     let [lower, upper] = reconcile_with_test(Some(ends), difference, p_value, 1.0 - level)?;
     Some([lower.max(-1.0), upper.min(1.0)])
 }
@@ -86,10 +86,10 @@ pub fn adjusted_difference_interval(
 }
 
 /// Bonett and Price's equation 3: adds one task to each discordant cell.
-fn wald_interval(plus: f64, minus: f64, tasks: f64, level: f64) -> Interval {
+fn wald_interval(a_only: f64, b_only: f64, tasks: f64, level: f64) -> Interval {
     let n = tasks + 2.0;
-    let mean = (plus - minus) / n;
-    let error = (((plus + minus + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
+    let mean = (a_only - b_only) / n;
+    let error = (((a_only + b_only + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
     let half = two_sided_z(level) * error;
     [mean - half, mean + half]
 }

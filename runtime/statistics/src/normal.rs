@@ -18,7 +18,7 @@ pub(crate) fn two_sided_z(level: f64) -> f64 {
 }
 
 /// Returns the t value of a two-sided interval, or the z value if there are no degrees of freedom.
-pub(crate) fn two_sided_t(level: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom)
+pub(crate) fn two_sided_t(level: f64, degrees_of_freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom)
         .map_or_else(|_| two_sided_z(level), |t| t.inverse_cdf(0.5 + level / 2.0))
 }

@@ -5,8 +5,8 @@
 /// Returns `None` if fewer than `k` attempts were made.
 ///
 /// Chen et al. 2021, *Evaluating Large Language Models Trained on Code*.
-pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
-    let failed = attempts.checked_sub(resolved)?;
+pub fn pass_at_k(attempts: u64, successes: u64, k: u64) -> Option<f64> {
+    let failed = attempts.checked_sub(successes)?;
     (k <= attempts).then(|| 1.0 - binomial_ratio(attempts, failed, k))
 }
 
@@ -15,15 +15,15 @@ pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
 /// made.
 ///
 /// Yao et al. 2024, *tau-bench*.
-pub fn pass_hat_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
-    (k <= attempts && resolved <= attempts).then(|| binomial_ratio(attempts, resolved, k))
+pub fn pass_hat_k(attempts: u64, successes: u64, k: u64) -> Option<f64> {
+    (k <= attempts && successes <= attempts).then(|| binomial_ratio(attempts, successes, k))
 }
 
 /// Returns C(kind, k) / C(all, k), computed as a product because the binomials themselves overflow
 /// early.
-fn binomial_ratio(all: u64, kind: u64, k: u64) -> f64 {
-    if kind < k {
+fn binomial_ratio(total: u64, subset: u64, k: u64) -> f64 {
+    if subset < k {
         return 0.0;
     }
-    (0..k).map(|i| (kind - i) as f64 / (all - i) as f64).product()
+    (0..k).map(|i| (subset - i) as f64 / (total - i) as f64).product()
 }

@@ -37,26 +37,26 @@ impl PowerTarget {
 
     /// Returns the smallest number of discordant tasks that can be significant in the exact test.
     /// All of them then favor the same arm: 2 / 2^n < alpha.
-    fn min_tasks(self) -> f64 {
+    fn min_discordant_tasks(self) -> f64 {
         (2.0 / self.alpha).log2().floor() + 1.0
     }
 }
 
 /// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
 /// fraction `discordant` of the tasks, and the arms' rates differ by `difference`.
-pub fn mcnemar_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
-    ExactTest { alpha, critical_values: Vec::new() }.power(tasks, difference, discordant)
+pub fn mcnemar_power(tasks: u64, difference: f64, discordant_fraction: f64, alpha: f64) -> f64 {
+    ExactTest { alpha, critical_values: Vec::new() }.power(tasks, difference, discordant_fraction)
 }
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
 /// disagree on the fraction `discordant` of the tasks. Returns `None` if nothing can be detected:
 /// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
 /// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
-pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarget) -> Option<u64> {
+pub fn mcnemar_tasks_needed(difference: f64, discordant_fraction: f64, target: PowerTarget) -> Option<u64> {
     let d = difference.abs();
-    let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
-    let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
-    let tasks = possible.then(|| test.tasks_needed(d, discordant, wanted))?;
+    let possible = d > 0.0 && d <= discordant_fraction && discordant_fraction <= 1.0;
+    let mut test = ExactTest { alpha: target.alpha, critical_values: Vec::new() };
+    let tasks = possible.then(|| test.tasks_needed(d, discordant_fraction, target))?;
     (tasks as f64 <= MAX_TASKS).then_some(tasks)
 }
 
@@ -65,26 +65,26 @@ pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarge
 /// can be detected.
 pub fn mcnemar_detectable_difference(
     tasks: u64,
-    discordant: f64,
-    wanted: PowerTarget,
+    discordant_fraction: f64,
+    target: PowerTarget,
 ) -> Option<f64> {
-    let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
+    let mut test = ExactTest { alpha: target.alpha, critical_values: Vec::new() };
     let mut shows = |difference: f64| match tasks {
-        ..=MAX_SUMMED_TASKS => test.power(tasks, difference, discordant) >= wanted.power,
-        _ => connor_tasks(difference, discordant, wanted) <= tasks as f64,
+        ..=MAX_SUMMED_TASKS => test.power(tasks, difference, discordant_fraction) >= target.power,
+        _ => connor_min_tasks(difference, discordant_fraction, target) <= tasks as f64,
     };
-    if discordant <= 0.0 || !shows(discordant) {
+    if discordant_fraction <= 0.0 || !shows(discordant_fraction) {
         return None;
     }
-    Some(bisect_smallest(0.0, discordant, shows))
+    Some(bisect_smallest(0.0, discordant_fraction, shows))
 }
 
 /// Returns the smallest detectable difference between two bounds, assuming that larger ones are
 /// detectable too. Accurate to a thousandth of a point.
-fn bisect_smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
+fn bisect_smallest(mut low: f64, mut high: f64, mut is_detectable: impl FnMut(f64) -> bool) -> f64 {
     while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
-        if shows(middle) { high = middle } else { low = middle }
+        if is_detectable(middle) { high = middle } else { low = middle }
     }
     high
 }
@@ -93,18 +93,18 @@ fn bisect_smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bo
 /// Assumes that the arms disagree on at least the fraction `disagreement` of the tasks; a
 /// difference above that implies more disagreement. Returns `None` if no difference can be
 /// detected.
-pub fn detectable_difference(tasks: u64, disagreement: f64, wanted: PowerTarget) -> Option<f64> {
-    mcnemar_detectable_difference(tasks, disagreement, wanted).or_else(|| {
-        let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
-        let mut shows = |difference: f64| test.power(tasks, difference, difference) >= wanted.power;
+pub fn detectable_difference(tasks: u64, disagreement: f64, target: PowerTarget) -> Option<f64> {
+    mcnemar_detectable_difference(tasks, disagreement, target).or_else(|| {
+        let mut test = ExactTest { alpha: target.alpha, critical_values: Vec::new() };
+        let mut shows = |difference: f64| test.power(tasks, difference, difference) >= target.power;
         shows(1.0).then(|| bisect_smallest(disagreement, 1.0, shows))
     })
 }
 
 /// Returns Connor's number of tasks, plus one discordant task to compensate for rounding.
-fn connor_tasks(d: f64, discordant: f64, wanted: PowerTarget) -> f64 {
-    let (level, power) = wanted.quantiles();
-    let root = level * discordant.sqrt() + power * (discordant - d * d).max(0.0).sqrt();
+fn connor_min_tasks(d: f64, discordant_fraction: f64, target: PowerTarget) -> f64 {
+    let (level, power) = target.quantiles();
+    let root = level * discordant_fraction.sqrt() + power * (discordant_fraction - d * d).max(0.0).sqrt();
     (root / d).powi(2) + 1.0 / d
 }
 
@@ -117,33 +117,33 @@ struct ExactTest {
 }
 
 impl ExactTest {
-    fn tasks_needed(&mut self, d: f64, discordant: f64, wanted: PowerTarget) -> u64 {
-        let about = connor_tasks(d, discordant, wanted);
+    fn tasks_needed(&mut self, d: f64, discordant_fraction: f64, target: PowerTarget) -> u64 {
+        let about = connor_min_tasks(d, discordant_fraction, target);
         if about > MAX_SUMMED_TASKS as f64 {
             return about.ceil() as u64;
         }
         // The power grows with the number of tasks, except for steps smaller than the margin used
         // here.
         let (mut low, mut high) = (0, about.ceil() as u64 + 8);
-        while self.power(high, d, discordant) < wanted.power {
+        while self.power(high, d, discordant_fraction) < target.power {
             low = high;
             high += high / 4 + 1;
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let enough = self.power(middle, d, discordant) >= wanted.power;
+            let enough = self.power(middle, d, discordant_fraction) >= target.power;
             if enough { high = middle } else { low = middle }
         }
         high
     }
 
-    fn power(&mut self, tasks: u64, difference: f64, discordant: f64) -> f64 {
+    fn power(&mut self, tasks: u64, difference: f64, discordant_fraction: f64) -> f64 {
         let (n, d) = (tasks as f64, difference.abs());
-        let share = ((discordant + d) / (2.0 * discordant)).clamp(0.0, 1.0);
-        let Ok(counts) = Binomial::new(discordant.clamp(0.0, 1.0), tasks) else { return 0.0 };
+        let share = ((discordant_fraction + d) / (2.0 * discordant_fraction)).clamp(0.0, 1.0);
+        let Ok(counts) = Binomial::new(discordant_fraction.clamp(0.0, 1.0), tasks) else { return 0.0 };
         let (middle, reach) = (
-            n * discordant,
-            MAX_DEVIATIONS * (n * discordant * (1.0 - discordant)).max(0.0).sqrt(),
+            n * discordant_fraction,
+            MAX_DEVIATIONS * (n * discordant_fraction * (1.0 - discordant_fraction)).max(0.0).sqrt(),
         );
         let first = (middle - reach - 1.0).max(0.0) as u64;
         let last = ((middle + reach + 1.0) as u64).min(tasks);
@@ -167,7 +167,7 @@ impl ExactTest {
             // With one more task, the critical value stays the same or grows by one.
             let more = before.map_or(0, |cut| cut + 1);
             let calls =
-                |cut: u64| 2 * cut < next && crate::mcnemar_exact(cut, next - cut) < self.alpha;
+                |cut: u64| 2 * cut < next && crate::mcnemar_exact_p(cut, next - cut) < self.alpha;
             let cut = if calls(more) { Some(more) } else { before };
             self.critical_values.push(cut);
         }
@@ -186,22 +186,22 @@ impl ExactTest {
 pub fn tasks_for_mean_difference(
     difference: f64,
     deviation: f64,
-    differing: f64,
-    wanted: PowerTarget,
+    differing_fraction: f64,
+    target: PowerTarget,
 ) -> Option<u64> {
-    let (level, power) = wanted.quantiles();
+    let (level, power) = target.quantiles();
     let tasks = ((level + power) * deviation / difference).powi(2) + level * level / 2.0;
-    let least = wanted.min_tasks() / differing;
+    let least = target.min_discordant_tasks() / differing_fraction;
     let tasks = tasks.max(least).ceil();
     // False if a quotient is infinite or NaN.
-    (difference != 0.0 && differing > 0.0 && tasks <= MAX_TASKS).then_some(tasks as u64)
+    (difference != 0.0 && differing_fraction > 0.0 && tasks <= MAX_TASKS).then_some(tasks as u64)
 }
 
 /// Returns the smallest mean difference that this many tasks can detect, or `None` if there are too
 /// few to detect any.
-pub fn detectable_mean_difference(tasks: u64, deviation: f64, wanted: PowerTarget) -> Option<f64> {
-    let (level, power) = wanted.quantiles();
+pub fn detectable_mean_difference(tasks: u64, deviation: f64, target: PowerTarget) -> Option<f64> {
+    let (level, power) = target.quantiles();
     let spare = tasks as f64 - level * level / 2.0;
-    let enough = tasks as f64 >= wanted.min_tasks() && spare > 0.0;
+    let enough = tasks as f64 >= target.min_discordant_tasks() && spare > 0.0;
     enough.then(|| (level + power) * deviation / spare.sqrt())
 }

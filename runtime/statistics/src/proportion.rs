@@ -6,7 +6,7 @@ use crate::{Interval, normal::two_sided_z};
 /// effective numbers of trials are.
 ///
 /// Wilson 1927; recommended by Brown, Cai and DasGupta 2001 even for few trials.
-pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
+pub fn wilson_interval(successes: f64, trials: f64, level: f64) -> Option<Interval> {
     if trials.is_nan() || trials <= 0.0 {
         return None;
     }
@@ -31,7 +31,7 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
 /// at most the number of trials. With one trial per task, the result equals [`wilson`].
 ///
 /// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
-pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {
+pub fn clustered_wilson_interval(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {
     let tasks = clusters.iter().filter(|(_, trials)| *trials > 0.0).count() as f64;
     let successes: f64 = clusters.iter().map(|(successes, _)| successes).sum();
     let trials: f64 = clusters.iter().map(|(_, trials)| trials).sum();
@@ -42,5 +42,5 @@ pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval>
     let effective =
         if tasks > 1.0 && variance > 0.0 && spread > 0.0 { spread / variance } else { tasks };
     let effective = effective.min(trials).max(tasks);
-    wilson(share * effective, effective, level)
+    wilson_interval(share * effective, effective, level)
 }

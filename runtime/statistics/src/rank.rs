@@ -35,8 +35,8 @@ pub fn kendall_tau(a: &[f64], b: &[f64]) -> Option<f64> {
     (untied > 0.0).then(|| sum as f64 / untied.sqrt())
 }
 
-fn sign(one: f64, other: f64) -> i64 {
-    match one.total_cmp(&other) {
+fn sign(a: f64, b: f64) -> i64 {
+    match a.total_cmp(&b) {
         Ordering::Less => -1,
         Ordering::Equal => 0,
         Ordering::Greater => 1,
@@ -52,11 +52,11 @@ fn sign(one: f64, other: f64) -> i64 {
 pub fn rank_agreement(
     a: &[Vec<f64>],
     b: &[Vec<f64>],
-    nested: bool,
+    is_nested: bool,
     level: f64,
 ) -> Option<RankAgreement> {
     let (a, b) = (sorted_rows(a), sorted_rows(b));
-    let tau = tau_of_means(&as_slices(&a), &as_slices(&b), nested)?;
+    let tau = tau_of_means(&as_slices(&a), &as_slices(&b), is_nested)?;
     let scores = |set: f64, rows: &[Vec<f64>]| -> Vec<Cluster> {
         rows.iter().flatten().map(|score| (*score, set)).collect()
     };
@@ -64,8 +64,8 @@ pub fn rank_agreement(
     let wanted = resample_count(a.len() + b.len());
     let mut taus: Vec<f64> = Vec::with_capacity(wanted);
     for _ in 0..wanted {
-        let (drawn_a, drawn_b) = (draw(&a, &mut rng), draw(&b, &mut rng));
-        taus.extend(tau_of_means(&drawn_a, &drawn_b, nested));
+        let (drawn_a, drawn_b) = (resample_rows(&a, &mut rng), resample_rows(&b, &mut rng));
+        taus.extend(tau_of_means(&drawn_a, &drawn_b, is_nested));
     }
     taus.sort_by(f64::total_cmp);
     let end = |share: f64| {
@@ -92,12 +92,12 @@ fn as_slices(rows: &[Vec<f64>]) -> Vec<&[f64]> {
     rows.iter().map(Vec::as_slice).collect()
 }
 
-fn draw<'r>(rows: &'r [Vec<f64>], rng: &mut Rng) -> Vec<&'r [f64]> {
+fn resample_rows<'r>(rows: &'r [Vec<f64>], rng: &mut Rng) -> Vec<&'r [f64]> {
     rows.iter().map(|_| rows[rng.usize(0..rows.len())].as_slice()).collect()
 }
 
-fn tau_of_means(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
-    let second = match nested {
+fn tau_of_means(a: &[&[f64]], b: &[&[f64]], is_nested: bool) -> Option<f64> {
+    let second = match is_nested {
         true => [a, b].concat(),
         false => b.to_vec(),
     };
@@ -119,7 +119,7 @@ fn means(rows: &[&[f64]]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn rows(arms: &[f64], count: usize) -> Vec<Vec<f64>> {
+    fn sample_rows(arms: &[f64], count: usize) -> Vec<Vec<f64>> {
         // An arm resolves task number n if the arm's rate is above n / count.
         let score =
             |task: usize, share: f64| f64::from(u8::from(share * count as f64 > task as f64));
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn rank_agreement_is_one_for_equal_and_minus_one_for_reversed_rankings() {
-        let (up, down) = (rows(&[0.1, 0.4, 0.9], 50), rows(&[0.9, 0.4, 0.1], 50));
-        let alike = rank_agreement(&up, &rows(&[0.2, 0.3, 0.8], 60), false, 0.95).unwrap();
+        let (up, down) = (sample_rows(&[0.1, 0.4, 0.9], 50), sample_rows(&[0.9, 0.4, 0.1], 50));
+        let alike = rank_agreement(&up, &sample_rows(&[0.2, 0.3, 0.8], 60), false, 0.95).unwrap();
         assert_eq!(alike.tau, 1.0);
         let [lower, upper] = alike.interval.unwrap();
         assert!(lower > 0.3 && upper == 1.0, "{alike:?}");
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn rank_agreement_does_not_depend_on_task_order() {
-        let (a, b) = (rows(&[0.3, 0.5, 0.4], 20), rows(&[0.2, 0.5, 0.6], 30));
+        let (a, b) = (sample_rows(&[0.3, 0.5, 0.4], 20), sample_rows(&[0.2, 0.5, 0.6], 30));
         let turned: Vec<Vec<f64>> = a.iter().rev().cloned().collect();
         let of = |a: &[Vec<f64>]| rank_agreement(a, &b, true, 0.95);
         assert_eq!(of(&a), of(&turned));
@@ -149,15 +149,15 @@ mod tests {
     #[test]
     fn nested_rank_agreement_compares_a_part_with_the_whole() {
         // The rest alone ranks the arms in reverse, but the whole set does not.
-        let (lite, rest) = (rows(&[0.0, 0.5, 1.0], 40), rows(&[0.2, 0.1, 0.0], 10));
+        let (lite, rest) = (sample_rows(&[0.0, 0.5, 1.0], 40), sample_rows(&[0.2, 0.1, 0.0], 10));
         assert_eq!(rank_agreement(&lite, &rest, true, 0.95).unwrap().tau, 1.0);
         assert_eq!(rank_agreement(&lite, &rest, false, 0.95).unwrap().tau, -1.0);
     }
 
     #[test]
     fn rank_agreement_is_none_without_an_order() {
-        let equal = rows(&[0.5, 0.5], 10);
-        assert_eq!(rank_agreement(&equal, &rows(&[0.1, 0.9], 10), false, 0.95), None);
+        let equal = sample_rows(&[0.5, 0.5], 10);
+        assert_eq!(rank_agreement(&equal, &sample_rows(&[0.1, 0.9], 10), false, 0.95), None);
         assert_eq!(rank_agreement(&[], &equal, true, 0.95), None);
         assert_eq!(kendall_tau(&[1.0], &[2.0]), None);
     }

@@ -18,7 +18,7 @@ pub struct Ratio {
 ///
 /// The interval is Fieller's, clustered by task (Fieller 1954): all ratios r for which the mean of
 /// first - r * second does not differ significantly from 0 by Student's t.
-pub fn ratio(tasks: &[(f64, f64)], level: f64) -> Option<Ratio> {
+pub fn estimate_ratio(tasks: &[(f64, f64)], level: f64) -> Option<Ratio> {
     // The order of the tasks must not affect the result.
     let mut tasks = tasks.to_vec();
     tasks.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));

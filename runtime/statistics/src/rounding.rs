@@ -5,8 +5,8 @@
 const ROUNDING_TOLERANCE: f64 = 1e-10;
 
 /// Returns whether a value is a rounding error for terms of magnitude `size`.
-pub(crate) fn is_rounding_error(value: f64, size: f64) -> bool {
-    value.abs() <= size.abs() * ROUNDING_TOLERANCE
+pub(crate) fn is_rounding_error(value: f64, magnitude: f64) -> bool {
+    value.abs() <= magnitude.abs() * ROUNDING_TOLERANCE
 }
 
 /// Returns `a - b`, or 0 if they differ only by a rounding error, for example 1 and the sum of

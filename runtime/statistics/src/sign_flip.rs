@@ -40,14 +40,14 @@ pub(crate) fn sign_flip_p_value(values: &[f64]) -> f64 {
 }
 
 /// Returns the fraction of patterns with at least the observed sum, using the sums of both halves.
-fn fraction_by_counting(values: &[f64], observed: f64, size: f64) -> f64 {
+fn fraction_by_counting(values: &[f64], observed_sum: f64, magnitude: f64) -> f64 {
     let (first, second) = values.split_at(values.len() / 2);
     let (first, second) = (pattern_sums(first), pattern_sums(second));
     let mut hits = 0_u64;
     let mut from = second.len();
     // As the first half's sum grows, more sums of the second half reach the observed sum.
     for one in &first {
-        while from > 0 && one + second[from - 1] >= observed - size * 1e-12 {
+        while from > 0 && one + second[from - 1] >= observed_sum - magnitude * 1e-12 {
             from -= 1;
         }
         hits += (second.len() - from) as u64;
@@ -67,8 +67,8 @@ fn pattern_sums(values: &[f64]) -> Vec<f64> {
 
 /// Returns the values as integer multiples of the coarsest grid that contains all of them, or
 /// `None` if there is no such grid or it is too fine.
-fn to_common_grid(values: &[f64], largest: f64) -> Option<Vec<i64>> {
-    let scaled = |value: f64, denominator: u32| value / largest * f64::from(denominator);
+fn to_common_grid(values: &[f64], max_value: f64) -> Option<Vec<i64>> {
+    let scaled = |value: f64, denominator: u32| value / max_value * f64::from(denominator);
     let is_whole = |scaled: f64| (scaled - scaled.round()).abs() <= 1e-9;
     let all_whole =
         |denominator: &u32| values.iter().all(|value| is_whole(scaled(*value, *denominator)));
@@ -83,8 +83,8 @@ fn max_grid_steps(values: usize) -> u64 {
     GRID_STEPS.max(GRID_STEPS_PER_VALUE * values as u64)
 }
 
-fn round_to_grid(values: &[f64], size: f64) -> Vec<i64> {
-    let scale = max_grid_steps(values.len()) as f64 / size;
+fn round_to_grid(values: &[f64], magnitude: f64) -> Vec<i64> {
+    let scale = max_grid_steps(values.len()) as f64 / magnitude;
     values.iter().map(|value| (value * scale).round() as i64).collect()
 }
 

@@ -3,17 +3,17 @@
 
 /// The variance of one trial, split into its components.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Variance {
+pub struct VarianceComponents {
     /// Variance of the tasks' own rates. More tasks average it out, but more attempts do not.
     pub between_tasks: f64,
     /// Variance between attempts at one task. Both more tasks and more attempts average it out.
     pub between_attempts: f64,
     /// The fraction of the total variance that is between tasks (the intraclass correlation). 0 if
     /// nothing varies.
-    pub correlation: f64,
+    pub intraclass_correlation: f64,
 }
 
-impl Variance {
+impl VarianceComponents {
     /// Returns the standard error of the mean over `tasks` tasks with `attempts` attempts each.
     pub fn standard_error(&self, tasks: f64, attempts: f64) -> f64 {
         ((self.between_tasks + self.between_attempts / attempts) / tasks).sqrt()
@@ -25,7 +25,7 @@ impl Variance {
 /// replaced with 0. Returns `None` with fewer than two tasks, or if no task has two attempts.
 ///
 /// Searle, Casella and McCulloch, *Variance Components*, section 3.6 (unequal numbers of attempts).
-pub fn variance(tasks: &[Vec<f64>]) -> Option<Variance> {
+pub fn variance_components(tasks: &[Vec<f64>]) -> Option<VarianceComponents> {
     let tasks: Vec<&Vec<f64>> = tasks.iter().filter(|values| !values.is_empty()).collect();
     let groups = tasks.len() as f64;
     let trials: f64 = tasks.iter().map(|values| values.len() as f64).sum();
@@ -46,5 +46,5 @@ pub fn variance(tasks: &[Vec<f64>]) -> Option<Variance> {
     let between_tasks = ((between / (groups - 1.0) - between_attempts) / typical).max(0.0);
     let all = between_tasks + between_attempts;
     let correlation = if all > 0.0 { between_tasks / all } else { 0.0 };
-    Some(Variance { between_tasks, between_attempts, correlation })
+    Some(VarianceComponents { between_tasks, between_attempts, intraclass_correlation: correlation })
 }

@@ -7,8 +7,8 @@
 
 use fastrand::Rng;
 use proctor_statistics::{
-    ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale, difference_interval, holm,
-    mcnemar_detectable_difference, mcnemar_exact, mcnemar_power, mcnemar_tasks_needed,
+    ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale, difference_interval, holm_p_values,
+    mcnemar_detectable_difference, mcnemar_exact_p, mcnemar_power, mcnemar_tasks_needed,
     paired_bootstrap, tasks_for_mean_difference,
 };
 
@@ -22,7 +22,7 @@ fn simulate_resolved_fraction(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
     hits as f64 / f64::from(attempts)
 }
 
-fn normal(rng: &mut Rng) -> f64 {
+fn sample_normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
@@ -30,13 +30,13 @@ fn normal(rng: &mut Rng) -> f64 {
 #[derive(Debug, Clone, Copy)]
 enum DataKind {
     /// Tasks of all difficulties. One arm is better by this much.
-    Resolved { attempts: u32, better: f64 },
+    Resolved { attempts: u32, advantage: f64 },
     /// All tasks have the same low rate for each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
     /// 30 % of the tasks pass no tests, 40 % pass all of them, and the rest pass some.
-    Passed { better: f64 },
+    Passed { advantage: f64 },
     /// Log-normal between and within tasks. One arm uses this much more.
-    Tokens { more: f64 },
+    Tokens { increase: f64 },
     /// Sums of about twenty steps with one or two responses each.
     Steps,
     /// Repositories of 1 to 14 tasks. Each repository has its own difference.
@@ -46,14 +46,14 @@ enum DataKind {
 impl DataKind {
     fn name(self) -> String {
         match self {
-            Self::Resolved { attempts, better } => {
+            Self::Resolved { attempts, advantage: better } => {
                 format!("resolved, {attempts} attempts, {better} better")
             }
             Self::Sparse { attempts, a, b } => {
                 format!("resolved, {attempts} attempts, {a} against {b}")
             }
-            Self::Passed { better } => format!("passed rate, {better} better"),
-            Self::Tokens { more } => format!("tokens, {more} more"),
+            Self::Passed { advantage: better } => format!("passed rate, {better} better"),
+            Self::Tokens { increase: more } => format!("tokens, {more} more"),
             Self::Steps => "steps".to_owned(),
             Self::Repositories => "resolved by repository".to_owned(),
         }
@@ -68,10 +68,10 @@ impl DataKind {
 
     fn true_difference(self) -> f64 {
         match self {
-            Self::Resolved { better, .. } | Self::Passed { better } => better,
+            Self::Resolved { advantage: better, .. } | Self::Passed { advantage: better } => better,
             Self::Sparse { a, b, .. } => a - b,
             // The mean of a log-normal value with both variance components.
-            Self::Tokens { more } => more * (7.0 + 0.5 + 0.18_f64).exp(),
+            Self::Tokens { increase: more } => more * (7.0 + 0.5 + 0.18_f64).exp(),
             Self::Steps | Self::Repositories => 0.0,
         }
     }
@@ -79,7 +79,7 @@ impl DataKind {
     /// Generates one cluster of differences.
     fn generate_cluster(self, rng: &mut Rng) -> Vec<f64> {
         match self {
-            Self::Resolved { attempts, better } => {
+            Self::Resolved { attempts, advantage: better } => {
                 let rate = 0.8 * rng.f64();
                 vec![
                     simulate_resolved_fraction(rng, rate + better, attempts)
@@ -92,7 +92,7 @@ impl DataKind {
                         - simulate_resolved_fraction(rng, b, attempts),
                 ]
             }
-            Self::Passed { better } => {
+            Self::Passed { advantage: better } => {
                 let mut arm = |better: f64| match rng.f64() {
                     draw if draw < 0.3 - better => 0.0,
                     draw if draw < 0.7 - better => rng.f64(),
@@ -100,9 +100,9 @@ impl DataKind {
                 };
                 vec![arm(better) - arm(0.0)]
             }
-            Self::Tokens { more } => {
-                let task = 7.0 + normal(rng);
-                let (a, b) = (normal(rng), normal(rng));
+            Self::Tokens { increase: more } => {
+                let task = 7.0 + sample_normal(rng);
+                let (a, b) = (sample_normal(rng), sample_normal(rng));
                 vec![(1.0 + more) * (task + 0.6 * a).exp() - (task + 0.6 * b).exp()]
             }
             Self::Steps => {
@@ -110,7 +110,7 @@ impl DataKind {
                 vec![arm() - arm()]
             }
             Self::Repositories => {
-                let own = 0.15 * normal(rng);
+                let own = 0.15 * sample_normal(rng);
                 let tasks = rng.usize(1..15);
                 let one = |rng: &mut Rng| {
                     simulate_resolved_fraction(rng, 0.4 + own, 1)
@@ -129,7 +129,7 @@ impl DataKind {
             let tasks = clusters.len() as u64;
             let interval =
                 difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL).unwrap_or([0.0; 2]);
-            return (interval, mcnemar_exact(a_only, b_only));
+            return (interval, mcnemar_exact_p(a_only, b_only));
         }
         let found: Option<PairedDifference> =
             paired_bootstrap(clusters, self.scale(), CONFIDENCE_LEVEL);
@@ -164,13 +164,13 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
     let mut cases = Vec::new();
     for &tasks in sizes {
         for attempts in [1, 3] {
-            cases.push((DataKind::Resolved { attempts, better: 0.0 }, tasks));
-            cases.push((DataKind::Resolved { attempts, better: 0.2 }, tasks));
+            cases.push((DataKind::Resolved { attempts, advantage: 0.0 }, tasks));
+            cases.push((DataKind::Resolved { attempts, advantage: 0.2 }, tasks));
         }
-        cases.push((DataKind::Passed { better: 0.0 }, tasks));
-        cases.push((DataKind::Passed { better: 0.15 }, tasks));
-        cases.push((DataKind::Tokens { more: 0.0 }, tasks));
-        cases.push((DataKind::Tokens { more: 0.3 }, tasks));
+        cases.push((DataKind::Passed { advantage: 0.0 }, tasks));
+        cases.push((DataKind::Passed { advantage: 0.15 }, tasks));
+        cases.push((DataKind::Tokens { increase: 0.0 }, tasks));
+        cases.push((DataKind::Tokens { increase: 0.3 }, tasks));
         cases.push((DataKind::Steps, tasks));
     }
     let sparse: &[usize] = if full { &[100, 150, 200] } else { &[100] };
@@ -199,7 +199,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
         println!("{row}");
         // Few amounts with a long tail: see docs/statistics.md.
         let tail = match kind {
-            DataKind::Tokens { more } if more > 0.0 => 0.05,
+            DataKind::Tokens { increase: more } if more > 0.0 => 0.05,
             DataKind::Resolved { .. } | DataKind::Sparse { .. } => 0.01,
             _ => 0.005,
         };
@@ -232,11 +232,11 @@ fn holm_bounds_false_differences_between_equal_arms() {
                 for b in &results[first + 1..] {
                     let clusters: Vec<Vec<f64>> =
                         a.iter().zip(b).map(|(a, b)| vec![a - b]).collect();
-                    let kind = DataKind::Resolved { attempts, better: 0.0 };
+                    let kind = DataKind::Resolved { attempts, advantage: 0.0 };
                     values.push(kind.compare(&clusters).1);
                 }
             }
-            called += u32::from(holm(&values).iter().any(|value| *value < ALPHA));
+            called += u32::from(holm_p_values(&values).iter().any(|value| *value < ALPHA));
         }
         let share = f64::from(called) / f64::from(times);
         println!("{arms} arms, {tasks} tasks, {attempts} attempts: {:.1} %", share * 100.0);
@@ -251,18 +251,18 @@ fn detection_rate(
     tasks: u64,
     (d, discordant): (f64, f64),
     alpha: f64,
-    times: u32,
+    repetitions: u32,
 ) -> f64 {
-    let hits = (0..times).filter(|_| {
+    let hits = (0..repetitions).filter(|_| {
         let (mut a_only, mut b_only) = (0, 0);
         for _ in 0..tasks {
             let draw = rng.f64();
             a_only += u64::from(draw < (discordant + d) / 2.0);
             b_only += u64::from(draw >= (discordant + d) / 2.0 && draw < discordant);
         }
-        mcnemar_exact(a_only, b_only) < alpha
+        mcnemar_exact_p(a_only, b_only) < alpha
     });
-    hits.count() as f64 / f64::from(times)
+    hits.count() as f64 / f64::from(repetitions)
 }
 
 #[test]

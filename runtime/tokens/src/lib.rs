@@ -26,13 +26,13 @@ pub fn encode(text: &str) -> Vec<Rank> {
 
 /// Returns the number of bytes that `o200k_base` tokens represent, or `None` if one is not in the
 /// table.
-pub fn decoded_length(tokens: &[Rank]) -> Option<usize> {
+pub fn decoded_byte_count(tokens: &[Rank]) -> Option<usize> {
     Encoding::O200k.table().decode_bytes(tokens).ok().map(|bytes| bytes.len())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, count, decoded_length, encode};
+    use super::{Encoding, count, decoded_byte_count, encode};
 
     #[test]
     fn special_tokens_count_as_plain_text() {
@@ -56,9 +56,9 @@ mod tests {
             "na\u{ef}ve \u{6f22}\u{5b57}\r\n\tfn x() {}",
             include_str!("lib.rs"),
         ] {
-            assert_eq!(decoded_length(&encode(text)), Some(text.len()));
+            assert_eq!(decoded_byte_count(&encode(text)), Some(text.len()));
             assert_eq!(count(text), encode(text).len());
         }
-        assert_eq!(decoded_length(&[u32::MAX]), None);
+        assert_eq!(decoded_byte_count(&[u32::MAX]), None);
     }
 }

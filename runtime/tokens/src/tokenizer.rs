@@ -17,13 +17,13 @@ use serde_json::Value;
 use tiktoken_rs::{CoreBPE, Rank};
 
 /// GPT-2's pattern, the default of `ByteLevel`.
-const BYTE_LEVEL: &str =
+const BYTE_LEVEL_PATTERN: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Counts a model's tokens.
 pub struct Tokenizer {
     split_patterns: Vec<Regex>,
-    merges: CoreBPE,
+    encoder: CoreBPE,
 }
 
 impl fmt::Debug for Tokenizer {
@@ -35,14 +35,14 @@ impl fmt::Debug for Tokenizer {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct TokenizerFile {
     #[serde(default)]
     pre_tokenizer: Value,
-    model: Model,
+    model: TokenizerModel,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct TokenizerModel {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -62,7 +62,7 @@ impl Tokenizer {
     /// # Errors
     /// Fails if the file cannot be used. The error says why.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let file: File = serde_json::from_slice(bytes)
+        let file: TokenizerFile = serde_json::from_slice(bytes)
             .map_err(|error| format!("not a tokenizer.json: {error}"))?;
         let kind = file.model.kind.as_deref().unwrap_or("BPE");
         if kind != "BPE" || file.model.merges.is_empty() {
@@ -100,7 +100,7 @@ impl Tokenizer {
         }
         let merges =
             CoreBPE::new(ranks, Default::default(), "(?s).+").map_err(|error| error.to_string())?;
-        Ok(Self { split_patterns: cuts, merges })
+        Ok(Self { split_patterns: cuts, encoder: merges })
     }
 
     /// Returns the number of tokens in a text.
@@ -108,9 +108,9 @@ impl Tokenizer {
         self.count_pieces(text, &self.split_patterns)
     }
 
-    fn count_pieces(&self, text: &str, cuts: &[Regex]) -> usize {
-        let Some((cut, rest)) = cuts.split_first() else {
-            return if text.is_empty() { 0 } else { self.merges.count_ordinary(text) };
+    fn count_pieces(&self, text: &str, split_patterns: &[Regex]) -> usize {
+        let Some((cut, rest)) = split_patterns.split_first() else {
+            return if text.is_empty() { 0 } else { self.encoder.count_ordinary(text) };
         };
         let (mut count, mut done) = (0, 0);
         // If the pattern fails on a text, the rest is treated as one piece.
@@ -124,30 +124,30 @@ impl Tokenizer {
 }
 
 /// Adds the patterns of a pre-tokenizer. Returns whether its pieces are byte-level.
-fn collect_patterns(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
-    match one["type"].as_str() {
+fn collect_patterns(pre_tokenizer: &Value, patterns: &mut Vec<String>) -> Result<bool, String> {
+    match pre_tokenizer["type"].as_str() {
         Some("Sequence") => {
             let mut bytes = false;
-            for part in one["pretokenizers"].as_array().into_iter().flatten() {
-                bytes |= collect_patterns(part, out)?;
+            for part in pre_tokenizer["pretokenizers"].as_array().into_iter().flatten() {
+                bytes |= collect_patterns(part, patterns)?;
             }
             Ok(bytes)
         }
         Some("ByteLevel") => {
-            if one["use_regex"].as_bool() != Some(false) {
-                out.push(BYTE_LEVEL.into());
+            if pre_tokenizer["use_regex"].as_bool() != Some(false) {
+                patterns.push(BYTE_LEVEL_PATTERN.into());
             }
             Ok(true)
         }
         Some("Split") => {
-            let (behavior, inverted) = (one["behavior"].as_str(), one["invert"].as_bool());
-            let pattern = one["pattern"]["Regex"].as_str();
+            let (behavior, inverted) = (pre_tokenizer["behavior"].as_str(), pre_tokenizer["invert"].as_bool());
+            let pattern = pre_tokenizer["pattern"]["Regex"].as_str();
             match (behavior, inverted, pattern) {
                 // Inverted `Removed` keeps each match as a piece. If the pattern matches
                 // everything, the pieces are the same as with `Isolated`.
                 (Some("Isolated"), _, Some(pattern))
                 | (Some("Removed"), Some(true), Some(pattern)) => {
-                    out.push(pattern.into());
+                    patterns.push(pattern.into());
                     Ok(false)
                 }
                 _ => Err(format!(
@@ -156,8 +156,8 @@ fn collect_patterns(one: &Value, out: &mut Vec<String>) -> Result<bool, String> 
             }
         }
         Some("Digits") => {
-            let one_by_one = one["individual_digits"].as_bool() == Some(true);
-            out.push(if one_by_one { r"\p{N}" } else { r"\p{N}+" }.into());
+            let one_by_one = pre_tokenizer["individual_digits"].as_bool() == Some(true);
+            patterns.push(if one_by_one { r"\p{N}" } else { r"\p{N}+" }.into());
             Ok(false)
         }
         Some(other) => Err(format!("pre_tokenizer `{other}` is not supported")),
@@ -190,16 +190,16 @@ mod tests {
 
     use super::*;
 
-    fn read(pre: Value, merges: Value) -> Result<Tokenizer, String> {
+    fn parse_tokenizer(pre_tokenizer: Value, merges: Value) -> Result<Tokenizer, String> {
         let file =
-            json!({"pre_tokenizer": pre, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
+            json!({"pre_tokenizer": pre_tokenizer, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
         Tokenizer::parse(file.to_string().as_bytes())
     }
 
     #[test]
     fn tokenizer_applies_the_patterns_and_merges_of_its_file() {
         let level = json!({"type": "ByteLevel", "use_regex": true});
-        let one = read(level, json!(["a b", ["ab", "c"], "Ġ ab"])).unwrap();
+        let one = parse_tokenizer(level, json!(["a b", ["ab", "c"], "Ġ ab"])).unwrap();
         assert_eq!(
             [one.count(""), one.count("abc"), one.count("abc ab"), one.count("abcab")],
             [0, 1, 2, 2]
@@ -208,17 +208,17 @@ mod tests {
         let split = json!({"type": "Sequence", "pretokenizers": [
             {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": false},
             {"type": "ByteLevel", "use_regex": false}]});
-        let one = read(split, json!([["1", "2"], ["12", "3"], ["123", "4"]])).unwrap();
+        let one = parse_tokenizer(split, json!([["1", "2"], ["12", "3"], ["123", "4"]])).unwrap();
         assert_eq!(one.count("1234 123"), 4);
     }
 
     #[test]
-    fn error_names_what_the_tokenizer_does_not_support() {
+    fn parse_error_names_the_unsupported_feature() {
         assert!(
-            read(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
+            parse_tokenizer(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
         );
-        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
-        assert!(read(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
+        assert!(parse_tokenizer(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
+        assert!(parse_tokenizer(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
         assert!(Tokenizer::parse(b"{}").unwrap_err().contains("tokenizer.json"));
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 
 /// The version of the set of factors. Increment it whenever a factor is added or removed or changes
 /// its meaning, so that old and new arms have different ids.
-pub const FACTOR_SCHEMA: u32 = 2;
+pub const FACTOR_SCHEMA_VERSION: u32 = 2;
 
 /// The scaffold name of arms whose patches were produced outside Proctor.
 pub const PREDICTIONS_SCAFFOLD: &str = "predictions";
@@ -112,7 +112,7 @@ impl Arm {
         }
         let budget = Budget { arm: None, run: None, ..self.budget.clone() };
         let mut factors = json!({
-            "factor_schema": FACTOR_SCHEMA,
+            "factor_schema": FACTOR_SCHEMA_VERSION,
             "scaffold": self.scaffold,
             "model": model,
             "budget": budget,

@@ -174,12 +174,12 @@ impl AttackCertificate {
         let official = official.flat_map(|one| one.policies.keys()).any(|one| one == "official");
         format!(
             "Certified by {} on {}: {}{}; not attacked: {} of {}.",
-            plural(self.attacks.len(), "attack"),
-            plural(self.tasks.iter().filter(|task| task.was_attacked()).count(), "task"),
+            count_with_noun(self.attacks.len(), "attack"),
+            count_with_noun(self.tasks.iter().filter(|task| task.was_attacked()).count(), "task"),
             named("strict"),
             if official { format!("; {}", named("official")) } else { String::new() },
             known.iter().filter(|known| !**known).count(),
-            plural(known.len(), "task"),
+            count_with_noun(known.len(), "task"),
         )
     }
 }

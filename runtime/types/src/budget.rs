@@ -124,7 +124,7 @@ pub struct SharedLimits {
 
 impl SharedLimits {
     /// Returns the same limits as a [`Budget`].
-    pub fn budget(&self) -> Budget {
+    pub fn to_budget(&self) -> Budget {
         let Self { steps, input_tokens, output_tokens, total_tokens, .. } = *self;
         Budget {
             steps,
@@ -364,8 +364,8 @@ impl Spending {
     }
 
     /// Adds a response that was received after a limit was reached.
-    pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
-        self.grace_answers += u64::from(delivered);
+    pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) {
+        self.grace_answers += u64::from(is_delivered);
         self.grace_input_tokens += usage.input;
         self.grace_output_tokens += usage.output;
         self.grace_cost_usd += cost_usd.unwrap_or_default();
@@ -380,7 +380,7 @@ impl Spending {
         class: RequestClass,
         usage: &Usage,
         cost_usd: Option<f64>,
-        delivered: bool,
+        is_delivered: bool,
     ) {
         self.input_tokens += usage.input;
         self.output_tokens += usage.output;
@@ -390,9 +390,9 @@ impl Spending {
         self.cost_usd += cost_usd.unwrap_or_default();
         self.unpriced |= cost_usd.is_none();
         match class {
-            RequestClass::Main => self.steps += u64::from(delivered),
+            RequestClass::Main => self.steps += u64::from(is_delivered),
             RequestClass::Side => {
-                self.side_requests += u64::from(delivered);
+                self.side_requests += u64::from(is_delivered);
                 self.side_input_tokens += usage.input;
                 self.side_output_tokens += usage.output;
             }

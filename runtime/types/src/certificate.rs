@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{AttackCertificate, Integrity, TaskId, TestStatus};
 
 /// The version of the certificate format. Grading rejects other versions.
-pub const CERTIFICATE_SCHEMA: u32 = 1;
+pub const CERTIFICATE_SCHEMA_VERSION: u32 = 1;
 
 /// Records how reliable a dataset's tests are on one host and back end. `proctor tasks validate
 /// --certificate FILE` writes it with `--repeat N`, `--attack` or both. Grading uses the

@@ -33,14 +33,14 @@ impl Task {
     /// Returns the environment variables for every command in the task's sandboxes: the task's own,
     /// its user's `HOME`, and those that set the clock.
     pub fn command_env(&self) -> BTreeMap<String, String> {
-        const PRELOAD: &str = "LD_PRELOAD";
+        const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
         let mut env = self.env.clone();
         if let Some(home) = self.user_home() {
             env.entry("HOME".to_owned()).or_insert(home);
         }
         if let Some(moment) = self.clock.as_deref().and_then(parse_clock_time) {
-            let own = env.remove(PRELOAD).map(|own| format!(":{own}")).unwrap_or_default();
-            env.insert(PRELOAD.to_owned(), format!("{CLOCK_LIBRARY}{own}"));
+            let own = env.remove(PRELOAD_VARIABLE).map(|own| format!(":{own}")).unwrap_or_default();
+            env.insert(PRELOAD_VARIABLE.to_owned(), format!("{CLOCK_LIBRARY}{own}"));
             env.insert(CLOCK_VARIABLE.to_owned(), moment.to_string());
         }
         env

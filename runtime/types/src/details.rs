@@ -204,17 +204,17 @@ pub enum DetailField<T> {
     #[default]
     Absent,
     /// The value has the expected type.
-    Read(T),
+    Typed(T),
     /// The value has another type, including `null`.
-    AsWritten(Value),
+    Raw(Value),
 }
 
 impl<T> DetailField<T> {
     /// Returns the value if it has the expected type.
     pub fn get(&self) -> Option<&T> {
         match self {
-            Self::Read(value) => Some(value),
-            Self::Absent | Self::AsWritten(_) => None,
+            Self::Typed(value) => Some(value),
+            Self::Absent | Self::Raw(_) => None,
         }
     }
 
@@ -226,14 +226,14 @@ impl<T> DetailField<T> {
 
 impl DetailField<String> {
     /// Returns the text, or `None` if it is missing, empty or of another type.
-    pub fn text(&self) -> Option<&str> {
+    pub fn non_empty_text(&self) -> Option<&str> {
         self.get().map(String::as_str).filter(|text| !text.is_empty())
     }
 }
 
 impl<T> From<T> for DetailField<T> {
     fn from(value: T) -> Self {
-        Self::Read(value)
+        Self::Typed(value)
     }
 }
 
@@ -241,8 +241,8 @@ impl<T: Serialize> Serialize for DetailField<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent => serializer.serialize_none(),
-            Self::Read(value) => value.serialize(serializer),
-            Self::AsWritten(value) => value.serialize(serializer),
+            Self::Typed(value) => value.serialize(serializer),
+            Self::Raw(value) => value.serialize(serializer),
         }
     }
 }
@@ -250,7 +250,7 @@ impl<T: Serialize> Serialize for DetailField<T> {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for DetailField<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(T::deserialize(&value).map_or_else(|_| Self::AsWritten(value), Self::Read))
+        Ok(T::deserialize(&value).map_or_else(|_| Self::Raw(value), Self::Typed))
     }
 }
 

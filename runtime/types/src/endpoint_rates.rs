@@ -37,13 +37,13 @@ pub struct EndpointRates {
 
 impl EndpointRates {
     /// Whether the model is served at this URL.
-    pub fn matches_url_of(&self, model: &ModelSpec) -> bool {
+    pub fn matches_model_url(&self, model: &ModelSpec) -> bool {
         normalize_url(&self.base_url) == model.normalized_url()
     }
 
     /// Whether these limits apply to requests to the model.
     pub fn applies_to(&self, model: &ModelSpec) -> bool {
-        self.matches_url_of(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
+        self.matches_model_url(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
     }
 }
 

@@ -134,17 +134,17 @@ fn is_library_prefix(part: &str) -> bool {
 
 /// Removes every ` (os error N)`, because the words before it say the same.
 fn remove_os_error_numbers(text: &str) -> String {
-    const MARK: &str = " (os error ";
+    const OS_ERROR_MARKER: &str = " (os error ";
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(MARK) {
-        let behind = &rest[at + MARK.len()..];
+    while let Some(at) = rest.find(OS_ERROR_MARKER) {
+        let behind = &rest[at + OS_ERROR_MARKER.len()..];
         let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 && behind[digits..].starts_with(')') {
             out.push_str(&rest[..at]);
             rest = &behind[digits + 1..];
         } else {
-            out.push_str(&rest[..at + MARK.len()]);
+            out.push_str(&rest[..at + OS_ERROR_MARKER.len()]);
             rest = behind;
         }
     }
@@ -203,18 +203,18 @@ fn rewrite_parser_message(text: &str) -> String {
     let (body, place) = split_location(text);
     let message = type_error(body, "invalid type: ")
         .or_else(|| type_error(body, "invalid value: "))
-        .or_else(|| named_error(body, "missing field `", |key, _| format!("missing key `{key}`")))
+        .or_else(|| quoted_name_error(body, "missing field `", |key, _| format!("missing key `{key}`")))
         .or_else(|| {
-            named_error(body, "duplicate field `", |key, _| format!("duplicate key `{key}`"))
+            quoted_name_error(body, "duplicate field `", |key, _| format!("duplicate key `{key}`"))
         })
         .or_else(|| {
-            named_error(body, "unknown field `", |key, rest| {
-                format!("unknown key `{key}`{}", expected_names(rest))
+            quoted_name_error(body, "unknown field `", |key, rest| {
+                format!("unknown key `{key}`{}", rewrite_expected_names(rest))
             })
         })
         .or_else(|| {
-            named_error(body, "unknown variant `", |value, rest| {
-                format!("unknown value `{value}`{}", expected_names(rest))
+            quoted_name_error(body, "unknown variant `", |value, rest| {
+                format!("unknown value `{value}`{}", rewrite_expected_names(rest))
             })
         })
         .or_else(|| truncation_error(body))
@@ -233,9 +233,9 @@ fn rewrite_parser_message(text: &str) -> String {
 /// Splits off ` at line L column C`. Returns the text before it, and the line with the text after
 /// it.
 fn split_location(text: &str) -> (&str, Option<(&str, &str)>) {
-    const MARK: &str = " at line ";
-    let found = text.rfind(MARK).and_then(|at| {
-        let rest = &text[at + MARK.len()..];
+    const LOCATION_MARKER: &str = " at line ";
+    let found = text.rfind(LOCATION_MARKER).and_then(|at| {
+        let rest = &text[at + LOCATION_MARKER.len()..];
         let (line, rest) = rest.split_at(count_leading_digits(rest));
         let rest = rest.strip_prefix(" column ")?;
         (!line.is_empty()).then(|| (&text[..at], line, &rest[count_leading_digits(rest)..]))
@@ -251,9 +251,9 @@ fn count_leading_digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-fn type_error<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
-    let at = body.find(mark)?;
-    let (found, expected) = body[at + mark.len()..].rsplit_once(", expected ")?;
+fn type_error<'t>(body: &'t str, marker: &str) -> Option<(&'t str, String)> {
+    let at = body.find(marker)?;
+    let (found, expected) = body[at + marker.len()..].rsplit_once(", expected ")?;
     let expected = expected.trim_end();
     let found = ACTUAL_TYPES
         .iter()
@@ -281,19 +281,19 @@ fn expected_type(expected: &str) -> String {
     known.map_or_else(|| expected.to_owned(), |(_, plain)| (*plain).to_owned())
 }
 
-fn named_error<'t>(
+fn quoted_name_error<'t>(
     body: &'t str,
-    mark: &str,
-    say: impl Fn(&str, &str) -> String,
+    marker: &str,
+    format_message: impl Fn(&str, &str) -> String,
 ) -> Option<(&'t str, String)> {
-    let at = body.find(mark)?;
-    let (name, rest) = body[at + mark.len()..].split_once('`')?;
-    Some((&body[..at], say(name, rest)))
+    let at = body.find(marker)?;
+    let (name, rest) = body[at + marker.len()..].split_once('`')?;
+    Some((&body[..at], format_message(name, rest)))
 }
 
 /// Rewrites the list of expected names: `, expected one of ...` becomes `; expected one of ...`.
-fn expected_names(rest: &str) -> String {
-    let rest = rest.trim_end();
+fn rewrite_expected_names(text: &str) -> String {
+    let rest = text.trim_end();
     if let Some(names) = rest.strip_prefix(", expected one of ") {
         format!("; expected one of {names}")
     } else if let Some(name) = rest.strip_prefix(", expected ") {
@@ -310,7 +310,7 @@ fn truncation_error(body: &str) -> Option<(&str, String)> {
 
 /// Rewrites any other message of a JSON parser. Syntax errors always state a line number, so text
 /// without a line number is not rewritten.
-fn syntax_error(body: &str, placed: bool) -> Option<(&str, String)> {
+fn syntax_error(body: &str, has_location: bool) -> Option<(&str, String)> {
     const SYNTAX_ERRORS: [&str; 9] = [
         "expected value",
         "expected ident",
@@ -325,14 +325,14 @@ fn syntax_error(body: &str, placed: bool) -> Option<(&str, String)> {
     let at = SYNTAX_ERRORS.iter().filter_map(|said| body.find(said)).min()?;
     let is_shape = body[at..].starts_with("data did not match");
     let message = if is_shape { "the value matches no known format" } else { "invalid JSON" };
-    (placed || is_shape).then(|| (&body[..at], message.to_owned()))
+    (has_location || is_shape).then(|| (&body[..at], message.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TABLE: [(&str, &str); 25] = [
+    const REWRITE_CASES: [(&str, &str); 25] = [
         ("a/b: No such file or directory (os error 2)", "a/b: No such file or directory"),
         ("x (os error )", "x (os error )"),
         (
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn library_errors_are_rewritten_in_plain_words() {
-        for (said, plain) in TABLE {
+        for (said, plain) in REWRITE_CASES {
             assert_eq!(rewrite_library_errors(said), plain, "{said}");
             assert_eq!(rewrite_library_errors(plain), plain, "rewritten twice");
         }

@@ -353,7 +353,7 @@ pub enum Event {
 }
 
 /// The names of all kinds except [`Event::Unknown`].
-const KINDS: [&str; 21] = [
+const EVENT_KINDS: [&str; 21] = [
     "trial_started",
     "setup_finished",
     "model_asked",
@@ -416,7 +416,7 @@ impl<'de> Deserialize<'de> for Event {
         let Some(kind) = fields.get("kind").and_then(Value::as_str).map(str::to_owned) else {
             return Err(D::Error::missing_field("kind"));
         };
-        if !KINDS.contains(&kind.as_str()) {
+        if !EVENT_KINDS.contains(&kind.as_str()) {
             return Ok(Self::Unknown(fields));
         }
         deserialize_known_event(fields)
@@ -487,7 +487,7 @@ mod tests {
     fn kinds_match_the_event_variants() {
         let error = Event::deserialize(json!({"kind": "dreamt"})).unwrap_err().to_string();
         let named: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-        assert_eq!(named, KINDS, "{error}");
+        assert_eq!(named, EVENT_KINDS, "{error}");
     }
 
     #[test]

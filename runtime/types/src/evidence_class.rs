@@ -37,7 +37,7 @@ pub enum EvidenceClass {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct EvidenceTable {
     classes: BTreeMap<EvidenceClass, BTreeSet<String>>,
     none: UnclassifiedKinds,
     unverified: BTreeMap<String, String>,
@@ -49,7 +49,7 @@ struct UnclassifiedKinds {
     kinds: BTreeSet<String>,
 }
 
-static TABLE: ShippedTable<Table> =
+static TABLE: ShippedTable<EvidenceTable> =
     ShippedTable::new("evidence.toml", include_str!("../../../configs/evidence.toml"));
 
 impl EvidenceClass {

@@ -12,7 +12,7 @@ use crate::one_line::replace_control_chars;
 /// The layer that failed. Reports count faults by layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layer {
+pub enum FaultLayer {
     /// The environment could not be built, or its layer could not be used.
     Environment,
     /// The sandbox did not start or died, or the connection to it broke.
@@ -33,7 +33,7 @@ pub enum Layer {
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum FaultCause {
     /// The run was interrupted; nothing failed.
     Cancelled,
     /// Something that existed before is gone: a sandbox died, or a layer or an image was removed.
@@ -69,7 +69,7 @@ pub enum Cause {
     Other,
 }
 
-impl Cause {
+impl FaultCause {
     /// Returns the cause for an operating system error.
     pub fn from_io_error(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
@@ -106,7 +106,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for FaultCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Other => "other",
@@ -131,25 +131,25 @@ impl fmt::Display for Cause {
 /// Where a fault occurred, if known. Not recorded, because only the process that hits the fault
 /// uses the origin, to decide whether the content of a sandbox caused the fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Origin {
+pub enum FaultOrigin {
     /// Not in a sandbox, or unknown.
     #[default]
-    Elsewhere,
+    OutsideSandbox,
     /// A live sandbox rejected a request.
-    Refusal,
+    SandboxRejection,
     /// A live sandbox rejected a request because its disk is full.
-    FullDisk,
+    SandboxDiskFull,
     /// The sandbox is gone.
-    Gone,
+    SandboxGone,
     /// The sandbox did not end a command at its time limit.
-    Overdue,
+    CommandTimeout,
 }
 
 /// A fault for the operator, which is never shown to the model and never scored as a model failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What failed.
-    pub layer: Layer,
+    pub layer: FaultLayer,
     /// What happened, as a sentence fragment that names the location.
     pub what: String,
     /// What the operator can do about it, if known.
@@ -157,24 +157,24 @@ pub struct Fault {
     pub hint: Option<String>,
     /// The cause. Together with the layer, the cause decides whether a retry may help.
     #[serde(default)]
-    pub cause: Cause,
+    pub cause: FaultCause,
     /// Where the fault occurred. Not recorded.
     #[serde(skip)]
-    pub origin: Origin,
+    pub origin: FaultOrigin,
 }
 
 impl Fault {
     /// Creates a fault of unknown cause, with system errors rewritten in plain words. If the limit
     /// on open files was reached, the fault gets a hint about that limit.
-    pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        let what = rewrite_os_errors(&replace_control_chars(&what.into()));
+    pub fn new(layer: FaultLayer, message: impl Into<String>) -> Self {
+        let what = rewrite_os_errors(&replace_control_chars(&message.into()));
         let hint = open_files_hint(&what).map(str::to_owned);
-        Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
+        Self { layer, what, hint, cause: FaultCause::Other, origin: FaultOrigin::OutsideSandbox }
     }
 
     /// Sets where the fault occurred.
     #[must_use]
-    pub fn origin(mut self, origin: Origin) -> Self {
+    pub fn origin(mut self, origin: FaultOrigin) -> Self {
         self.origin = origin;
         self
     }
@@ -193,7 +193,7 @@ impl Fault {
 
     /// Sets the cause.
     #[must_use]
-    pub fn cause(mut self, cause: Cause) -> Self {
+    pub fn cause(mut self, cause: FaultCause) -> Self {
         self.cause = cause;
         self
     }
@@ -202,14 +202,14 @@ impl Fault {
     #[must_use]
     pub fn into_permanent(self) -> Self {
         match self.cause {
-            Cause::Other => self.cause(Cause::Refused),
+            FaultCause::Other => self.cause(FaultCause::Refused),
             _ => self,
         }
     }
 
     /// Whether the run was interrupted and nothing failed.
     pub fn is_cancelled(&self) -> bool {
-        self.cause == Cause::Cancelled
+        self.cause == FaultCause::Cancelled
     }
 
     /// Adds a prefix: `context: what`.
@@ -225,8 +225,8 @@ impl Fault {
 /// Such a failure shows only in the kernel's message, which every layer passes on. Errors from
 /// inside a sandbox have no error number and do not match, because commands there have their own
 /// limits.
-pub fn open_files_hint(what: &str) -> Option<&'static str> {
-    let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
+pub fn open_files_hint(message: &str) -> Option<&'static str> {
+    let says = |words: &str, number: &str| message.contains(words) || message.contains(number);
     if says(PROCESS_OPEN_FILES_MESSAGE, "(os error 24)") {
         return Some("raise the limit on open files (`ulimit -n`), or lower `jobs`");
     }
@@ -235,7 +235,7 @@ pub fn open_files_hint(what: &str) -> Option<&'static str> {
     )
 }
 
-impl fmt::Display for Layer {
+impl fmt::Display for FaultLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Environment => "environment",
@@ -266,21 +266,21 @@ mod tests {
 
     #[test]
     fn cause_displays_as_serialized_and_unknown_causes_parse_as_other() {
-        for cause in [Cause::Other, Cause::BackEndGone, Cause::NoSpace, Cause::SetupLine] {
+        for cause in [FaultCause::Other, FaultCause::BackEndGone, FaultCause::NoSpace, FaultCause::SetupLine] {
             assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
         }
         let read = |text: &str| serde_json::from_str::<Fault>(text).unwrap().cause;
-        assert_eq!(read(r#"{"layer": "model", "what": "w", "lasting": true}"#), Cause::Other);
-        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "new"}"#), Cause::Other);
-        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "gone"}"#), Cause::Gone);
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "lasting": true}"#), FaultCause::Other);
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "new"}"#), FaultCause::Other);
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "gone"}"#), FaultCause::Gone);
     }
 
     #[test]
     fn cause_is_found_in_a_wrapped_system_error() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert_eq!(Cause::from_error(&full), Cause::NoSpace);
-        assert_eq!(Cause::from_error(&fmt::Error), Cause::Other);
-        assert_eq!(Cause::from_output("pip: [Errno 28] No space left on device"), Cause::NoSpace);
+        assert_eq!(FaultCause::from_error(&full), FaultCause::NoSpace);
+        assert_eq!(FaultCause::from_error(&fmt::Error), FaultCause::Other);
+        assert_eq!(FaultCause::from_output("pip: [Errno 28] No space left on device"), FaultCause::NoSpace);
     }
 
     #[test]
@@ -289,12 +289,12 @@ mod tests {
         for number in [23, 24] {
             let error = std::io::Error::from_raw_os_error(number);
             let fault =
-                Fault::new(Layer::Record, format!("a/b: cannot be written: {error}")).hint(disk);
+                Fault::new(FaultLayer::Record, format!("a/b: cannot be written: {error}")).hint(disk);
             assert!(fault.hint.as_ref().unwrap().contains("open files"), "{fault}");
             assert!(!fault.to_string().contains("free space"), "{fault}");
         }
         let full =
-            Fault::new(Layer::Record, "a/b: No space left on device (os error 28)").hint(disk);
+            Fault::new(FaultLayer::Record, "a/b: No space left on device (os error 28)").hint(disk);
         assert_eq!(full.hint.unwrap(), disk);
     }
 }

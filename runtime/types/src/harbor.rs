@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Environment;
 
 /// The version of the rules for loading and grading Harbor folders.
-pub const HARBOR_RULES: &str = "harbor-0.26";
+pub const HARBOR_RULES_VERSION: &str = "harbor-0.26";
 
 /// Harbor-specific properties of a task. The Harbor folder is the folder that contains the task's
 /// file.

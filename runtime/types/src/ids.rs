@@ -63,7 +63,7 @@ impl fmt::Display for TrialId {
 }
 
 /// The longest path component, in bytes, that is valid on every file system Proctor writes to.
-pub const COMPONENT_LIMIT: usize = 255;
+pub const MAX_COMPONENT_BYTES: usize = 255;
 
 /// Converts any name to one path component of at most [`COMPONENT_LIMIT`] bytes.
 ///
@@ -85,9 +85,9 @@ pub fn path_component(name: &str) -> String {
     if out.is_empty() {
         return "%".to_owned();
     }
-    if out.len() > COMPONENT_LIMIT {
+    if out.len() > MAX_COMPONENT_BYTES {
         let digest = hex(&Sha256::digest(name.as_bytes()));
-        out.truncate(COMPONENT_LIMIT - 17);
+        out.truncate(MAX_COMPONENT_BYTES - 17);
         out.push('~');
         out.push_str(&digest[..16]);
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(path_component(""), "%");
         let long_a = format!("{}a", "x".repeat(400));
         let long_b = format!("{}b", "x".repeat(400));
-        assert_eq!(path_component(&long_a).len(), COMPONENT_LIMIT);
+        assert_eq!(path_component(&long_a).len(), MAX_COMPONENT_BYTES);
         assert_ne!(path_component(&long_a), path_component(&long_b));
     }
 }

@@ -31,7 +31,7 @@ pub struct ImageSettings {
 pub struct ImageInheritance {
     /// Whether the task's user comes from the image. That user's directories are then left
     /// unchanged.
-    pub user: bool,
+    pub is_user_inherited: bool,
     /// The image's `USER`, even if the task sets another one. Absent for root.
     pub image_user: Option<String>,
     /// Whether commands start in `/` instead of the work directory, which snapshots cover.
@@ -67,7 +67,7 @@ impl Task {
         task.from_image.image_user = image.user.clone().filter(|user| !is_root(user));
         if task.user.is_none() && task.from_image.image_user.is_some() {
             task.user.clone_from(&task.from_image.image_user);
-            task.from_image.user = true;
+            task.from_image.is_user_inherited = true;
         }
         if task.workdir.is_empty() {
             let own = task.harbor.as_ref().and_then(|harbor| harbor.workdir.clone());
@@ -93,7 +93,7 @@ impl Task {
     /// Returns `false` if the user comes from the image, or if the task's format requires an
     /// unmodified image.
     pub fn should_chown_folders(&self) -> bool {
-        !self.from_image.user && self.harbor.is_none()
+        !self.from_image.is_user_inherited && self.harbor.is_none()
     }
 }
 

@@ -95,7 +95,7 @@ pub use responder::*;
 pub use run::*;
 pub use run_settings::*;
 pub use sandbox::*;
-pub use shell_word::shell_word;
+pub use shell_word::quote_shell_word;
 pub use statement::*;
 pub use suggestions::{closest_name, similar_names};
 pub use tables::{ShippedTable, from_toml};

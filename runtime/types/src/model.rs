@@ -115,8 +115,8 @@ enum SerializedTokenizer {
 }
 
 impl From<SerializedTokenizer> for TokenizerFile {
-    fn from(written: SerializedTokenizer) -> Self {
-        match written {
+    fn from(tokenizer: SerializedTokenizer) -> Self {
+        match tokenizer {
             SerializedTokenizer::Path(path) => Self { path, sha256: String::new() },
             SerializedTokenizer::Read { path, sha256 } => Self { path, sha256 },
         }
@@ -282,7 +282,7 @@ impl Usage {
 
     /// Sets the part of the cache writes that has a lifetime of one hour.
     #[must_use]
-    pub fn with_hour_writes(mut self, tokens: Option<u64>) -> Self {
+    pub fn with_hour_cache_writes(mut self, tokens: Option<u64>) -> Self {
         let written = self.classes.cache_write.unwrap_or_default();
         self.classes.cache_write_1h = tokens.map(|tokens| tokens.min(written));
         self
@@ -557,7 +557,7 @@ mod tests {
     fn hour_cache_write_costs_twice_the_input_price_by_default() {
         let usage = |hour| {
             Usage::from_endpoint_report((1_000_000, 0), (None, Some(1_000_000)), None)
-                .with_hour_writes(hour)
+                .with_hour_cache_writes(hour)
         };
         let price =
             Price { cached: Some(0.5), cache_write: Some(6.25), ..Price::flat(5.0, 25.0, None) };

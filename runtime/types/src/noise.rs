@@ -153,7 +153,7 @@ impl SandboxCounts {
     /// Returns the difference from an earlier count of the same sandbox. The limits and the memory
     /// peak are kept, because a peak cannot be subtracted.
     #[must_use]
-    pub fn since(mut self, earlier: &Self) -> Self {
+    pub fn counts_since(mut self, earlier: &Self) -> Self {
         let less = |now: &mut Option<u64>, then: Option<u64>| {
             *now = now.map(|now| now.saturating_sub(then.unwrap_or(0)));
         };
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn since_subtracts_earlier_counts_but_not_the_peak() {
+    fn counts_since_subtracts_earlier_counts_but_not_the_peak() {
         let at = |kills, peak_bytes| SandboxCounts {
             memory: MemoryCounts {
                 oom_kills: kills,
@@ -268,10 +268,10 @@ mod tests {
             },
             ..SandboxCounts::default()
         };
-        let since = at(Some(3), 700).since(&at(Some(1), 500));
+        let since = at(Some(3), 700).counts_since(&at(Some(1), 500));
         assert_eq!(since, at(Some(2), 700));
         assert_eq!(
-            at(None, 1).since(&at(Some(1), 1)).memory.oom_kills,
+            at(None, 1).counts_since(&at(Some(1), 1)).memory.oom_kills,
             None,
             "absent stays absent"
         );

@@ -8,7 +8,7 @@ const MAX_LISTED_ITEMS: usize = 3;
 /// Formats a count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. All messages form
 /// plurals with this function, so that none says "1 tasks". If `noun` has several words, the last
 /// one is pluralized: `2 tool calls`.
-pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn count_with_noun<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) {
         format!("{count} {noun}")
     } else {
@@ -31,10 +31,10 @@ fn pluralize(noun: &str) -> String {
 }
 
 /// Joins the first items and counts the others: `a, b, c and 2 more`.
-pub fn join_first_few(mut all: Vec<String>) -> String {
-    let more = all.len().saturating_sub(MAX_LISTED_ITEMS);
-    all.truncate(MAX_LISTED_ITEMS);
-    let first = all.join(", ");
+pub fn join_first_few(mut items: Vec<String>) -> String {
+    let more = items.len().saturating_sub(MAX_LISTED_ITEMS);
+    items.truncate(MAX_LISTED_ITEMS);
+    let first = items.join(", ");
     match more {
         0 => first,
         more => format!("{first} and {more} more"),
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn plural_is_singular_only_for_one() {
-        assert_eq!(plural(1_u64, "task"), "1 task");
-        assert_eq!(plural(0_usize, "task"), "0 tasks");
-        assert_eq!(plural(2_u32, "tool call"), "2 tool calls");
-        assert_eq!(plural(2_i64, "try"), "2 tries");
-        assert_eq!(plural(3_u64, "day"), "3 days");
-        assert_eq!(plural(3_u64, "patch"), "3 patches");
+        assert_eq!(count_with_noun(1_u64, "task"), "1 task");
+        assert_eq!(count_with_noun(0_usize, "task"), "0 tasks");
+        assert_eq!(count_with_noun(2_u32, "tool call"), "2 tool calls");
+        assert_eq!(count_with_noun(2_i64, "try"), "2 tries");
+        assert_eq!(count_with_noun(3_u64, "day"), "3 days");
+        assert_eq!(count_with_noun(3_u64, "patch"), "3 patches");
         assert_eq!(noun_for_count(1_u64, "try"), "try");
     }
 }

@@ -61,11 +61,11 @@ fn repair_json(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns the length of the escape at the start of the text, and its replacement if it needs one.
-fn parse_escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
-    match parse_code_unit(rest) {
+fn parse_escape(text: &[u8]) -> (usize, Option<&'static [u8]>) {
+    match parse_code_unit(text) {
         // A complete surrogate pair is kept.
         Some(0xd800..=0xdbff)
-            if matches!(rest.get(6..).and_then(parse_code_unit), Some(0xdc00..=0xdfff)) =>
+            if matches!(text.get(6..).and_then(parse_code_unit), Some(0xdc00..=0xdfff)) =>
         {
             (12, None)
         }
@@ -81,8 +81,8 @@ fn parse_code_unit(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-fn starts_with_word(rest: &[u8], wanted: &str) -> bool {
-    let after = rest.strip_prefix(wanted.as_bytes());
+fn starts_with_word(text: &[u8], word: &str) -> bool {
+    let after = text.strip_prefix(word.as_bytes());
     after.is_some_and(|after| word_len(after) == 0)
 }
 

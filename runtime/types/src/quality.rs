@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{TaskId, plural};
 
 /// The version of the file format. Reports reject other versions.
-pub const QUALITY_SCHEMA: u32 = 1;
+pub const QUALITY_SCHEMA_VERSION: u32 = 1;
 
 /// The file that `proctor tasks quality --out FILE` writes and `proctor report --quality FILE`
 /// reads.
@@ -142,8 +142,8 @@ pub struct DependencySign {
     pub text: String,
 }
 
-fn deserialize_share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let share: Option<f64> = Option::deserialize(from)?;
+fn deserialize_share<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let share: Option<f64> = Option::deserialize(deserializer)?;
     match share.filter(|share| !(0.0..=1.0).contains(share)) {
         Some(other) => Err(serde::de::Error::custom(format_args!(
             "the leak score must be between 0 and 1, not {other}"
@@ -180,7 +180,7 @@ impl QualityFile {
             if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
         format!(
             "Quality of {}: {marked} marked{counts}; not judged: {}.",
-            plural(known.len(), "task"),
+            count_with_noun(known.len(), "task"),
             known.iter().filter(|one| one.is_none()).count(),
         )
     }

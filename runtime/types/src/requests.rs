@@ -56,7 +56,7 @@ pub struct SubAgentRules {
 
 /// The conversation of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conversation {
+pub struct SubAgentConversation {
     /// The client's id for the conversation, or an id derived from its first message.
     pub id: String,
     /// The conversation that started this one. Absent if the agent itself started this
@@ -95,11 +95,11 @@ pub struct RequestRule {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traffic {
     /// Number of requests in flight to the model.
-    pub in_flight: usize,
+    pub requests_in_flight: usize,
     /// Number of requests received, including refused ones.
-    pub requests: u64,
+    pub received_requests: u64,
     /// Number of requests refused since the last response.
-    pub refused: u64,
+    pub refused_requests: u64,
     /// The last delivered response in the main conversation.
-    pub answer: Option<ModelResponse>,
+    pub last_response: Option<ModelResponse>,
 }

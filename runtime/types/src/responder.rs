@@ -94,7 +94,7 @@ impl Responders {
     }
 
     /// Returns each responder with its number of responses, most frequent first.
-    pub fn by_count(&self) -> Vec<(&Responder, u64)> {
+    pub fn sorted_counts(&self) -> Vec<(&Responder, u64)> {
         let mut all: Vec<(&Responder, u64)> =
             self.0.iter().map(|(responder, responses)| (responder, *responses)).collect();
         // The sort is stable, so equal counts keep the name order.
@@ -126,7 +126,7 @@ mod tests {
         all.add(&responder("m-mini", None));
         assert!(all.is_mixture());
         let lines: Vec<String> = all
-            .by_count()
+            .sorted_counts()
             .into_iter()
             .map(|(responder, count)| format!("{count} {responder}"))
             .collect();

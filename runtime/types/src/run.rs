@@ -12,7 +12,7 @@ use crate::{
 
 /// The version of the run directory's format. Increment it also when the version of events or of
 /// arm factors changes.
-pub const RUN_SCHEMA: u32 = 2;
+pub const RUN_SCHEMA_VERSION: u32 = 2;
 
 /// The version of the rules that attribute an ending to the model, the scaffold or the
 /// infrastructure, and that grade tests. Increment it with each edit to these rules that could

@@ -2,9 +2,9 @@
 
 /// Returns the name most similar to `wrong`, or `None` if no name is similar enough: a wrong guess
 /// is worse than none.
-pub fn closest_name<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(unknown_name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
-        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .map(|name| (strsim::jaro_winkler(unknown_name, name), name))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(likeness, _)| *likeness > 0.75)
         .map(|(_, name)| name)
@@ -12,8 +12,8 @@ pub fn closest_name<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Op
 
 /// Returns at most three names that are similar to `wrong`, contain it or are contained in it, best
 /// match first.
-pub fn similar_names<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let lower = wrong.to_lowercase();
+pub fn similar_names<'a>(unknown_name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = unknown_name.to_lowercase();
     let likeness = |name: &str| {
         let name = name.to_lowercase();
         let within = lower.len() > 2 && (name.contains(&lower) || lower.contains(&name));

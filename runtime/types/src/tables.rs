@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 /// An embedded table, parsed on first use.
 #[derive(Debug)]
 pub struct ShippedTable<T> {
-    file: &'static str,
+    file_name: &'static str,
     text: &'static str,
-    read: OnceLock<Result<T, String>>,
+    parse_result: OnceLock<Result<T, String>>,
 }
 
 impl<T> ShippedTable<T> {
     /// Creates a table. `file` is the name of the table's file below `configs/`, for messages.
-    pub const fn new(file: &'static str, text: &'static str) -> Self {
-        Self { file, text, read: OnceLock::new() }
+    pub const fn new(file_name: &'static str, text: &'static str) -> Self {
+        Self { file_name: file_name, text, parse_result: OnceLock::new() }
     }
 }
 
@@ -28,8 +28,8 @@ impl<T: DeserializeOwned> ShippedTable<T> {
     /// The table is invalid. The error starts with the file name.
     pub fn get(&self) -> Result<&T, String> {
         let read =
-            || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file));
-        self.read.get_or_init(read).as_ref().map_err(Clone::clone)
+            || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file_name));
+        self.parse_result.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -54,12 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_parsed_once_and_an_invalid_one_names_its_file() {
-        static VALID: ShippedTable<BTreeMap<String, f64>> =
+    fn table_is_parsed_once_and_invalid_table_error_names_its_file() {
+        static VALID_TABLE: ShippedTable<BTreeMap<String, f64>> =
             ShippedTable::new("s.toml", "a = 1\nb = 2.5");
-        let read = VALID.get().unwrap();
+        let read = VALID_TABLE.get().unwrap();
         assert_eq!((read["a"], read["b"]), (1.0, 2.5));
-        assert!(std::ptr::eq(read, VALID.get().unwrap()));
+        assert!(std::ptr::eq(read, VALID_TABLE.get().unwrap()));
         for text in ["a = ", "a = 'one'"] {
             let invalid = ShippedTable::<BTreeMap<String, f64>>::new("b.toml", text);
             assert!(invalid.get().unwrap_err().starts_with("configs/b.toml: "), "{text}");

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The version of the task format. Other versions are rejected.
-pub const TASK_SCHEMA: u32 = 1;
+pub const TASK_SCHEMA_VERSION: u32 = 1;
 
 /// One benchmark instance: the task statement, its environment, and the tests that decide whether a
 /// patch resolves it.
@@ -236,20 +236,20 @@ impl Task {
     /// Returns the date of the change that solves the task, as `2024-05-01`: from the task's own
     /// `created_at`, or else from the row's. `None` if the value does not start with a date.
     pub fn date(&self) -> Option<&str> {
-        let of_row = || self.details().and_then(|details| details.created_at.text());
+        let of_row = || self.details().and_then(|details| details.created_at.non_empty_text());
         let day = self.created_at.as_deref().or_else(of_row)?.get(..DATE_LEN)?;
         is_iso_date(day).then_some(day)
     }
 
     /// Returns the results that `test_command` reports, or `None` if it starts pytest with
     /// Proctor's recorder.
-    pub fn test_report(&self) -> Option<&TestResults> {
+    pub fn command_test_results(&self) -> Option<&TestResults> {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
 
     /// Whether test ids start with the test's file.
     pub fn test_ids_start_with_file(&self) -> bool {
-        self.test_report().is_none_or(|results| results.format == TestFormat::Jest)
+        self.command_test_results().is_none_or(|results| results.format == TestFormat::Jest)
     }
 
     /// Returns the SHA-256 of the task's canonical JSON.

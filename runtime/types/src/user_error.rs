@@ -8,15 +8,15 @@ use crate::one_line;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserError {
     /// The key or file, and what is wrong with it.
-    pub what: String,
+    pub message: String,
     /// What to change, in one line.
     pub hint: Option<String>,
 }
 
 impl UserError {
     /// Creates an error without a hint.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None }
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
     }
 
     /// Sets the hint, reduced to one readable line, because a hint may quote user input of any
@@ -32,7 +32,7 @@ impl std::error::Error for UserError {}
 
 impl fmt::Display for UserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        f.write_str(&self.message)?;
         match &self.hint {
             Some(hint) => write!(f, "\n hint: {hint}"),
             None => Ok(()),

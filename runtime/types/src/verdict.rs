@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{EnvironmentRecord, EvidenceClass, FailureReason, Noise, TaskId};
 
 /// The version of the verdict format.
-pub const VERDICT_SCHEMA: u32 = 1;
+pub const VERDICT_SCHEMA_VERSION: u32 = 1;
 
 /// A test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub enum Integrity {
 impl Verdict {
     /// Returns the classes of the evidence against the verdict. Empty if the integrity is no worse
     /// than `unverified`, because honest work can leave evidence too.
-    pub fn classes(&self) -> BTreeSet<EvidenceClass> {
+    pub fn evidence_classes(&self) -> BTreeSet<EvidenceClass> {
         let doubted = self.integrity >= Integrity::Suspect;
         let evidence = self.evidence.iter().filter(|_| doubted);
         // Older verdicts record kinds but no classes.
@@ -123,7 +123,7 @@ pub struct PolicyVerdict {
 }
 
 /// The kind of evidence for a patch that does not apply.
-pub const PATCH_REJECTED: &str = "patch_rejected";
+pub const PATCH_REJECTED_KIND: &str = "patch_rejected";
 
 /// Something that makes a result worth a second look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,9 +144,9 @@ pub struct Evidence {
 
 impl Evidence {
     /// Creates evidence of a kind, with that kind's class.
-    pub fn new(kind: impl Into<String>, what: impl Into<String>, steps: Vec<u64>) -> Self {
+    pub fn new(kind: impl Into<String>, message: impl Into<String>, steps: Vec<u64>) -> Self {
         let kind = kind.into();
-        Self { class: EvidenceClass::for_kind(&kind), kind, what: what.into(), steps }
+        Self { class: EvidenceClass::for_kind(&kind), kind, what: message.into(), steps }
     }
 }
 

@@ -23,10 +23,10 @@ type AttackPatches = BTreeMap<usize, Vec<(usize, AttackPatch)>>;
 /// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
-    names: Vec<CertifiedAttack>,
+    attacks: Vec<CertifiedAttack>,
     arms: Vec<Arm>,
     patches: AttackPatches,
-    pack: String,
+    pack_digest: String,
 }
 
 impl<'a> AttackRun<'a> {
@@ -37,19 +37,19 @@ impl<'a> AttackRun<'a> {
     /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.
     pub fn new(
         pack: &[&'static Attack],
-        validated: &Path,
+        validation_dir: &Path,
         tasks: &'a [PlannedTask],
         sandbox: &SandboxSpec,
     ) -> Result<Self, ValidationError> {
-        let names = list_attacks(pack, tasks);
+        let names = list_certified_attacks(pack, tasks);
         let digest = pack_digest();
         let arm = |one: &CertifiedAttack| {
             let settings = json!({ "attack": one.name, "pack": digest });
             Arm::for_patches(&one.name, sandbox, settings)
         };
         let arms = names.iter().map(arm).collect();
-        let made = create_patches(pack, validated, tasks, &names)?;
-        Ok(Self { tasks, names, arms, patches: made, pack: digest })
+        let made = create_patches(pack, validation_dir, tasks, &names)?;
+        Ok(Self { tasks, attacks: names, arms, patches: made, pack_digest: digest })
     }
 
     /// Returns the arms, one per attack.
@@ -62,10 +62,10 @@ impl<'a> AttackRun<'a> {
         self.patches.values().flatten().filter(|(_, made)| is_patch(made)).count()
     }
 
-    fn trial_id(&self, task: usize, arm: usize) -> TrialId {
+    fn trial_id(&self, task_index: usize, arm_index: usize) -> TrialId {
         TrialId {
-            task: self.tasks[task].task.id.clone(),
-            arm: self.arms[arm].id.clone(),
+            task: self.tasks[task_index].task.id.clone(),
+            arm: self.arms[arm_index].id.clone(),
             attempt: 1,
         }
     }
@@ -74,7 +74,7 @@ impl<'a> AttackRun<'a> {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub fn record(&self, run: &RunDir) -> Result<BTreeSet<TrialId>, Fault> {
+    pub fn record_patches(&self, run: &RunDir) -> Result<BTreeSet<TrialId>, Fault> {
         let mut only = BTreeSet::new();
         for (task, made) in &self.patches {
             for (arm, made) in made {
@@ -95,12 +95,12 @@ impl<'a> AttackRun<'a> {
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn results(
+    pub fn read_results(
         self,
-        out: &Path,
+        run_dir: &Path,
         sample: Option<Selection>,
     ) -> Result<AttackCertificate, RecordError> {
-        let run = RunDir::open_read_only(out)?;
+        let run = RunDir::open_read_only(run_dir)?;
         let mut tasks = Vec::new();
         for (index, planned) in self.tasks.iter().enumerate() {
             let mut environment = None;
@@ -111,7 +111,7 @@ impl<'a> AttackRun<'a> {
                         not_applicable: Some(why.clone()),
                         ..AttackResult::default()
                     },
-                    AttackPatch::Patch(_) => match run.check(&self.trial_id(index, *arm)).verdict {
+                    AttackPatch::Patch(_) => match run.check_trial(&self.trial_id(index, *arm)).verdict {
                         Some(verdict) => {
                             environment = environment.or_else(|| verdict.environment.clone());
                             result_from_verdict(&verdict)
@@ -122,25 +122,25 @@ impl<'a> AttackRun<'a> {
                         },
                     },
                 };
-                results.insert(self.names[*arm].name.clone(), result);
+                results.insert(self.attacks[*arm].name.clone(), result);
             }
             let task = planned.task.id.clone();
             let digest = planned.task.digest();
             tasks.push(AttackedTask { task, digest, environment, attacks: results });
         }
         Ok(AttackCertificate {
-            pack: self.pack,
+            pack: self.pack_digest,
             dataset: dataset_digest(self.tasks),
             revisions: dataset_revisions(self.tasks),
             sample,
-            attacks: self.names,
+            attacks: self.attacks,
             tasks,
         })
     }
 }
 
 /// Returns the pack's attacks, followed by the tasks' own cheats.
-fn list_attacks(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
+fn list_certified_attacks(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     let of_pack =
         pack.iter().map(|one| CertifiedAttack { name: one.name.clone(), class: one.class });
     let mut own: Vec<String> = Vec::new();
@@ -156,11 +156,11 @@ fn list_attacks(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack>
 /// Creates all patches from the initial work directory of the noop trials.
 fn create_patches(
     pack: &[&'static Attack],
-    validated: &Path,
+    validation_dir: &Path,
     tasks: &[PlannedTask],
-    names: &[CertifiedAttack],
+    attacks: &[CertifiedAttack],
 ) -> Result<AttackPatches, ValidationError> {
-    let run = RunDir::open_read_only(validated)?;
+    let run = RunDir::open_read_only(validation_dir)?;
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);
     let (Some(gold), Some(noop)) = (arm("gold"), arm("noop")) else {
@@ -170,7 +170,7 @@ fn create_patches(
     for (index, planned) in tasks.iter().enumerate() {
         let task = &planned.task;
         let id = |arm: &ArmId| TrialId { task: task.id.clone(), arm: arm.clone(), attempt: 1 };
-        let resolves = run.check(&id(gold)).verdict.is_some_and(|verdict| verdict.resolved);
+        let resolves = run.check_trial(&id(gold)).verdict.is_some_and(|verdict| verdict.resolved);
         let mut made = Vec::new();
         if resolves {
             let tree = trial_start_tree(&run, &id(noop))?;
@@ -188,7 +188,7 @@ fn create_patches(
             );
         }
         for cheat in &task.cheats {
-            let arm = names.iter().position(|one| one.name == cheat.attack_name());
+            let arm = attacks.iter().position(|one| one.name == cheat.attack_name());
             made.extend(arm.map(|arm| (arm, AttackPatch::Patch(cheat.patch.clone().into_bytes()))));
         }
         all.insert(index, made);
@@ -196,8 +196,8 @@ fn create_patches(
     Ok(all)
 }
 
-fn is_patch(made: &AttackPatch) -> bool {
-    matches!(made, AttackPatch::Patch(_))
+fn is_patch(result: &AttackPatch) -> bool {
+    matches!(result, AttackPatch::Patch(_))
 }
 
 fn result_from_verdict(verdict: &Verdict) -> AttackResult {
@@ -209,7 +209,7 @@ fn result_from_verdict(verdict: &Verdict) -> AttackResult {
         .collect();
     let seen = policies.values().any(|outcome| *outcome == AttackOutcome::Seen);
     let kinds = verdict.evidence.iter().filter(|_| seen).map(|evidence| evidence.kind.clone());
-    let classes = if seen { verdict.classes() } else { BTreeSet::new() };
+    let classes = if seen { verdict.evidence_classes() } else { BTreeSet::new() };
     AttackResult { seen_as: kinds.collect(), classes, policies, ..AttackResult::default() }
 }
 

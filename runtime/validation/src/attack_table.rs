@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use proctor_attacks::pack;
-use proctor_types::{AttackCertificate, AttackOutcome, TaskId, join_first_few, plural};
+use proctor_attacks::load_pack;
+use proctor_types::{AttackCertificate, AttackOutcome, TaskId, join_first_few, count_with_noun};
 
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
@@ -39,10 +39,10 @@ pub fn format_table(certificate: &AttackCertificate) -> String {
         line.push_str(&format_cell(of.iter().filter(|(.., one)| one.policies.is_empty()).count()));
         lines.push(line);
     }
-    let tasks = plural(certificate.tasks.len(), "task");
+    let tasks = count_with_noun(certificate.tasks.len(), "task");
     lines.push(format!(
         "{} on {tasks}. beat: not resolved; seen: suspect;",
-        plural(certificate.attacks.len(), "attack")
+        count_with_noun(certificate.attacks.len(), "attack")
     ));
     lines.push("unv.: resolved, unverified; pass: resolved, clean.".to_owned());
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
@@ -68,7 +68,7 @@ fn result_rows(certificate: &AttackCertificate) -> impl Iterator<Item = ResultRo
 
 /// Returns the failures of the dataset, one line per task: attacks that succeeded under `strict`, and the task's own
 /// cheats that succeeded under any policy.
-pub fn failures(certificate: &AttackCertificate) -> Vec<String> {
+pub fn failure_notes(certificate: &AttackCertificate) -> Vec<String> {
     let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
     for (task, attack, one) in result_rows(certificate) {
         for (policy, outcome) in &one.policies {
@@ -85,18 +85,18 @@ pub fn failures(certificate: &AttackCertificate) -> Vec<String> {
 
 /// Returns further notes: attacks that the benchmark's own procedure accepts and whether this is known, and attacks
 /// without a verdict.
-pub fn further_notes(certificate: &AttackCertificate) -> Vec<String> {
+pub fn other_notes(certificate: &AttackCertificate) -> Vec<String> {
     let mut said = Vec::new();
     for attack in &certificate.attacks {
         let of = || result_rows(certificate).filter(|(_, name, _)| *name == attack.name);
         let passed = of().filter(|(.., one)| one.succeeded_under("official")).count();
         if passed > 0 && !attack.name.starts_with(proctor_types::CHEAT_ATTACK_PREFIX) {
-            let known = pack().is_ok_and(|pack| {
+            let known = load_pack().is_ok_and(|pack| {
                 let own = pack.iter().find(|one| one.name == attack.name);
                 own.is_some_and(|one| !one.expected.official_resolves.is_empty())
             });
             let known = if known { " (known)" } else { "" };
-            let tasks = plural(passed, "task");
+            let tasks = count_with_noun(passed, "task");
             said.push(format!("{} resolves {tasks} under official{known}", attack.name));
         }
         let lost = of().filter(|(.., one)| one.no_verdict.is_some());

@@ -8,7 +8,7 @@ use std::{
 use proctor_grade::{Costs, GRADER};
 use proctor_record::{RecordError, RunDir, now};
 use proctor_types::{
-    CERTIFICATE_SCHEMA, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus, TrialId,
+    CERTIFICATE_SCHEMA_VERSION, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus, TrialId,
     Verdict,
 };
 
@@ -22,15 +22,15 @@ const MAX_SLOWEST_TESTS: usize = 5;
 ///
 /// # Errors
 /// The run cannot be read.
-pub fn build_certificate(out: &Path) -> Result<Certificate, RecordError> {
-    let run = RunDir::open_read_only(out)?;
+pub fn build_certificate(run_dir: &Path) -> Result<Certificate, RecordError> {
+    let run = RunDir::open_read_only(run_dir)?;
     let record = run.read_run()?;
     // Flaky tests cannot be detected with a single attempt.
     let repeated = record.tasks.iter().filter(|_| record.attempts > 1);
-    let tasks = repeated.map(|task| certify(&run, &record, task));
+    let tasks = repeated.map(|task| certify_task(&run, &record, task));
     let backend = record.arms.first().map(|arm| arm.sandbox.kind.to_string());
     Ok(Certificate {
-        schema_version: CERTIFICATE_SCHEMA,
+        schema_version: CERTIFICATE_SCHEMA_VERSION,
         proctor: record.proctor.clone(),
         grader: GRADER.to_owned(),
         made: now(),
@@ -42,14 +42,14 @@ pub fn build_certificate(out: &Path) -> Result<Certificate, RecordError> {
     })
 }
 
-fn certify(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<CertifiedTask, RecordError> {
+fn certify_task(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<CertifiedTask, RecordError> {
     let mut verdicts: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
     let (mut gold_seconds, mut slowest) = (Vec::new(), BTreeMap::<String, f64>::new());
     let mut peak_kb = None;
     for arm in &record.arms {
         for attempt in 1..=record.attempts {
             let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-            let Some(verdict) = run.check(&id).verdict else { continue };
+            let Some(verdict) = run.check_trial(&id).verdict else { continue };
             verdicts.entry(&arm.name).or_default().push(verdict);
             if arm.name == "gold" {
                 let costs = Costs::read(&run.trial_dir(&id).read_results()?);
@@ -105,12 +105,12 @@ fn flaky_tests(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u3
 }
 
 /// Returns the test ids that passed in every gold run but not in every reduced gold run.
-fn resource_sensitive_tests(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
+fn resource_sensitive_tests(gold_verdicts: &[Verdict], reduced_verdicts: &[Verdict]) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
-    let ids = gold.iter().flat_map(|verdict| verdict.tests.keys());
-    ids.filter(|id| gold.iter().all(|verdict| passes(verdict, id)))
-        .filter(|id| !reduced.iter().all(|verdict| passes(verdict, id)))
+    let ids = gold_verdicts.iter().flat_map(|verdict| verdict.tests.keys());
+    ids.filter(|id| gold_verdicts.iter().all(|verdict| passes(verdict, id)))
+        .filter(|id| !reduced_verdicts.iter().all(|verdict| passes(verdict, id)))
         .cloned()
         .collect()
 }

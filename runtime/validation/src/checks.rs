@@ -12,27 +12,27 @@ use proctor_run::{IN_PLACE_NOTE, LEAK_NOTE, PlannedTask};
 use proctor_sandbox_api::{Backend, Base, wire::RawPath};
 use proctor_setup::sandbox_base;
 use proctor_types::{
-    Event, Task, TaskId, TestStatus, TrialId, Verdict, file_from_test_id, join_first_few, plural,
+    Event, Task, TaskId, TestStatus, TrialId, Verdict, file_from_test_id, join_first_few, count_with_noun,
 };
 
 use crate::quality::readable_tests;
 
 /// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
 /// tasks whose test command reports its own results.
-pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
+pub fn unverified_gold_notes(report: &Report, run: &RunDir, planned_tasks: &[PlannedTask]) -> Vec<String> {
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for planned in planned.iter().filter(|planned| planned.task.test_report().is_some()) {
+    for planned in planned_tasks.iter().filter(|planned| planned.task.command_test_results().is_some()) {
         let task = &planned.task.id;
         let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
-        let Some(verdict) = run.check(&id).verdict else { continue };
+        let Some(verdict) = run.check_trial(&id).verdict else { continue };
         for evidence in verdict.unverified_evidence() {
             by_reason.entry(evidence.what.clone()).or_default().push(task.to_string());
         }
     }
     let line = |(why, ids): (String, Vec<String>)| {
-        let count = plural(ids.len(), "task");
+        let count = count_with_noun(ids.len(), "task");
         let ids = join_first_few(ids);
         format!("{count} graded with integrity `unverified`: {why}: {ids}")
     };
@@ -41,10 +41,10 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
 
 /// Runs Harbor's lint rules on the folders of Harbor tasks. Returns one line per rule with
 /// findings.
-pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
+pub fn lint_notes(planned_tasks: &[PlannedTask]) -> Vec<String> {
     let mut by_rule: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     let mut notes = Vec::new();
-    for planned in planned.iter().filter(|planned| planned.task.harbor.is_some()) {
+    for planned in planned_tasks.iter().filter(|planned| planned.task.harbor.is_some()) {
         match lint_folder(&planned.base_dir) {
             Ok(findings) => {
                 for finding in findings {
@@ -52,7 +52,7 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
                     let detail = finding.detail.map_or(String::new(), |it| format!(": {it}"));
                     let place = format!("{} ({}{line}{detail})", planned.task.id, finding.path);
                     let (_, places) =
-                        by_rule.entry(finding.rule).or_insert_with(|| (finding.what, Vec::new()));
+                        by_rule.entry(finding.rule).or_insert_with(|| (finding.message, Vec::new()));
                     places.push(place);
                 }
             }
@@ -62,7 +62,7 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
         }
     }
     let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
-        let count = plural(places.len(), "finding");
+        let count = count_with_noun(places.len(), "finding");
         format!("Harbor's lint rule `{rule}`: {count}: {what}: {}", join_first_few(places))
     };
     notes.extend(by_rule.into_iter().map(line));
@@ -70,8 +70,8 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
 }
 
 /// Returns the tasks that gold must not resolve.
-pub fn impossible_tasks(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
-    let tasks = planned.iter().filter(|planned| planned.task.impossible.is_some());
+pub fn impossible_tasks(planned_tasks: &[PlannedTask]) -> BTreeSet<&TaskId> {
+    let tasks = planned_tasks.iter().filter(|planned| planned.task.impossible.is_some());
     tasks.map(|planned| &planned.task.id).collect()
 }
 
@@ -84,17 +84,17 @@ fn find_log(trial: &TrialDir) -> Option<PathBuf> {
 
 /// A problem with a task's hidden files or fail-to-pass tests.
 pub struct Exposure {
-    pub what: String,
+    pub description: String,
     /// Whether the problem is a fail-to-pass test that the agent can read.
     pub is_readable_test: bool,
 }
 
 /// Returns the problems with each task's `hidden` paths and fail-to-pass ids, according to the
 /// trials.
-pub fn exposed_tasks<'a>(
+pub fn find_task_exposures<'a>(
     report: &Report,
     run: &RunDir,
-    planned: &'a [PlannedTask],
+    planned_tasks: &'a [PlannedTask],
 ) -> Vec<(&'a PlannedTask, Vec<Exposure>)> {
     let arm = |name: &str| report.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.arm);
     let id = |planned: &PlannedTask, name: &str| {
@@ -104,15 +104,15 @@ pub fn exposed_tasks<'a>(
         let mut found = Vec::new();
         let start = id(planned, "noop").and_then(|id| InitialState::load(run, &id));
         if let Some(start) = &start {
-            found.extend(start.exposures(&planned.task));
+            found.extend(start.find_exposures(&planned.task));
         }
-        let verdict = id(planned, "gold").and_then(|id| run.check(&id).verdict);
+        let verdict = id(planned, "gold").and_then(|id| run.check_trial(&id).verdict);
         found.extend(
             verdict.and_then(|verdict| find_unknown_ids(&planned.task, &verdict, start.as_ref())),
         );
         (planned, found)
     };
-    planned.iter().map(of_task).collect()
+    planned_tasks.iter().map(of_task).collect()
 }
 
 /// The agent's initial work directory in a trial.
@@ -120,7 +120,7 @@ struct InitialState {
     tree: Tree,
     blobs: Blobs,
     /// Paths in `hidden` that match nothing.
-    unmatched: Vec<String>,
+    unmatched_paths: Vec<String>,
 }
 
 impl InitialState {
@@ -142,7 +142,7 @@ impl InitialState {
             }
         }
         let tree = Tree::load(&blobs, &base?).ok()?;
-        Some(Self { tree, blobs, unmatched })
+        Some(Self { tree, blobs, unmatched_paths: unmatched })
     }
 
     fn read_file(&self, path: &str) -> Option<String> {
@@ -150,12 +150,12 @@ impl InitialState {
         Some(String::from_utf8_lossy(&self.blobs.get(hash).ok()?).into_owned())
     }
 
-    fn exposures(&self, task: &Task) -> Vec<Exposure> {
+    fn find_exposures(&self, task: &Task) -> Vec<Exposure> {
         let mut found = Vec::new();
-        if !self.unmatched.is_empty() {
-            let paths = join_first_few(self.unmatched.clone());
+        if !self.unmatched_paths.is_empty() {
+            let paths = join_first_few(self.unmatched_paths.clone());
             let what = format!("`hidden` matches nothing: {paths}");
-            found.push(Exposure { what, is_readable_test: false });
+            found.push(Exposure { description: what, is_readable_test: false });
         }
         let tests = readable_tests(task, &|path| self.read_file(path));
         if !tests.is_empty() {
@@ -164,7 +164,7 @@ impl InitialState {
                  validate with --visible-tests)",
                 join_first_few(tests)
             );
-            found.push(Exposure { what, is_readable_test: true });
+            found.push(Exposure { description: what, is_readable_test: true });
         }
         found
     }
@@ -175,7 +175,7 @@ impl InitialState {
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
-    start: Option<&InitialState>,
+    initial_state: Option<&InitialState>,
 ) -> Option<Exposure> {
     let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
     let has_results = !verdict.tests.values().all(is_missing);
@@ -188,7 +188,7 @@ fn find_unknown_ids(
             Some(TestStatus::Error) if task.test_ids_start_with_file() => {
                 let is_hidden = task.hidden.iter().any(|path| file.starts_with(path.as_str()));
                 let is_patched = patches.iter().any(|patch| patch.contains(file));
-                let is_there = start.is_none_or(|start| start.read_file(file).is_some());
+                let is_there = initial_state.is_none_or(|start| start.read_file(file).is_some());
                 !is_hidden && !is_patched && !is_there
             }
             _ => false,
@@ -196,15 +196,15 @@ fn find_unknown_ids(
     };
     let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
     let what = format!("fail-to-pass ids that match no test: {}", join_first_few(ids.clone()));
-    (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
+    (!ids.is_empty()).then_some(Exposure { description: what, is_readable_test: false })
 }
 
 /// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced
 /// resources, because they check the tests and not the task.
-pub fn invalid_trials(
+pub fn invalid_trial_notes(
     report: &Report,
     run: &RunDir,
-    impossible: &BTreeSet<&TaskId>,
+    impossible_ids: &BTreeSet<&TaskId>,
 ) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
@@ -214,7 +214,7 @@ pub fn invalid_trials(
             Some("noop") => false,
             _ => continue,
         };
-        let wanted = is_gold && !impossible.contains(&trial.task);
+        let wanted = is_gold && !impossible_ids.contains(&trial.task);
         if trial.resolved != Some(wanted) {
             let arm = if is_gold { "gold" } else { "noop" };
             let found = match trial.resolved {
@@ -228,7 +228,7 @@ pub fn invalid_trials(
                 arm: trial.arm.clone(),
                 attempt: trial.attempt,
             };
-            let verdict = run.check(&id).verdict;
+            let verdict = run.check_trial(&id).verdict;
             let tests =
                 verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
                     (_, false) => format_rewards(&it),
@@ -236,7 +236,7 @@ pub fn invalid_trials(
                     (false, true) => format_passed_tests(&it),
                 });
             let server =
-                if is_gold && resolves_in_place(&run.trial_dir(&id)) { SERVER_NOTE } else { "" };
+                if is_gold && is_resolved_in_place(&run.trial_dir(&id)) { SERVER_NOTE } else { "" };
             let log = find_log(&run.trial_dir(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
@@ -253,7 +253,7 @@ const SERVER_NOTE: &str = "; gold resolves the task only while the processes it 
                            running: grade such tasks with `grading.harbor_shared = true`";
 
 /// Whether the verifier considered the trial resolved in the agent's own container.
-fn resolves_in_place(trial: &TrialDir) -> bool {
+fn is_resolved_in_place(trial: &TrialDir) -> bool {
     let Ok(reading) = read_journal(trial.trajectory_path()) else { return false };
     let resolved = |note: &serde_json::Map<String, serde_json::Value>| {
         note.get(IN_PLACE_NOTE)?.get("verdict")?.get("resolved")?.as_bool()
@@ -271,12 +271,12 @@ fn format_rewards(verdict: &Verdict) -> String {
 }
 
 /// Returns a line for each image with an entry point or a command, which sandboxes do not run.
-pub async fn unused_entrypoints(
-    planned: &[PlannedTask],
+pub async fn unused_entrypoint_notes(
+    planned_tasks: &[PlannedTask],
     backend: &dyn Backend,
 ) -> BTreeSet<String> {
     let mut bases = BTreeMap::new();
-    for planned in planned {
+    for planned in planned_tasks {
         let Ok(base) = sandbox_base(&planned.task, &planned.base_dir) else { continue };
         let name = match &base {
             Base::Image(image) => format!("image {image}"),
@@ -303,7 +303,7 @@ pub async fn unused_entrypoints(
 }
 
 /// Returns a line for each trial in which fail-to-pass tests pass without the gold patch.
-pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
+pub fn passing_without_gold_notes(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
     // If all fail-to-pass tests pass, `invalid_trials` reports the trial instead.
@@ -311,7 +311,7 @@ pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<Str
     for trial in report.tasks.iter().filter(partly) {
         let id =
             TrialId { task: trial.task.clone(), arm: trial.arm.clone(), attempt: trial.attempt };
-        let Some(verdict) = run.check(&id).verdict else {
+        let Some(verdict) = run.check_trial(&id).verdict else {
             continue;
         };
         let passed = &verdict.fail_to_pass.passed;

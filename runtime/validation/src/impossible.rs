@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_patch::{Body, Patch, Side};
-use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, shell_word};
+use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, quote_shell_word};
 
 /// Returns the variant with one wrong expectation. If the line is in the environment, a set-up
 /// command changes it. If the test patch adds the line, it is changed in the patch. Returns `None`
@@ -15,16 +15,16 @@ use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, shel
 ///
 /// The variant is a native task, because a benchmark's grading procedure may use its own copy of
 /// the tests.
-pub fn impossible_variant(task: &Task, wrong: &Impossible) -> Option<Task> {
+pub fn impossible_variant(task: &Task, change: &Impossible) -> Option<Task> {
     let mut variant = task.clone();
     variant.id = TaskId::new(format!("{}{IMPOSSIBLE_ID_SUFFIX}", task.id));
     variant.benchmark = None;
-    let file = proctor_types::file_from_test_id(&wrong.test);
+    let file = proctor_types::file_from_test_id(&change.test);
     match task.test_patch.as_deref().filter(|patch| changes_file(patch, file)) {
-        Some(patch) => variant.test_patch = Some(replace_added_line(patch, file, wrong)?),
-        None => variant.environment.setup.push(sed_command(&task.workdir, file, wrong)),
+        Some(patch) => variant.test_patch = Some(replace_added_line(patch, file, change)?),
+        None => variant.environment.setup.push(sed_command(&task.workdir, file, change)),
     }
-    variant.impossible = Some(wrong.clone());
+    variant.impossible = Some(change.clone());
     Some(variant)
 }
 
@@ -34,29 +34,29 @@ fn changes_file(patch: &str, file: &str) -> bool {
 
 /// Returns a command that replaces the line. It uses `sed` because not every image contains
 /// `patch`.
-fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
-    let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
+fn sed_command(workdir: &str, file: &str, change: &Impossible) -> String {
+    let new = change.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
     // Set-up commands run in the work directory. If the task sets no work directory, the path is
     // relative to the image's work directory.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
-    let script = format!("{}s/.*/{new}/", wrong.line);
-    format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))
+    let script = format!("{}s/.*/{new}/", change.line);
+    format!("LC_ALL=C sed -i {} {}", quote_shell_word(&script), quote_shell_word(&path))
 }
 
 /// Returns the patch with one of its added lines changed.
-fn replace_added_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
+fn replace_added_line(patch: &str, file: &str, change: &Impossible) -> Option<String> {
     let mut read = Patch::parse(patch.as_bytes());
     let of_file = read.files.iter_mut().find(|one| one.path().as_bytes() == file.as_bytes())?;
     // Remove the index line, because its hash no longer matches the content.
-    of_file.index = None;
+    of_file.blob_ids = None;
     let Body::Text(hunks) = &mut of_file.body else { return None };
     let mut changed = false;
     for hunk in hunks {
         let mut at = hunk.new_start;
         for line in &mut hunk.lines {
-            if line.side == Side::New && at == wrong.line && line.text() == wrong.was {
+            if line.side == Side::New && at == change.line && line.text() == change.was {
                 let end = if line.bytes.ends_with(b"\n") { "\n" } else { "" };
-                line.bytes = format!("{}{end}", wrong.now).into_bytes();
+                line.bytes = format!("{}{end}", change.now).into_bytes();
                 changed = true;
             }
             at += usize::from(line.side != Side::Old);
@@ -103,7 +103,7 @@ mod tests {
     const TEST_PATCH: &str = "diff --git a/t/test_a.py b/t/test_a.py\n--- a/t/test_a.py\n+++ b/t/test_a.py\n\
         @@ -1,2 +1,4 @@\n def test_old():\n     assert old() == 1\n+def test_new():\n+    assert new() == 'a/b'\n";
 
-    fn task(test_patch: Option<&str>) -> Task {
+    fn task_with_test_patch(test_patch: Option<&str>) -> Task {
         serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "a-1", "statement": "", "environment": {"base": "host"},
             "fail_to_pass": ["t/test_a.py::test_new"], "test_command": [], "test_patch": test_patch,
@@ -123,23 +123,23 @@ mod tests {
     }
 
     #[test]
-    fn impossible_changes_line_added_by_test_patch() {
-        let variant = impossible_variant(&task(Some(TEST_PATCH)), &wrong_expectation(4)).unwrap();
+    fn impossible_variant_changes_line_added_by_test_patch() {
+        let variant = impossible_variant(&task_with_test_patch(Some(TEST_PATCH)), &wrong_expectation(4)).unwrap();
         let patch = variant.test_patch.unwrap();
         assert_eq!(patch, TEST_PATCH.replace(&wrong_expectation(4).was, &wrong_expectation(4).now));
         assert_eq!((variant.id.as_str(), variant.benchmark), ("a-1.impossible", None));
         assert_eq!(variant.environment.setup, Vec::<String>::new());
         assert_eq!(
-            impossible_variant(&task(Some(TEST_PATCH)), &wrong_expectation(2)),
+            impossible_variant(&task_with_test_patch(Some(TEST_PATCH)), &wrong_expectation(2)),
             None,
             "a line that the patch does not add"
         );
     }
 
     #[test]
-    fn impossible_adds_set_up_command_for_environment_line() {
+    fn impossible_variant_adds_setup_command_for_environment_line() {
         let folder = tempfile::tempdir().unwrap();
-        let mut task = task(None);
+        let mut task = task_with_test_patch(None);
         task.workdir = folder.path().to_str().unwrap().to_owned();
         std::fs::create_dir(folder.path().join("t")).unwrap();
         let file = folder.path().join("t/test_a.py");

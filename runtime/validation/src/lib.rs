@@ -14,8 +14,8 @@ pub mod quality;
 pub use attack::AttackRun;
 pub use certificate::{REDUCED_ARM, build_certificate};
 pub use checks::{
-    Exposure, exposed_tasks, impossible_tasks, invalid_trials, lint_notes,
-    tests_passing_without_gold, unused_entrypoints, unverified_tasks,
+    Exposure, find_task_exposures, impossible_tasks, invalid_trial_notes, lint_notes,
+    passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes,
 };
 pub use error::ValidationError;
 pub use impossible::{impossible_variant, with_absolute_paths};

@@ -14,23 +14,23 @@ pub const ARM_DIGITS: usize = 12;
 const MAX_NAME_LENGTH: usize = 200;
 
 /// Returns the first twelve digits of an arm's id.
-pub fn short_arm_id<'a>(planned: &PlannedTrial<'a>) -> &'a str {
-    let arm = planned.arm.id.as_str();
+pub fn short_arm_id<'a>(planned_trial: &PlannedTrial<'a>) -> &'a str {
+    let arm = planned_trial.arm.id.as_str();
     arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
 /// Where an address is used: on a server, or as a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressForm {
-    Served,
+    ServerPath,
     File,
 }
 
 impl AddressForm {
     /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
-    pub fn trial_address(self, run: usize, planned: &PlannedTrial<'_>) -> String {
-        let task = self.encode_name(planned.task.task.id.as_str());
-        format!("{run}/{task}/{}/{}", short_arm_id(planned), planned.attempt)
+    pub fn trial_address(self, run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+        let task = self.encode_name(planned_trial.task.task.id.as_str());
+        format!("{run}/{task}/{}/{}", short_arm_id(planned_trial), planned_trial.attempt)
     }
 
     /// Returns the address of the page that shows a task's trials side by side.
@@ -40,7 +40,7 @@ impl AddressForm {
 
     fn encode_name(self, text: &str) -> String {
         match self {
-            Self::Served => percent_encode(text),
+            Self::ServerPath => percent_encode(text),
             Self::File => {
                 // A name must not start with a dot, because the file would be hidden or could
                 // escape the directory. All characters are valid in a URL without escaping.

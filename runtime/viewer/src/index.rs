@@ -24,24 +24,24 @@ use crate::html::StepRow;
 pub struct JournalIndex {
     journal: PathBuf,
     /// Identifies the journal file. A new try has a new file.
-    file: u64,
+    file_id: u64,
     /// Number of complete lines, then the offset of their end.
-    lines: usize,
-    at: u64,
+    line_count: usize,
+    end_offset: u64,
     /// Offsets and numbers of each step's lines. The first entry belongs to step 0.
     line_positions: Vec<Vec<(u64, usize)>>,
     /// The request whose response has not arrived yet. In the journal, this request still belongs
     /// to the previous step.
     pending: Option<PendingRequest>,
     /// The work directory's tree after each step, in journal order.
-    trees: Vec<(u64, String)>,
+    trees_by_step: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
     /// Errors in parts of the journal that cannot be read.
     pub damage: Vec<String>,
     /// When the last event was recorded: in seconds since its try began, then in seconds since the
     /// Unix epoch.
-    last: f64,
-    pub last_wall: f64,
+    last_event_time: f64,
+    pub last_wall_time: f64,
 }
 
 impl JournalIndex {
@@ -49,16 +49,16 @@ impl JournalIndex {
     pub fn from_journal(journal: &Path) -> Result<Self, RecordError> {
         let mut index = Self {
             journal: journal.to_owned(),
-            file: fs::metadata(journal).map_or(0, |file| file.ino()),
-            lines: 0,
-            at: 0,
+            file_id: fs::metadata(journal).map_or(0, |file| file.ino()),
+            line_count: 0,
+            end_offset: 0,
             line_positions: Vec::new(),
             pending: None,
-            trees: Vec::new(),
+            trees_by_step: Vec::new(),
             rows: Vec::new(),
             damage: Vec::new(),
-            last: 0.0,
-            last_wall: 0.0,
+            last_event_time: 0.0,
+            last_wall_time: 0.0,
         };
         index.read_appended()?;
         Ok(index)
@@ -79,14 +79,14 @@ impl JournalIndex {
     /// `None` if another file has replaced the journal.
     pub fn is_up_to_date(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
-        let same = file.ino() == self.file && file.len() >= self.at;
-        same.then_some(file.len() == self.at)
+        let same = file.ino() == self.file_id && file.len() >= self.end_offset;
+        same.then_some(file.len() == self.end_offset)
     }
 
     /// Reads the lines that were appended since the last read. An incomplete last line may still be
     /// in the process of being written, so it is left for the next read.
     pub fn read_appended(&mut self) -> Result<(), RecordError> {
-        let mut events = EventReader::open_at(&self.journal, self.at, self.lines)?;
+        let mut events = EventReader::open_at(&self.journal, self.end_offset, self.line_count)?;
         for line in events.by_ref() {
             match line {
                 Ok(line) => {
@@ -97,14 +97,14 @@ impl JournalIndex {
                 Err(bad) => self.damage.push(bad.to_string()),
             }
         }
-        (self.at, self.lines) = (events.offset(), events.line_count());
+        (self.end_offset, self.line_count) = (events.offset(), events.line_count());
         Ok(())
     }
 
     fn add_line(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
         // No journal skips thousands of steps, so a number this large is an error.
-        if step > self.line_positions.len() + self.lines + 1_000 {
+        if step > self.line_positions.len() + self.line_count + 1_000 {
             return Ok(());
         }
         if self.line_positions.len() <= step {
@@ -112,31 +112,31 @@ impl JournalIndex {
         }
         let place = (line.offset, line.line - 1);
         if matches!(line.kind.as_str(), "model_asked" | "model_attempted") {
-            let at = if line.kind == "model_asked" { line.t_mono } else { self.last };
+            let at = if line.kind == "model_asked" { line.t_mono } else { self.last_event_time };
             let pending = self.pending.get_or_insert_with(|| PendingRequest::starting_at(at));
-            (self.last, self.last_wall) = (line.t_mono, line.t_wall);
+            (self.last_event_time, self.last_wall_time) = (line.t_mono, line.t_wall);
             if line.kind == "model_asked" {
                 return Ok(());
             }
-            pending.places.push(place);
-            return add_event(&mut pending.row, line);
+            pending.line_positions.push(place);
+            return add_event(&mut pending.step_row, line);
         }
         while self.rows.len() < step {
             let number = self.rows.len() as u64 + 1;
             let pending =
-                self.pending.take().unwrap_or_else(|| PendingRequest::starting_at(self.last));
-            self.line_positions[number as usize].extend(pending.places);
-            self.rows.push(StepRow { number, ..pending.row });
+                self.pending.take().unwrap_or_else(|| PendingRequest::starting_at(self.last_event_time));
+            self.line_positions[number as usize].extend(pending.line_positions);
+            self.rows.push(StepRow { number, ..pending.step_row });
         }
         self.line_positions[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
             let taken: SnapshotHashes = line.parse_fields()?;
-            self.trees.extend(
+            self.trees_by_step.extend(
                 taken.snapshot.or(taken.base_snapshot).map(|snapshot| (line.step, snapshot)),
             );
         }
-        let last = std::mem::replace(&mut self.last, line.t_mono);
-        self.last_wall = line.t_wall;
+        let last = std::mem::replace(&mut self.last_event_time, line.t_mono);
+        self.last_wall_time = line.t_wall;
         let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
             return Ok(());
         };
@@ -144,18 +144,18 @@ impl JournalIndex {
         if step == self.line_positions.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
-            self.last = last;
+            self.last_event_time = last;
         }
         add_event(row, line)
     }
 
     /// Returns a step's lines. Step 0 is everything before the first response.
     pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
-        let places = self.line_positions.get(number as usize).into_iter().flatten();
+        let positions = self.line_positions.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
         let unanswered =
-            self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.places);
-        places
+            self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.line_positions);
+        positions
             .chain(unanswered)
             .filter_map(|(at, line)| EventReader::open_at(&self.journal, *at, *line).ok()?.next())
     }
@@ -163,21 +163,21 @@ impl JournalIndex {
     /// Returns the trees of the work directory before a step, after it, and before the first step.
     /// A step without a snapshot changed nothing.
     pub fn trees_around_step(&self, number: u64) -> Option<[&str; 3]> {
-        let until = |most: u64| self.trees.iter().rev().find(|(step, _)| *step <= most);
-        let (first, before) = (self.trees.first()?, until(number.checked_sub(1)?)?);
+        let until = |most: u64| self.trees_by_step.iter().rev().find(|(step, _)| *step <= most);
+        let (first, before) = (self.trees_by_step.first()?, until(number.checked_sub(1)?)?);
         Some([&before.1, &until(number)?.1, &first.1])
     }
 }
 
 #[derive(Debug, Clone)]
 struct PendingRequest {
-    row: StepRow,
-    places: Vec<(u64, usize)>,
+    step_row: StepRow,
+    line_positions: Vec<(u64, usize)>,
 }
 
 impl PendingRequest {
-    fn starting_at(at: f64) -> Self {
-        Self { row: StepRow { at, ..StepRow::default() }, places: Vec::new() }
+    fn starting_at(time: f64) -> Self {
+        Self { step_row: StepRow { at: time, ..StepRow::default() }, line_positions: Vec::new() }
     }
 }
 
@@ -210,20 +210,20 @@ impl ToolResult {
     /// parsed without it. This relies on the order in which Proctor writes the fields. Lines with a
     /// different order are parsed completely.
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
-        const OUTPUT: &[u8] = b",\"shown\":";
-        const AFTER: &[u8] = b",\"full\":";
+        const OUTPUT_KEY: &[u8] = b",\"shown\":";
+        const NEXT_KEY: &[u8] = b",\"full\":";
         // No string can contain these patterns, because quotes inside strings are escaped.
         let json = line.json();
-        if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
+        if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT_KEY), memmem::rfind(json, NEXT_KEY))
             && from < to
         {
             let mut after = vec![b'{'];
             after.extend_from_slice(&json[to + 1..]);
             if let Ok(returned) = serde_json::from_slice(&after) {
-                return Ok((returned, hash(&&json[from..to])));
+                return Ok((returned, hash_value(&&json[from..to])));
             }
         }
-        Ok((line.parse_fields()?, hash(&json)))
+        Ok((line.parse_fields()?, hash_value(&json)))
     }
 }
 
@@ -252,7 +252,7 @@ struct ResumePoint {
     whole_steps: u64,
 }
 
-fn hash(value: &impl Hash) -> u64 {
+fn hash_value(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -260,7 +260,7 @@ fn hash(value: &impl Hash) -> u64 {
 
 fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     match line.kind.as_str() {
-        "model_answered" => add_answer(row, &line.parse_fields::<ModelResponsePart>()?.answer),
+        "model_answered" => add_response(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
             let ToolCall { name, arguments } = line.parse_fields()?;
             // The response already listed this call. Only calls of a client's own tools appear for
@@ -268,7 +268,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             let call = summarize_call(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
-                row.action_hash = hash(&(row.action_hash, &name, arguments.to_string()));
+                row.action_hash = hash_value(&(row.action_hash, &name, arguments.to_string()));
             }
             row.tests |= runs_tests(&arguments).unwrap_or(false);
         }
@@ -277,7 +277,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
                 ToolResult::parse_line(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
-            row.result_hash = hash(&(row.result_hash, seen));
+            row.result_hash = hash_value(&(row.result_hash, seen));
         }
         "snapshot_taken" => {
             let SnapshotCounts { changed, removed } = line.parse_fields()?;
@@ -306,22 +306,22 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     Ok(())
 }
 
-fn add_answer(row: &mut StepRow, answer: &ModelResponse) {
-    (row.input, row.output) = (answer.usage.input, answer.usage.output);
-    row.cost_usd = answer.cost_usd;
+fn add_response(row: &mut StepRow, response: &ModelResponse) {
+    (row.input, row.output) = (response.usage.input, response.usage.output);
+    row.cost_usd = response.cost_usd;
     row.did =
-        answer.tool_calls.iter().map(|call| summarize_call(&call.name, &call.arguments)).collect();
-    let calls: Vec<_> = answer
+        response.tool_calls.iter().map(|call| summarize_call(&call.name, &call.arguments)).collect();
+    let calls: Vec<_> = response
         .tool_calls
         .iter()
         .map(|call| (call.name.as_str(), call.arguments.as_str()))
         .collect();
-    row.action_hash = if calls.is_empty() { hash(&answer.content) } else { hash(&calls) };
-    row.tests = answer.tool_calls.iter().any(|call| {
+    row.action_hash = if calls.is_empty() { hash_value(&response.content) } else { hash_value(&calls) };
+    row.tests = response.tool_calls.iter().any(|call| {
         serde_json::from_str(&call.arguments)
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))
     });
     if row.did.is_empty() {
-        row.did.push(summarize_call("", &answer.content));
+        row.did.push(summarize_call("", &response.content));
     }
 }

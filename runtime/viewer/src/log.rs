@@ -26,17 +26,17 @@ pub fn test_section(log: &str, test: &str) -> String {
         let section = &rest[..end.unwrap_or(rest.len())];
         return keep_last_lines(section);
     }
-    let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
-    keep_last_lines(&named)
+    let matching_lines: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
+    keep_last_lines(&matching_lines)
 }
 
 /// Removes the start of a long section. The reason for the failure is at the end.
 fn keep_last_lines(lines: &[&str]) -> String {
-    let gone = lines.len().saturating_sub(MAX_LINES);
-    let kept = lines[gone..].join("\n");
-    match gone {
-        0 => kept,
-        gone => format!("[{gone} lines omitted]\n{kept}"),
+    let omitted_count = lines.len().saturating_sub(MAX_LINES);
+    let kept_lines = lines[omitted_count..].join("\n");
+    match omitted_count {
+        0 => kept_lines,
+        gone => format!("[{gone} lines omitted]\n{kept_lines}"),
     }
 }
 

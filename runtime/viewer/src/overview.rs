@@ -5,8 +5,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use proctor_report::{ArmReport, TaskReport, findings, percent};
-use proctor_types::{Arm, RunTask, escape_unprintable_line, plural};
+use proctor_report::{ArmReport, TaskReport, findings, format_percent};
+use proctor_types::{Arm, RunTask, escape_unprintable_line, count_with_noun};
 
 use super::{
     PlannedTrial,
@@ -27,11 +27,11 @@ const TRIALS_PER_PAGE: usize = 800;
 const MAX_RUNNING_LISTED: usize = 12;
 
 /// One task's matrix row: its trials by arm, and how many of them resolve the task.
-struct Group<'a> {
+struct TaskGroup<'a> {
     run: usize,
     task: &'a str,
     cells: Vec<Vec<MatrixCell>>,
-    count: usize,
+    trial_count: usize,
     resolved: usize,
 }
 
@@ -68,12 +68,12 @@ pub fn overview(
     runs: &[ViewedRun],
     mut filter: Filter,
     form: AddressForm,
-    whole: bool,
+    show_all: bool,
 ) -> Result<Overview, ViewError> {
-    let read = runs.iter().map(ViewedRun::current_results).collect::<Result<Vec<_>, _>>()?;
+    let run_results = runs.iter().map(ViewedRun::current_results).collect::<Result<Vec<_>, _>>()?;
     let mut counts = FilterCounts::default();
     let mut groups = Vec::new();
-    for (at, (run, read)) in runs.iter().zip(&read).enumerate() {
+    for (at, (run, read)) in runs.iter().zip(&run_results).enumerate() {
         groups.extend(counts.filter_groups(at, run, read, &filter, form));
     }
     match filter.sort.as_str() {
@@ -85,17 +85,17 @@ pub fn overview(
     let (mut pages, mut on_it) = (1, 0);
     let mut page_of = Vec::with_capacity(groups.len());
     for group in &groups {
-        if !whole && on_it > 0 && on_it + group.count > TRIALS_PER_PAGE {
+        if !show_all && on_it > 0 && on_it + group.trial_count > TRIALS_PER_PAGE {
             (pages, on_it) = (pages + 1, 0);
         }
-        on_it += group.count;
+        on_it += group.trial_count;
         page_of.push(pages);
     }
     filter.page = filter.page.min(pages);
     let mut rows: Vec<Vec<MatrixRow>> = runs.iter().map(|_| Vec::new()).collect();
     for (group, page) in groups.into_iter().zip(page_of) {
         if page == filter.page {
-            let several = counts.of_task.get(group.task).copied().unwrap_or_default() > 1;
+            let several = counts.trial_counts.get(group.task).copied().unwrap_or_default() > 1;
             let beside =
                 if several { form.side_by_side_address(group.task) } else { String::new() };
             rows[group.run].push(MatrixRow {
@@ -107,7 +107,7 @@ pub fn overview(
     }
     let mut matrices = Vec::new();
     let mut live = false;
-    for ((run, read), rows) in runs.iter().zip(&read).zip(rows) {
+    for ((run, read), rows) in runs.iter().zip(&run_results).zip(rows) {
         let (state, going_on, more) = run_state(run, read, form)?;
         live |= more;
         matrices.push(Matrix {
@@ -123,63 +123,63 @@ pub fn overview(
         runs: matrices,
         again: filter_url(&filter),
         filter,
-        shown: counts.shown,
-        of: counts.of,
+        shown: counts.shown_count,
+        of: counts.total_count,
         choices: counts.into_options(),
         pages,
         live,
     })
 }
 
-fn resolved_fraction(group: &Group<'_>) -> f64 {
-    group.resolved as f64 / group.count.max(1) as f64
+fn resolved_fraction(group: &TaskGroup<'_>) -> f64 {
+    group.resolved as f64 / group.trial_count.max(1) as f64
 }
 
-fn arm_results(run: &ViewedRun, read: &RunResults) -> Vec<(String, String)> {
+fn arm_results(run: &ViewedRun, run_results: &RunResults) -> Vec<(String, String)> {
     let arms = run.record.arms.iter().map(|arm| {
-        let told = read.report.arms.iter().find(|one| one.arm == arm.id);
-        (arm.name.clone(), told.map(arm_result).unwrap_or_default())
+        let arm_report = run_results.report.arms.iter().find(|one| one.arm == arm.id);
+        (arm.name.clone(), arm_report.map(format_arm_result).unwrap_or_default())
     });
     arms.collect()
 }
 
-fn arm_result(arm: &ArmReport) -> String {
-    format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
+fn format_arm_result(arm: &ArmReport) -> String {
+    format!("{}/{} resolved, {}", arm.resolved, arm.trials, format_percent(arm.resolved_rate))
 }
 
 /// Counts that are collected while the trials are filtered.
 #[derive(Debug, Default)]
 struct FilterCounts {
     arms: BTreeMap<String, u64>,
-    words: BTreeMap<&'static str, u64>,
+    verdicts: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
     /// Number of each task's trials, in all runs.
-    of_task: BTreeMap<String, usize>,
-    shown: usize,
-    of: usize,
+    trial_counts: BTreeMap<String, usize>,
+    shown_count: usize,
+    total_count: usize,
 }
 
 impl FilterCounts {
     fn filter_groups<'a>(
         &mut self,
-        at: usize,
+        run_number: usize,
         run: &'a ViewedRun,
-        read: &RunResults,
+        run_results: &RunResults,
         filter: &Filter,
         form: AddressForm,
-    ) -> Vec<Group<'a>> {
+    ) -> Vec<TaskGroup<'a>> {
         let record = &run.record;
-        let wanted: Vec<String> =
+        let search_words: Vec<String> =
             filter.text.to_lowercase().split_whitespace().map(str::to_owned).collect();
-        let mut groups: Vec<Group<'a>> = record
+        let mut groups: Vec<TaskGroup<'a>> = record
             .tasks
             .iter()
-            .map(|task| Group {
-                run: at,
+            .map(|task| TaskGroup {
+                run: run_number,
                 task: task.task.id.as_str(),
                 cells: record.arms.iter().map(|_| Vec::new()).collect(),
-                count: 0,
+                trial_count: 0,
                 resolved: 0,
             })
             .collect();
@@ -187,12 +187,12 @@ impl FilterCounts {
         // Look up tasks by memory address. With ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
-        let all = places.iter().zip(&read.report.tasks).zip(&read.started);
+        let all = places.iter().zip(&run_results.report.tasks).zip(&run_results.trial_started);
         for ((found, report), begun) in all {
             let Some(&task) = rows.get(&address(found.task)) else { continue };
             let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
             let Some(arm) = record.arms.iter().position(is_it) else { continue };
-            let cell = cell(found, report, *begun, run.number, form);
+            let cell = matrix_cell(found, report, *begun, run.number, form);
             self.count_cell(&cell, found);
             let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
             let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
@@ -202,9 +202,9 @@ impl FilterCounts {
                     .replace('_', " ")
                     .to_lowercase()
             };
-            let text = wanted.is_empty() || {
+            let text = search_words.is_empty() || {
                 let (all, plain) = (all(), found.task.task.id.as_str().to_lowercase());
-                wanted.iter().all(|word| {
+                search_words.iter().all(|word| {
                     all.contains(&word.replace('_', " ")) || plain.contains(word.as_str())
                 })
             };
@@ -215,20 +215,20 @@ impl FilterCounts {
             {
                 continue;
             }
-            self.shown += 1;
-            groups[task].count += 1;
+            self.shown_count += 1;
+            groups[task].trial_count += 1;
             groups[task].resolved += usize::from(cell.class == "yes");
             groups[task].cells[arm].push(cell);
         }
-        groups.retain(|group| group.count > 0);
+        groups.retain(|group| group.trial_count > 0);
         groups
     }
 
-    fn count_cell(&mut self, cell: &MatrixCell, planned: &PlannedTrial<'_>) {
-        self.of += 1;
-        *self.of_task.entry(planned.task.task.id.to_string()).or_default() += 1;
-        *self.arms.entry(escape_unprintable_line(&planned.arm.name)).or_default() += 1;
-        *self.words.entry(cell.word).or_default() += 1;
+    fn count_cell(&mut self, cell: &MatrixCell, planned_trial: &PlannedTrial<'_>) {
+        self.total_count += 1;
+        *self.trial_counts.entry(planned_trial.task.task.id.to_string()).or_default() += 1;
+        *self.arms.entry(escape_unprintable_line(&planned_trial.arm.name)).or_default() += 1;
+        *self.verdicts.entry(cell.word).or_default() += 1;
         *self.endings.entry(cell.ending.clone()).or_default() += 1;
         if !cell.reason.is_empty() {
             *self.reasons.entry(cell.reason.clone()).or_default() += 1;
@@ -236,7 +236,7 @@ impl FilterCounts {
     }
 
     fn into_options(self) -> FilterOptions {
-        let words = self.words.into_iter().map(|(word, count)| (word.to_owned(), count));
+        let words = self.verdicts.into_iter().map(|(word, count)| (word.to_owned(), count));
         FilterOptions {
             arms: self.arms.into_iter().collect(),
             outcomes: words.chain(self.endings).collect(),
@@ -245,30 +245,30 @@ impl FilterCounts {
     }
 }
 
-fn cell(
-    planned: &PlannedTrial<'_>,
+fn matrix_cell(
+    planned_trial: &PlannedTrial<'_>,
     report: &TaskReport,
-    begun: bool,
+    has_started: bool,
     run: usize,
     form: AddressForm,
 ) -> MatrixCell {
-    let (word, class) = verdict_word(report.resolved);
+    let (word, class) = verdict_word_and_class(report.resolved);
     MatrixCell {
-        href: form.trial_address(run, planned),
-        attempt: planned.attempt,
+        href: form.trial_address(run, planned_trial),
+        attempt: planned_trial.attempt,
         word,
         class,
         ending: report
             .outcome
             .clone()
-            .unwrap_or_else(|| if begun { "under_way" } else { "not_begun" }.to_owned()),
+            .unwrap_or_else(|| if has_started { "under_way" } else { "not_begun" }.to_owned()),
         reason: report.reason.map(|reason| reason.to_string()).unwrap_or_default(),
-        steps: report.steps.map(|steps| plural(steps, "step")).unwrap_or_default(),
+        steps: report.steps.map(|steps| count_with_noun(steps, "step")).unwrap_or_default(),
     }
 }
 
 /// Returns a verdict in words, followed by its CSS class.
-pub fn verdict_word(resolved: Option<bool>) -> (&'static str, &'static str) {
+pub fn verdict_word_and_class(resolved: Option<bool>) -> (&'static str, &'static str) {
     match resolved {
         Some(true) => ("resolved", "yes"),
         Some(false) => ("not resolved", "no"),
@@ -279,35 +279,35 @@ pub fn verdict_word(resolved: Option<bool>) -> (&'static str, &'static str) {
 /// A run's progress as a sentence, its running trials, and whether the page may still change.
 type RunState = (String, Vec<(String, String)>, bool);
 
-fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<RunState, ViewError> {
-    let of = read.results.len();
-    let ended = read.results.iter().filter(|one| one.outcome.is_some()).count();
-    let graded = read.results.iter().filter(|one| one.verdict.is_some()).count();
+fn run_state(run: &ViewedRun, run_results: &RunResults, form: AddressForm) -> Result<RunState, ViewError> {
+    let of = run_results.results.len();
+    let ended = run_results.results.iter().filter(|one| one.outcome.is_some()).count();
+    let graded = run_results.results.iter().filter(|one| one.verdict.is_some()).count();
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
         // Trials are graded after they end, and some are never graded. A run has ended when no work
         // is left.
-        let expected = read.results.iter().filter(|one| {
+        let expected = run_results.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())
         });
         let more = expected.count() > 0;
         return Ok((
-            format!("All {} have ended, {open} graded.", plural(of, "trial")),
+            format!("All {} have ended, {open} graded.", count_with_noun(of, "trial")),
             vec![],
             more,
         ));
     }
-    let mut going_on = Vec::new();
+    let mut running_trials = Vec::new();
     let mut last = 0.0_f64;
     let all = planned_trials(&run.record);
-    let begun = all.iter().zip(&read.results).zip(&read.started);
+    let begun = all.iter().zip(&run_results.results).zip(&run_results.trial_started);
     let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
     for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
         if let Some(index) = run.current_index(found)? {
-            last = last.max(index.last_wall);
-            going_on.push((
+            last = last.max(index.last_wall_time);
+            running_trials.push((
                 form.trial_address(run.number, found),
                 format!("{}: {}", found.name(), index.current_activity()),
             ));
@@ -320,6 +320,6 @@ fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<Ru
         }
         false => String::new(),
     };
-    let said = format!("{ended} of {} have ended, {graded} are graded.{at}", plural(of, "trial"));
-    Ok((said, going_on, true))
+    let progress_text = format!("{ended} of {} have ended, {graded} are graded.{at}", count_with_noun(of, "trial"));
+    Ok((progress_text, running_trials, true))
 }

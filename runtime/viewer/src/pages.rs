@@ -10,7 +10,7 @@ use super::{
     address::{AddressForm, Query, split_address},
     overview::{filter_from_query, overview},
     planned_trials, read_labels, read_patch, read_step, read_trial, reference_patch,
-    search::{search, test_search_address},
+    search::{search, search_address_for_test},
     side_by_side::load_side_by_side,
     viewed_run::ViewedRun,
     workspace::load_workspace,
@@ -20,9 +20,9 @@ use crate::{
     html::{self, ASSETS, Links, Trial, join_pieces},
 };
 
-const HTML: &str = "text/html; charset=utf-8";
+const HTML_MEDIA_TYPE: &str = "text/html; charset=utf-8";
 /// Bytes that come from a sandbox or an endpoint are only served as plain text.
-const TEXT: &str = "text/plain; charset=utf-8";
+const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
 
 /// The runs that a viewer shows.
 pub struct Pages {
@@ -32,13 +32,13 @@ pub struct Pages {
 /// The page or file at an address.
 #[derive(Debug)]
 pub struct Page {
-    pub kind: &'static str,
+    pub media_type: &'static str,
     pub body: Vec<u8>,
 }
 
 impl Page {
     fn html(body: String) -> Self {
-        Self { kind: HTML, body: body.into_bytes() }
+        Self { media_type: HTML_MEDIA_TYPE, body: body.into_bytes() }
     }
 }
 
@@ -68,7 +68,7 @@ impl Pages {
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
         if let Some((_, kind, texts)) = ASSETS.iter().find(|(name, _, _)| *name == path) {
-            return Ok(Some(Page { kind, body: join_pieces(texts).into_bytes() }));
+            return Ok(Some(Page { media_type: kind, body: join_pieces(texts).into_bytes() }));
         }
         let (parts, query) = (split_address(path), Query::parse(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -76,17 +76,17 @@ impl Pages {
         let page = match parts.as_slice() {
             [""] => {
                 let told =
-                    overview(&self.runs, filter_from_query(&query), AddressForm::Served, false)?;
+                    overview(&self.runs, filter_from_query(&query), AddressForm::ServerPath, false)?;
                 Some(html::render_matrix(&told, &links)?)
             }
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
             ["beside", task] => self.side_by_side_page(task, &query, &links)?,
             [run, task, arm, attempt, rest @ ..] => {
-                let Some((shown, found)) = self.find(run, task, arm, attempt) else {
+                let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
                 };
                 let here =
-                    format!("{root}{}", AddressForm::Served.trial_address(shown.number, &found));
+                    format!("{root}{}", AddressForm::ServerPath.trial_address(shown.number, &found));
                 let links = Links { here: &here, ..links };
                 match rest {
                     [] => {
@@ -97,7 +97,7 @@ impl Pages {
                         Ok(number) => step_page(shown, found, number, Some(&query), &links)?,
                         Err(_) => None,
                     },
-                    ["bytes", hash] => return bytes(shown, found, hash),
+                    ["bytes", hash] => return blob_page(shown, found, hash),
                     _ => None,
                 }
             }
@@ -106,15 +106,15 @@ impl Pages {
         Ok(page.map(Page::html))
     }
 
-    fn find(
+    fn find_trial(
         &self,
         run: &str,
         task: &str,
         arm: &str,
         attempt: &str,
     ) -> Option<(&ViewedRun, PlannedTrial<'_>)> {
-        let shown = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
-        Some((shown, shown.find(task, arm, attempt)?))
+        let viewed_run = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
+        Some((viewed_run, viewed_run.find_trial(task, arm, attempt)?))
     }
 
     fn side_by_side_page(
@@ -125,13 +125,13 @@ impl Pages {
     ) -> Result<Option<String>, ViewError> {
         let named: Vec<&str> = query.values("trial").collect();
         let Some((sides, choices)) =
-            load_side_by_side(&self.runs, task, &named, AddressForm::Served)?
+            load_side_by_side(&self.runs, task, &named, AddressForm::ServerPath)?
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, AddressForm::Served.side_by_side_address(task));
+        let here = format!("{}{}", links.root, AddressForm::ServerPath.side_by_side_address(task));
         let links = Links { here: &here, ..*links };
-        Ok(Some(html::render_side_by_side(task, &sides, &choices, &links)?))
+        Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
     /// Returns how many trials a task has in all runs.
@@ -148,17 +148,17 @@ impl Pages {
 
 /// Reads a trial, adds the links that its page shows, and returns whether the trial is running.
 pub(super) fn load_trial(
-    shown: &ViewedRun,
-    found: PlannedTrial<'_>,
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
     index: Option<&JournalIndex>,
 ) -> Result<(Trial, bool), ViewError> {
-    let run = RunDir::open_read_only(&shown.path)?;
-    let result = read_trial_result(&run, &found);
-    let mut told = read_trial(&run, &shown.name, found, &result, index)?;
-    for test in told.tests.iter_mut().filter(|test| !test.passed) {
-        test.speaks = test_search_address(shown.number, &found, &test.id);
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let result = read_trial_result(&run, &planned_trial);
+    let mut trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
+    for test in trial.tests.iter_mut().filter(|test| !test.passed) {
+        test.speaks = search_address_for_test(viewed_run.number, &planned_trial, &test.id);
     }
-    Ok((told, is_running(&result)))
+    Ok((trial, is_running(&result)))
 }
 
 fn is_running(result: &TrialResult) -> bool {
@@ -167,33 +167,33 @@ fn is_running(result: &TrialResult) -> bool {
 }
 
 fn trial_page(
-    shown: &ViewedRun,
-    found: PlannedTrial<'_>,
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
     links: &Links<'_>,
-    several: bool,
+    has_several_trials: bool,
 ) -> Result<String, ViewError> {
-    let run = RunDir::open_read_only(&shown.path)?;
-    let index = shown.current_index(&found)?;
-    let (mut told, live) = load_trial(shown, found, index.as_deref())?;
-    if several {
-        told.beside = AddressForm::Served.side_by_side_address(found.task.task.id.as_str());
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let index = viewed_run.current_index(&planned_trial)?;
+    let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
+    if has_several_trials {
+        told.beside = AddressForm::ServerPath.side_by_side_address(planned_trial.task.task.id.as_str());
     }
-    let (patch, gold) = (read_patch(&run, found), reference_patch(found.task));
+    let (patch, gold) = (read_patch(&run, planned_trial), reference_patch(planned_trial.task));
     Ok(html::render_trial(&told, links, &patch, &gold, live)?)
 }
 
 pub(super) fn step_page(
-    shown: &ViewedRun,
-    found: PlannedTrial<'_>,
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
     number: u64,
     query: Option<&Query>,
     links: &Links<'_>,
 ) -> Result<Option<String>, ViewError> {
-    let Some(index) = shown.current_index(&found)? else { return Ok(None) };
-    let run = RunDir::open_read_only(&shown.path)?;
-    let dir = run.trial_dir(&found.id());
+    let Some(index) = viewed_run.current_index(&planned_trial)? else { return Ok(None) };
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let dir = run.trial_dir(&planned_trial.id());
     let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
-    told.labels = read_labels(&run, found, Some(number));
+    told.labels = read_labels(&run, planned_trial, Some(number));
     if let Some(query) = query {
         // If the tree is corrupt, show the page without it.
         match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
@@ -202,20 +202,20 @@ pub(super) fn step_page(
         }
     }
     let live = !dir.outcome_path().exists();
-    Ok(Some(html::render_step(&told, &found.name(), &index.rows, links, live)?))
+    Ok(Some(html::render_step(&told, &planned_trial.name(), &index.rows, links, live)?))
 }
 
 /// Returns raw bytes from the record: a request, a response, or a tool's full output.
-fn bytes(
-    shown: &ViewedRun,
-    found: PlannedTrial<'_>,
+fn blob_page(
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
     hash: &str,
 ) -> Result<Option<Page>, ViewError> {
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
-    let run = RunDir::open_read_only(&shown.path)?;
-    let blobs = run.trial_blobs(&run.trial_dir(&found.id()));
-    if !is_hash || !blobs.has(hash) {
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let blobs = run.trial_blobs(&run.trial_dir(&planned_trial.id()));
+    if !is_hash || !blobs.contains(hash) {
         return Ok(None);
     }
-    Ok(Some(Page { kind: TEXT, body: blobs.get(hash)? }))
+    Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)? }))
 }

@@ -19,11 +19,11 @@ const MAX_LOG_BYTES: usize = 16 << 20;
 pub fn read_trial(
     run: &RunDir,
     name: &str,
-    found: PlannedTrial<'_>,
+    planned_trial: PlannedTrial<'_>,
     result: &TrialResult,
     index: Option<&JournalIndex>,
 ) -> Result<Trial, ViewError> {
-    let dir = run.trial_dir(&found.id());
+    let dir = run.trial_dir(&planned_trial.id());
     let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
@@ -54,11 +54,11 @@ pub fn read_trial(
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
     Ok(Trial {
-        labels: read_labels(run, found, None),
+        labels: read_labels(run, planned_trial, None),
         run: name.to_owned(),
-        task: found.task.task.id.to_string(),
-        arm: found.arm.name.clone(),
-        attempt: found.attempt,
+        task: planned_trial.task.task.id.to_string(),
+        arm: planned_trial.arm.name.clone(),
+        attempt: planned_trial.attempt,
         outcome: outcome.map(|one| one.ending.name().replace('_', " ")).unwrap_or_default(),
         resolved: verdict.map(|verdict| verdict.resolved),
         reason: told
@@ -83,8 +83,8 @@ pub fn read_trial(
         output: spent.output_tokens,
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
         wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
-        limits: format_limits(found),
-        chart_limits: chart_limits(found),
+        limits: format_limits(planned_trial),
+        chart_limits: chart_limits(planned_trial),
         beside: String::new(),
         tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
         damage,
@@ -92,16 +92,16 @@ pub fn read_trial(
     })
 }
 
-fn format_limits(found: PlannedTrial<'_>) -> Vec<String> {
-    let budget = serde_json::to_value(&found.arm.budget).unwrap_or_default();
+fn format_limits(planned_trial: PlannedTrial<'_>) -> Vec<String> {
+    let budget = serde_json::to_value(&planned_trial.arm.budget).unwrap_or_default();
     let fields = budget.as_object().cloned().unwrap_or_default();
     let numbers = fields.into_iter().filter(|(_, value)| value.is_number());
     numbers.map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect()
 }
 
 /// Returns the limits that can be computed from steps.
-fn chart_limits(found: PlannedTrial<'_>) -> Vec<ChartLimit> {
-    let budget = &found.arm.budget;
+fn chart_limits(planned_trial: PlannedTrial<'_>) -> Vec<ChartLimit> {
+    let budget = &planned_trial.arm.budget;
     let whole = |number: Option<u64>| number.map(|number| number as f64);
     [
         (ChartLimitKind::Steps, whole(budget.steps)),
@@ -114,7 +114,7 @@ fn chart_limits(found: PlannedTrial<'_>) -> Vec<ChartLimit> {
         (ChartLimitKind::ToolSeconds, budget.tool_seconds),
     ]
     .into_iter()
-    .filter_map(|(kind, most)| Some(ChartLimit { kind, most: most? }))
+    .filter_map(|(kind, most)| Some(ChartLimit { kind, maximum: most? }))
     .collect()
 }
 
@@ -147,29 +147,29 @@ fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
 
 /// Returns the labels that people gave a trial and its steps, or only the labels of one step.
 /// Invalid labels are skipped.
-pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
-    let id = found.id();
-    let mut labels = run.labels().current;
+pub fn read_labels(run: &RunDir, planned_trial: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
+    let id = planned_trial.id();
+    let mut labels = run.read_labels().entries;
     labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
     labels.sort_by_key(|label| label.step);
-    let said = labels.into_iter().map(|label| ShownLabel {
+    let shown_labels = labels.into_iter().map(|label| ShownLabel {
         step: label.step,
         label: label.label,
         comment: label.comment.unwrap_or_default(),
     });
-    said.collect()
+    shown_labels.collect()
 }
 
 /// Returns a trial's patch as text, or an empty string if there is no patch.
-pub fn read_patch(run: &RunDir, found: PlannedTrial<'_>) -> String {
-    let patch = run.trial_dir(&found.id()).read_patch().ok().flatten().unwrap_or_default();
+pub fn read_patch(run: &RunDir, planned_trial: PlannedTrial<'_>) -> String {
+    let patch = run.trial_dir(&planned_trial.id()).read_patch().ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&patch).into_owned()
 }
 
 /// Returns the patch with which the trial's patch is compared: the gold patch, or the reversed
 /// mask. Empty if the task has neither.
 pub fn reference_patch(task: &RunTask) -> String {
-    let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
+    let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reverse().ok();
     match &task.task.gold {
         Some(gold) => gold.clone(),
         None => mask()

@@ -22,7 +22,7 @@ pub struct RunResults {
     pub results: Vec<TrialResult>,
     pub report: Report,
     /// Whether each trial has started.
-    pub started: Vec<bool>,
+    pub trial_started: Vec<bool>,
     stamps: Vec<FileStamps>,
 }
 
@@ -32,7 +32,7 @@ pub struct RunResults {
 struct FileStamps {
     outcome: Option<(i64, i64, u64)>,
     verdict: Option<(i64, i64, u64)>,
-    begun: bool,
+    has_started: bool,
 }
 
 impl FileStamps {
@@ -48,7 +48,7 @@ pub struct ResultsCache(Mutex<Option<Arc<RunResults>>>);
 
 impl ResultsCache {
     pub fn current(&self, path: &Path, record: &RunRecord) -> Result<Arc<RunResults>, ViewError> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let run = RunDir::open_read_only(path)?;
         let planned = planned_trials(record);
         let stamp = |found: &super::PlannedTrial<'_>| {
@@ -56,10 +56,10 @@ impl ResultsCache {
             let outcome = FileStamps::read_stamp(&dir.outcome_path());
             // A finished trial has begun, so don't check whether its journal exists.
             let begun = outcome.is_some() || dir.trajectory_path().exists();
-            FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), begun }
+            FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), has_started: begun }
         };
         let stamps: Vec<FileStamps> = planned.iter().map(stamp).collect();
-        let results = match kept.as_ref() {
+        let results = match cached.as_ref() {
             Some(read) if read.stamps == stamps => return Ok(Arc::clone(read)),
             Some(read) => {
                 let mut results = read.results.clone();
@@ -71,10 +71,10 @@ impl ResultsCache {
             }
             None => read_results(path, false)?,
         };
-        let begun = stamps.iter().map(|stamp| stamp.begun).collect();
+        let begun = stamps.iter().map(|stamp| stamp.has_started).collect();
         let report = build_report(results.clone());
-        let read = Arc::new(RunResults { results, report, started: begun, stamps });
-        *kept = Some(Arc::clone(&read));
+        let read = Arc::new(RunResults { results, report, trial_started: begun, stamps });
+        *cached = Some(Arc::clone(&read));
         Ok(read)
     }
 }

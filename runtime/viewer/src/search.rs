@@ -9,7 +9,7 @@ use super::{
     PlannedTrial,
     address::{AddressForm, Query, percent_encode},
     planned_trials,
-    tool_calls::{format_arguments, reasoning},
+    tool_calls::{format_arguments, model_reasoning},
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -30,7 +30,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A compiled search pattern.
 struct Pattern {
-    text: Regex,
+    regex: Regex,
     /// A literal text that every matching line contains.
     required_literal: Option<bytes::Regex>,
 }
@@ -50,7 +50,7 @@ impl Pattern {
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
         let part = (!is_pattern && !part.is_empty())
             .then(|| bytes::RegexBuilder::new(&regex::escape(part)).case_insensitive(true).build());
-        Ok(Self { text: regex, required_literal: part.transpose()? })
+        Ok(Self { regex, required_literal: part.transpose()? })
     }
 
     fn may_match(&self, line: &[u8]) -> bool {
@@ -61,7 +61,7 @@ impl Pattern {
     fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
         // Ignore empty matches. Otherwise, a pattern that matches the empty string would match
         // everywhere.
-        let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
+        let mut all = self.regex.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
     }
@@ -89,7 +89,7 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
     for run in runs {
         let dir = RunDir::open_read_only(&run.path)?;
         for found in planned_trials(&run.record) {
-            let place = AddressForm::Served.trial_address(run.number, &found);
+            let place = AddressForm::ServerPath.trial_address(run.number, &found);
             if !trial.is_empty() && !is_trial_address(trial, run.number, &found) {
                 continue;
             }
@@ -131,24 +131,24 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
 }
 
 /// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
-fn is_trial_address(trial: &str, run: usize, planned: &PlannedTrial<'_>) -> bool {
-    trial == readable_address(run, planned)
+fn is_trial_address(trial: &str, run: usize, planned_trial: &PlannedTrial<'_>) -> bool {
+    trial == readable_address(run, planned_trial)
 }
 
 /// Returns a trial's address without percent-encoding, so that people can read it.
-pub fn readable_address(run: usize, planned: &PlannedTrial<'_>) -> String {
-    let (task, arm) = (&planned.task.task.id, super::address::short_arm_id(planned));
-    format!("{run}/{task}/{arm}/{}", planned.attempt)
+pub fn readable_address(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&planned_trial.task.task.id, super::address::short_arm_id(planned_trial));
+    format!("{run}/{task}/{arm}/{}", planned_trial.attempt)
 }
 
 /// Returns the address of a search for a test's name within a trial.
-pub fn test_search_address(run: usize, planned: &PlannedTrial<'_>, test: &str) -> String {
+pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
     format!(
         "search?q={}&trial={}",
         percent_encode(bare),
-        percent_encode(&readable_address(run, planned))
+        percent_encode(&readable_address(run, planned_trial))
     )
 }
 
@@ -156,15 +156,15 @@ fn build_hit(
     trial: &str,
     href: &str,
     step: u64,
-    place: String,
+    location: String,
     text: &str,
-    at: std::ops::Range<usize>,
-    more: usize,
+    match_range: std::ops::Range<usize>,
+    further_matches: usize,
 ) -> Hit {
-    let (before, after) = (&text[..at.start], &text[at.end..]);
+    let (before, after) = (&text[..match_range.start], &text[match_range.end..]);
     let from = before.char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(at, _)| at);
     let to = after.char_indices().nth(CONTEXT_CHARS).map_or(after.len(), |(at, _)| at);
-    let found: String = text[at.clone()].chars().take(MAX_MATCH_CHARS).collect();
+    let found: String = text[match_range.clone()].chars().take(MAX_MATCH_CHARS).collect();
     // Browsers find a text fragment only within a single block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -172,12 +172,12 @@ fn build_hit(
         trial: trial.to_owned(),
         href: href.to_owned(),
         step,
-        place,
+        place: location,
         before: format!("{}{}", if from > 0 { "\u{2026}" } else { "" }, &before[from..]),
         after: format!("{}{}", &after[..to], if to < after.len() { "\u{2026}" } else { "" }),
         fragment: percent_encode(&line),
         found,
-        more,
+        more: further_matches,
     }
 }
 
@@ -197,7 +197,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }
-    let Ok(event) = line.event() else { return Vec::new() };
+    let Ok(event) = line.parse_event() else { return Vec::new() };
     match event.event {
         Event::ModelAsked { ask } => ask
             .new
@@ -211,7 +211,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
             .collect(),
         Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
             let mut all = vec![
-                ("reasoning".to_owned(), reasoning(&answer.extra)),
+                ("reasoning".to_owned(), model_reasoning(&answer.extra)),
                 ("message".to_owned(), answer.content),
             ];
             let calls = answer.tool_calls.into_iter();

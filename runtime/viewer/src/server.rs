@@ -46,7 +46,7 @@ impl Server {
             .await
             .map_err(|source| ViewError::Port { port, source })?;
         let address = listener.local_addr()?;
-        Ok(Self { site: Arc::new(Site { pages, token: token()?, address }), listener })
+        Ok(Self { site: Arc::new(Site { pages, token: generate_token()?, address }), listener })
     }
 
     /// Returns the home page's URL, which contains an unguessable token.
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-fn token() -> io::Result<String> {
+fn generate_token() -> io::Result<String> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if filled != TOKEN_BYTES {
@@ -116,26 +116,26 @@ struct Site {
 
 struct PageResponse {
     status: StatusCode,
-    kind: &'static str,
+    media_type: &'static str,
     body: Vec<u8>,
     /// The entity tag. It changes whenever the content changes.
-    tag: Option<HeaderValue>,
+    etag: Option<HeaderValue>,
 }
 
 impl PageResponse {
     fn plain_text(status: StatusCode, body: &str) -> Self {
-        let kind = "text/plain; charset=utf-8";
-        Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
+        let media_type = "text/plain; charset=utf-8";
+        Self { status, media_type, body: body.as_bytes().to_owned(), etag: None }
     }
 
     /// Returns status 304 if the client already has this content. This makes it cheap for an open
     /// page to poll for changes.
-    fn or_not_modified(mut self, known: Option<&HeaderValue>) -> Self {
+    fn or_not_modified(mut self, client_etag: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
             self.body.hash(&mut hasher);
-            self.tag = HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).ok();
-            if known.is_some() && known == self.tag.as_ref() {
+            self.etag = HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).ok();
+            if client_etag.is_some() && client_etag == self.etag.as_ref() {
                 self.status = StatusCode::NOT_MODIFIED;
                 self.body.clear();
             }
@@ -146,8 +146,8 @@ impl PageResponse {
     fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = self.status;
-        set_headers(response.headers_mut(), self.kind);
-        if let Some(tag) = self.tag {
+        set_headers(response.headers_mut(), self.media_type);
+        if let Some(tag) = self.etag {
             response.headers_mut().insert(header::ETAG, tag);
         }
         response
@@ -156,14 +156,14 @@ impl PageResponse {
 
 /// Sets a content security policy that allows only the page's own content, the viewer's script and
 /// style sheet, and requests to this server.
-fn set_headers(map: &mut HeaderMap, kind: &'static str) {
+fn set_headers(map: &mut HeaderMap, media_type: &'static str) {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
          form-action 'self'; frame-ancestors 'none'",
     );
     map.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
-        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_TYPE, media_type),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -195,13 +195,13 @@ impl Site {
         let root = format!("/{}/", self.token);
         let (path, query) = (parts.next().unwrap_or_default(), uri.query().unwrap_or_default());
         match self.pages.page(path, query, &root) {
-            Ok(Some(Page { kind, body })) => {
-                PageResponse { status: StatusCode::OK, kind, body, tag: None }
+            Ok(Some(Page { media_type: kind, body })) => {
+                PageResponse { status: StatusCode::OK, media_type: kind, body, etag: None }
             }
             Ok(None) => PageResponse::plain_text(StatusCode::NOT_FOUND, "page not found\n"),
             Err(error) => {
-                let said = proctor_types::escape_unprintable(&error.to_string()).into_owned();
-                PageResponse::plain_text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
+                let message = proctor_types::escape_unprintable(&error.to_string()).into_owned();
+                PageResponse::plain_text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{message}\n"))
             }
         }
     }

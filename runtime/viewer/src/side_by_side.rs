@@ -4,7 +4,7 @@ use proctor_record::RunDir;
 use proctor_report::TaskReport;
 
 use super::{
-    PlannedTrial, address::AddressForm, overview::verdict_word, planned_trials, read_step,
+    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, planned_trials, read_step,
     search::readable_address, viewed_run::ViewedRun,
 };
 use crate::{
@@ -24,13 +24,13 @@ type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
 pub fn load_side_by_side(
     runs: &[ViewedRun],
     task: &str,
-    named: &[&str],
+    selected_trials: &[&str],
     form: AddressForm,
 ) -> Result<Option<SideBySide>, ViewError> {
     let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, TaskReport)> = Vec::new();
     for run in runs {
-        let read = run.current_results()?;
-        let places = planned_trials(&run.record).into_iter().zip(&read.report.tasks);
+        let run_results = run.current_results()?;
+        let places = planned_trials(&run.record).into_iter().zip(&run_results.report.tasks);
         let of_task = places.filter(|(found, _)| found.task.task.id.as_str() == task);
         all.extend(of_task.map(|(found, report)| (run, found, report.clone())));
     }
@@ -38,9 +38,9 @@ pub fn load_side_by_side(
         return Ok(None);
     }
     let is_named = |run: &ViewedRun, found: &PlannedTrial<'_>| {
-        named.contains(&readable_address(run.number, found).as_str())
+        selected_trials.contains(&readable_address(run.number, found).as_str())
     };
-    let most = if named.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
+    let most = if selected_trials.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
     let (mut sides, mut choices) = (Vec::new(), Vec::new());
     for (run, found, report) in &all {
         let name = match runs.len() {
@@ -49,7 +49,7 @@ pub fn load_side_by_side(
         };
         // There is nothing to compare in a trial without steps.
         let steps = report.steps.is_none_or(|steps| steps > 0);
-        let wanted = if named.is_empty() { steps } else { is_named(run, found) };
+        let wanted = if selected_trials.is_empty() { steps } else { is_named(run, found) };
         let index = match wanted && sides.len() < most {
             true => run.current_index(found)?,
             false => None,
@@ -60,7 +60,7 @@ pub fn load_side_by_side(
             shown: index.is_some(),
         });
         let Some(index) = index else { continue };
-        let (word, class) = verdict_word(report.resolved);
+        let (word, class) = verdict_word_and_class(report.resolved);
         let detail = report.reason.map(|reason| reason.to_string());
         let side = TrialColumn {
             name,

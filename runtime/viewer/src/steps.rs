@@ -5,7 +5,7 @@ use proctor_types::Event;
 
 use super::{
     JournalIndex,
-    tool_calls::{arguments_text, format_arguments, reasoning},
+    tool_calls::{arguments_text, format_arguments, model_reasoning},
 };
 use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
@@ -14,7 +14,7 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
     let mut step = Step { row: row.clone(), ..Step::default() };
     for line in index.step_lines(number) {
-        match line.and_then(|line| line.event()) {
+        match line.and_then(|line| line.parse_event()) {
             Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
@@ -27,8 +27,8 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
                 String::new()
             })
         };
-        let changed = told(diff(blobs, before, after));
-        let so_far = if first == before { String::new() } else { told(diff(blobs, first, after)) };
+        let changed = told(diff_trees(blobs, before, after));
+        let so_far = if first == before { String::new() } else { told(diff_trees(blobs, first, after)) };
         (step.diff, step.so_far) = (changed, so_far);
     }
     Some(step)
@@ -37,7 +37,7 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
 fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {
-            step.reasoning = reasoning(&answer.extra);
+            step.reasoning = model_reasoning(&answer.extra);
             let calls = answer.tool_calls.into_iter();
             let call = |call: proctor_types::ToolCall| Call {
                 name: call.name,
@@ -110,12 +110,12 @@ fn add_event(step: &mut Step, event: Event) {
     }
 }
 
-fn diff(blobs: &Blobs, before: &str, after: &str) -> Result<String, RecordError> {
-    if before == after {
+fn diff_trees(blobs: &Blobs, tree_before: &str, tree_after: &str) -> Result<String, RecordError> {
+    if tree_before == tree_after {
         return Ok(String::new());
     }
     let policy = PatchPolicy::shipped()?;
-    let (before, after) = (Tree::load(blobs, before)?, Tree::load(blobs, after)?);
-    let found = collect_patch(&before, &after, blobs, policy)?;
-    Ok(String::from_utf8_lossy(&found.bytes).into_owned())
+    let (before, after) = (Tree::load(blobs, tree_before)?, Tree::load(blobs, tree_after)?);
+    let patch = collect_patch(&before, &after, blobs, policy)?;
+    Ok(String::from_utf8_lossy(&patch.bytes).into_owned())
 }

@@ -58,7 +58,7 @@ pub fn format_arguments(arguments: &str) -> String {
 }
 
 /// Returns the model's reasoning, if the endpoint returned it.
-pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
+pub fn model_reasoning(extra: &serde_json::Map<String, Value>) -> String {
     let fields = ["reasoning_content", "reasoning", "thinking"];
     let known = fields.iter().find_map(|field| extra.get(*field));
     known.map(arguments_text).unwrap_or_default()

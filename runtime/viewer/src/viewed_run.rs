@@ -42,12 +42,12 @@ impl ViewedRun {
 
     /// Returns the trial that an address refers to. The arguments are the address's parts after the
     /// run.
-    pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
+    pub fn find_trial(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
         let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM_DIGITS) == Some(arm))?;
-        let found = PlannedTrial { task, arm, attempt: attempt.parse().ok()? };
-        found.is_planned(record).then_some(found)
+        let planned_trial = PlannedTrial { task, arm, attempt: attempt.parse().ok()? };
+        planned_trial.is_planned(record).then_some(planned_trial)
     }
 
     /// Returns the run's current results.
@@ -58,16 +58,16 @@ impl ViewedRun {
     /// Returns a trial's current journal index, or `None` if the trial has not started.
     pub fn current_index(
         &self,
-        planned: &PlannedTrial<'_>,
+        planned_trial: &PlannedTrial<'_>,
     ) -> Result<Option<Arc<JournalIndex>>, ViewError> {
         let journal =
-            RunDir::open_read_only(&self.path)?.trial_dir(&planned.id()).trajectory_path();
-        let known = {
-            let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.get(&journal).cloned()
+            RunDir::open_read_only(&self.path)?.trial_dir(&planned_trial.id()).trajectory_path();
+        let cached_index = {
+            let cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.get(&journal).cloned()
         };
         // Don't hold the lock while reading, because it takes a while to read a long journal.
-        let read = match known.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
+        let read = match cached_index.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
             Some((index, true)) => return Ok(Some(Arc::clone(index))),
             Some((index, false)) => {
                 let mut index = JournalIndex::clone(index);
@@ -78,11 +78,11 @@ impl ViewedRun {
             None => JournalIndex::from_journal(&journal)?,
         };
         let read = Arc::new(read);
-        let mut kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_INDEXES {
-            kept.clear();
+        let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_INDEXES {
+            cache.clear();
         }
-        kept.insert(journal, Arc::clone(&read));
+        cache.insert(journal, Arc::clone(&read));
         Ok(Some(read))
     }
 }

@@ -11,15 +11,15 @@ use super::{
 use crate::html::{Entry, Folder, OpenedFile};
 
 /// Limits: entries listed per directory, and bytes shown per file.
-const MAX_LISTED: usize = 1_000;
+const MAX_LISTED_ENTRIES: usize = 1_000;
 const MAX_SHOWN_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
 struct DirectoryEntry {
     is_folder: bool,
     /// Number of paths below the entry, then how many of them the step changed.
-    paths: u64,
-    changed: u64,
+    path_count: u64,
+    changed_count: u64,
     size: u64,
     mark: &'static str,
     /// The target of a symbolic link.
@@ -40,8 +40,8 @@ pub fn load_workspace(
     let place = query.first_value("in").trim_matches('/').to_owned();
     let inside = if place.is_empty() { String::new() } else { format!("{place}/") };
     let mut names: BTreeMap<Vec<u8>, DirectoryEntry> = BTreeMap::new();
-    let gone = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
-    for (path, entry) in tree.entries.iter().chain(gone) {
+    let removed_entries = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
+    for (path, entry) in tree.entries.iter().chain(removed_entries) {
         let Some(rest) = path.as_bytes().strip_prefix(inside.as_bytes()) else { continue };
         if rest.is_empty() {
             continue;
@@ -56,8 +56,8 @@ pub fn load_workspace(
         };
         if parts.next().is_some() {
             below.is_folder = true;
-            below.paths += 1;
-            below.changed += u64::from(!mark.is_empty());
+            below.path_count += 1;
+            below.changed_count += u64::from(!mark.is_empty());
         } else {
             // An entry with neither content nor a link target is a directory, or it cannot be read.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
@@ -65,7 +65,7 @@ pub fn load_workspace(
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
         }
     }
-    let left_out = names.len().saturating_sub(MAX_LISTED);
+    let left_out = names.len().saturating_sub(MAX_LISTED_ENTRIES);
     let opened = query.first_value("open");
     let entry = |(name, below): (Vec<u8>, DirectoryEntry)| {
         // A file whose name is not valid UTF-8 can be listed but not requested.
@@ -76,13 +76,13 @@ pub fn load_workspace(
             Ok(name) => workspace_address(&place, &format!("{inside}{name}")),
             Err(_) => String::new(),
         };
-        let DirectoryEntry { is_folder, paths, changed, size, mark, link } = below;
+        let DirectoryEntry { is_folder, path_count: paths, changed_count: changed, size, mark, link } = below;
         let name = String::from_utf8_lossy(&name).into_owned();
         let is_open = !is_folder && format!("{inside}{name}") == opened;
         Entry { name, href, is_folder, paths, changed, size, mark, link, is_open }
     };
     let (folders, files): (Vec<_>, Vec<_>) =
-        names.into_iter().take(MAX_LISTED).partition(|(_, below)| below.is_folder);
+        names.into_iter().take(MAX_LISTED_ENTRIES).partition(|(_, below)| below.is_folder);
     let entries = folders.into_iter().chain(files).map(entry).collect();
     Ok(Some(Folder {
         above: parent_directories(&place),
@@ -94,20 +94,20 @@ pub fn load_workspace(
 }
 
 /// Returns the directories from the top down to this one, each with its address.
-fn parent_directories(place: &str) -> Vec<(String, String)> {
+fn parent_directories(directory: &str) -> Vec<(String, String)> {
     let mut all = vec![("/".to_owned(), workspace_address("", ""))];
     let mut path = String::new();
-    for part in place.split('/').filter(|part| !part.is_empty()) {
+    for part in directory.split('/').filter(|part| !part.is_empty()) {
         path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
         all.push((part.to_owned(), workspace_address(&path, "")));
     }
     all
 }
 
-fn workspace_address(place: &str, file: &str) -> String {
+fn workspace_address(directory: &str, file: &str) -> String {
     let open =
         if file.is_empty() { String::new() } else { format!("&open={}", percent_encode(file)) };
-    format!("?in={}{open}#workspace", percent_encode(place))
+    format!("?in={}{open}#workspace", percent_encode(directory))
 }
 
 fn open_file(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<OpenedFile>, RecordError> {
@@ -117,16 +117,16 @@ fn open_file(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<OpenedFile
         return Ok(None);
     };
     let mut opened = OpenedFile { path: path.to_owned(), hash, ..OpenedFile::default() };
-    if !blobs.has(&opened.hash) {
+    if !blobs.contains(&opened.hash) {
         opened.why_not =
             "Unchanged file from the environment: only its hash is recorded.".to_owned();
         return Ok(Some(opened));
     }
     let bytes = blobs.get(&opened.hash)?;
-    let shown = &bytes[..bytes.len().min(MAX_SHOWN_BYTES)];
-    match shown.contains(&0) {
+    let shown_bytes = &bytes[..bytes.len().min(MAX_SHOWN_BYTES)];
+    match shown_bytes.contains(&0) {
         true => opened.why_not = format!("Binary file: {} bytes.", bytes.len()),
-        false => opened.text = String::from_utf8_lossy(shown).into_owned(),
+        false => opened.text = String::from_utf8_lossy(shown_bytes).into_owned(),
     }
     opened.is_cut = bytes.len() > MAX_SHOWN_BYTES;
     opened.is_kept = true;

@@ -125,24 +125,24 @@ fn build() -> Result<PathBuf, String> {
 
 /// Copies the agent below `OUT_DIR`. Writes a temporary file and renames it, because cargo compiles
 /// the library and its tests at the same time.
-fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
-    let half = kept.with_extension(std::process::id().to_string());
-    fs::copy(built, &half)?;
+fn publish(binary: &Path, destination: &Path) -> std::io::Result<PathBuf> {
+    let half = destination.with_extension(std::process::id().to_string());
+    fs::copy(binary, &half)?;
     // Cargo recompiles a crate if an included file is newer than the start of the last compilation,
     // which is always true here. `build.rs` watches the sources instead.
     fs::File::options().write(true).open(&half)?.set_modified(SystemTime::UNIX_EPOCH)?;
-    fs::rename(&half, kept)?;
-    Ok(kept.to_owned())
+    fs::rename(&half, destination)?;
+    Ok(destination.to_owned())
 }
 
 /// Returns the outer target directory, derived from
 /// `<target>[/<triple>]/<profile>/build/<package>/out`. If the path has another form, such as the
 /// temporary one of `cargo install`, the agent is built below `OUT_DIR`, separately for each
 /// profile.
-fn target_folder(out: &Path) -> PathBuf {
+fn target_folder(out_dir: &Path) -> PathBuf {
     let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
-    let profile = out.ancestors().find(is_build).and_then(Path::parent);
-    let Some(inner) = profile.and_then(Path::parent) else { return out.to_owned() };
+    let profile = out_dir.ancestors().find(is_build).and_then(Path::parent);
+    let Some(inner) = profile.and_then(Path::parent) else { return out_dir.to_owned() };
     let is_triple =
         inner.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-"));
     let outer = inner.parent().filter(|_| is_triple);
@@ -150,7 +150,7 @@ fn target_folder(out: &Path) -> PathBuf {
     // directories.
     let mut folders = outer.into_iter().chain([inner]);
     let marked = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    marked.unwrap_or(out).to_owned()
+    marked.unwrap_or(out_dir).to_owned()
 }
 
 #[cfg(test)]

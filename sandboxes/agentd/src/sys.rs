@@ -29,8 +29,8 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
 }
 
 /// Sets attributes (`MOUNT_ATTR_*`) on a mount and all mounts below it. Clears none.
-pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
-    let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, attribute_bits: u64) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set: attribute_bits, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
     // SAFETY: the pointers are valid during the call, and the size is that of the structure.
     let result = unsafe {
@@ -43,7 +43,7 @@ pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result
             size_of::<libc::mount_attr>(),
         )
     };
-    check(result)
+    check_result(result)
 }
 
 /// Brings up the loopback interface. Without it, no program can listen on 127.0.0.1.
@@ -56,13 +56,13 @@ pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request outlives the call.
     let result =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) };
-    check(result.into())
+    check_result(result.into())
 }
 
 /// Closes all descriptors starting with `first`.
-pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+pub(crate) fn close_from(first_descriptor: RawFd) -> io::Result<()> {
     // SAFETY: the caller owns no descriptor from `first` on.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
+    check_result(unsafe { libc::syscall(libc::SYS_close_range, first_descriptor, libc::c_uint::MAX, 0) })
 }
 
 /// Installs a seccomp filter. `no_new_privs` must be set first.
@@ -72,7 +72,7 @@ pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
     // SAFETY: the kernel copies the program during the call.
     let result =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-    check(result.into())
+    check_result(result.into())
 }
 
 /// Sets the user and group for file access only.
@@ -97,6 +97,6 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-fn check(result: libc::c_long) -> io::Result<()> {
+fn check_result(result: libc::c_long) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

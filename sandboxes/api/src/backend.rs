@@ -29,7 +29,7 @@ pub enum Base {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageLocation {
     /// The back end already has the image.
-    Here,
+    BackEnd,
     /// The image must be pulled from a registry.
     Registry,
 }
@@ -42,7 +42,7 @@ pub struct SourceTree {
     /// SHA-256 or another identifier of the content; part of the layer's cache key.
     pub digest: String,
     /// The destination path in the sandbox.
-    pub at: RawPath,
+    pub destination: RawPath,
 }
 
 /// How to build an environment: a base, source code and set-up lines.
@@ -73,17 +73,17 @@ pub struct PreparedEnvironment {
     /// The image as `repository@sha256:...`, if the base is an image from a registry.
     pub image: Option<String>,
     /// The back end's own identifier, such as a layer directory or an image id.
-    pub handle: String,
+    pub backend_id: String,
     /// Whether the set-up lines ran for this call. `false` if the environment comes from the cache.
-    pub built: bool,
+    pub was_built: bool,
     /// With a host base: the host paths that are hidden in its sandboxes. Back ends leave this
     /// empty; the caller that opens a sandbox sets it.
-    pub absent: HiddenPaths,
+    pub hidden_paths: HiddenPaths,
 }
 
 impl PreparedEnvironment {
     /// Returns the environment's entry for the run record.
-    pub fn record(&self) -> EnvironmentRecord {
+    pub fn to_record(&self) -> EnvironmentRecord {
         EnvironmentRecord {
             digest: self.digest.clone(),
             base: self.base.clone(),
@@ -102,7 +102,7 @@ pub struct Mount {
     pub folder: PathBuf,
     /// The mount point, as an absolute path in the sandbox. It is created if missing. Otherwise,
     /// the mount hides its existing content.
-    pub at: RawPath,
+    pub mount_point: RawPath,
 }
 
 /// A request to open a sandbox.
@@ -213,7 +213,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Returns the container engine's version, for the run record.
-    fn version(&self) -> Option<String> {
+    fn engine_version(&self) -> Option<String> {
         None
     }
 
@@ -223,7 +223,7 @@ pub trait Backend: Send + Sync {
     /// Fails if the back end does not have the image and, as far as it can tell without pulling, no
     /// registry has it either.
     async fn image_location(&self, _image: &str) -> Result<ImageLocation, Fault> {
-        Ok(ImageLocation::Here)
+        Ok(ImageLocation::BackEnd)
     }
 
     /// Returns the image's container settings. Pulls or builds the image if it is missing. For a
@@ -244,7 +244,7 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// Fails if the sandbox does not start: with an environment fault if the environment is gone,
     /// otherwise with a sandbox fault.
-    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
+    async fn open(&self, request: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
     /// Lists the cache entries that the back end can recreate, in an order in which they can be
     /// removed.
@@ -253,7 +253,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Removes a cache entry. Returns `false` if the entry is still in use.
-    async fn discard(&self, _kept: &CacheEntry) -> Result<bool, Fault> {
+    async fn discard(&self, _entry: &CacheEntry) -> Result<bool, Fault> {
         Ok(false)
     }
 
@@ -268,7 +268,7 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// Fails if the back end is unavailable: with `Cause::BackEndGone` if it may recover, otherwise
     /// with another cause.
-    async fn check(&self) -> Result<(), Fault> {
+    async fn check_availability(&self) -> Result<(), Fault> {
         Ok(())
     }
 

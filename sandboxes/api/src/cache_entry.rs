@@ -13,5 +13,5 @@ pub struct CacheEntry {
     /// Creation time; `None` if unknown.
     pub created_at: Option<SystemTime>,
     /// The back end's internal name for the entry.
-    pub handle: String,
+    pub backend_id: String,
 }

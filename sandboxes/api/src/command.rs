@@ -23,25 +23,25 @@ pub struct Command {
     pub user: Option<String>,
     /// How many bytes to keep in memory from the start of each output stream. Further bytes are
     /// written to the spill file, or dropped if there is none.
-    pub output_cap: usize,
+    pub head_cap: usize,
     /// How many bytes to keep in memory from the end of each output stream, if the stream is longer
     /// than `output_cap`.
     pub tail_cap: usize,
     /// Base name of the spill files for output streams longer than `output_cap`: `<spill>.stdout`
     /// and `<spill>.stderr`, up to `spill_cap` bytes each.
-    pub spill: Option<PathBuf>,
+    pub spill_base: Option<PathBuf>,
     /// Maximum size of each spill file in bytes; 64 MiB by default.
     pub spill_cap: u64,
     /// Whether to open the results pipe (descriptor 3) for the command and collect its content in
     /// [`CommandOutput::results`].
-    pub results: bool,
+    pub has_results_pipe: bool,
     /// Whether to kill every process left in the sandbox when the command exits. Used for grading.
     pub reap_all: bool,
     /// The program to run if the first argument does not exist.
     pub fallback: Option<RawPath>,
     /// Whether to redirect standard error to standard output. With separate streams, the order of
     /// writes is lost.
-    pub merged: bool,
+    pub merge_outputs: bool,
 }
 
 impl Command {
@@ -61,14 +61,14 @@ impl Command {
             stdin: Vec::new(),
             time_limit: None,
             user: None,
-            output_cap: 1 << 20,
+            head_cap: 1 << 20,
             tail_cap: 64 << 10,
-            spill: None,
+            spill_base: None,
             spill_cap: 64 << 20,
-            results: false,
+            has_results_pipe: false,
             reap_all: false,
             fallback: None,
-            merged: false,
+            merge_outputs: false,
         }
     }
 
@@ -105,12 +105,12 @@ pub struct CapturedOutput {
     /// The start of the stream, at most `output_cap` bytes.
     pub head: Vec<u8>,
     /// Number of bytes in the whole stream.
-    pub total: u64,
+    pub total_bytes: u64,
     /// The end of the stream, at most `tail_cap` bytes, if `head` is incomplete.
     pub tail: Vec<u8>,
     /// The file with the complete stream, if the stream exceeded the cap and could be written to a
     /// file.
-    pub spill: Option<PathBuf>,
+    pub spill_file: Option<PathBuf>,
 }
 
 impl CapturedOutput {
@@ -121,7 +121,7 @@ impl CapturedOutput {
 
     /// Returns whether the head contains the whole stream.
     pub fn is_complete(&self) -> bool {
-        self.head.len() as u64 == self.total
+        self.head.len() as u64 == self.total_bytes
     }
 }
 
@@ -129,7 +129,7 @@ impl CapturedOutput {
 #[derive(Debug, Clone, Default)]
 pub struct CommandOutput {
     /// How the command ended.
-    pub exited: CommandExit,
+    pub exit: CommandExit,
     /// Standard output.
     pub stdout: CapturedOutput,
     /// Standard error.
@@ -139,9 +139,9 @@ pub struct CommandOutput {
 }
 
 /// Describes how a command ended, for messages: `exit status 1`, `signal 9`, `timeout`.
-pub fn describe_exit(exited: &CommandExit) -> String {
-    match (exited.code, exited.signal) {
-        _ if exited.timed_out => "timeout".to_owned(),
+pub fn describe_exit(exit: &CommandExit) -> String {
+    match (exit.code, exit.signal) {
+        _ if exit.timed_out => "timeout".to_owned(),
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no exit status".to_owned(),
@@ -151,6 +151,6 @@ pub fn describe_exit(exited: &CommandExit) -> String {
 impl CommandOutput {
     /// Returns whether the command exited with status 0.
     pub fn success(&self) -> bool {
-        self.exited.code == Some(0) && !self.exited.timed_out
+        self.exit.code == Some(0) && !self.exit.timed_out
     }
 }

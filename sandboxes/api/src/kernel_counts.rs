@@ -24,9 +24,9 @@ pub const KERNEL_FILES: [(&str, &str); 13] = [
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Reads the counters. `text_of` returns a file's content, or `None` if the file does not exist.
-pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts {
-    let number = |file: &str| text_of(file)?.trim().parse::<u64>().ok();
-    let line = |file: &str, name: &str| find_value(&text_of(file)?, name);
+pub fn read_kernel_counts(read_file: impl Fn(&str) -> Option<String>) -> SandboxCounts {
+    let number = |file: &str| read_file(file)?.trim().parse::<u64>().ok();
+    let line = |file: &str, name: &str| find_value(&read_file(file)?, name);
     let micros = |count: u64| count as f64 / 1e6;
     let nanos = |count: u64| count as f64 / 1e9;
     let memory = MemoryCounts {
@@ -38,10 +38,10 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
         at_limit: line("memory.events", "max"),
         oom_kills: line("memory.events", "oom_kill")
             .or_else(|| line("memory.oom_control", "oom_kill")),
-        stalled_seconds: text_of("memory.pressure").and_then(|text| parse_stalled_seconds(&text)),
+        stalled_seconds: read_file("memory.pressure").and_then(|text| parse_stalled_seconds(&text)),
     };
     let cpu = CpuCounts {
-        limit: parse_cpu_quota(&text_of),
+        limit: parse_cpu_quota(&read_file),
         seconds: line("cpu.stat", "usage_usec")
             .map(micros)
             .or_else(|| number("cpuacct.usage").map(nanos)),
@@ -70,13 +70,13 @@ fn parse_stalled_seconds(text: &str) -> Option<f64> {
 
 /// Returns the CPU quota in CPUs. If there is no limit, version 2 has `max` and version 1 has a
 /// negative number.
-fn parse_cpu_quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
-    let both = match text_of("cpu.max") {
+fn parse_cpu_quota(read_file: &impl Fn(&str) -> Option<String>) -> Option<f64> {
+    let both = match read_file("cpu.max") {
         Some(text) => text,
         None => format!(
             "{} {}",
-            text_of("cpu.cfs_quota_us")?.trim(),
-            text_of("cpu.cfs_period_us")?.trim()
+            read_file("cpu.cfs_quota_us")?.trim(),
+            read_file("cpu.cfs_period_us")?.trim()
         ),
     };
     let (quota, period) = both.trim().split_once(' ')?;
@@ -88,15 +88,15 @@ fn parse_cpu_quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn counts_from(files: &[(&str, &str)]) -> SandboxCounts {
-        kernel_counts(|wanted| {
+    fn counts_of_files(files: &[(&str, &str)]) -> SandboxCounts {
+        read_kernel_counts(|wanted| {
             files.iter().find(|(file, _)| *file == wanted).map(|(_, text)| (*text).to_owned())
         })
     }
 
     #[test]
-    fn kernel_counts_reads_version_2() {
-        let counts = counts_from(&[
+    fn read_kernel_counts_supports_version_2() {
+        let counts = counts_of_files(&[
             ("memory.max", "268435456\n"),
             ("memory.peak", "268431360\n"),
             ("memory.events", "low 0\nhigh 0\nmax 41\noom 2\noom_kill 1\noom_group_kill 0\n"),
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn kernel_counts_reads_version_1_without_missing_counters() {
-        let counts = counts_from(&[
+    fn read_kernel_counts_omits_missing_counters_of_version_1() {
+        let counts = counts_of_files(&[
             ("memory.limit_in_bytes", "268435456\n"),
             ("memory.max_usage_in_bytes", "1048576\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
@@ -148,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn kernel_counts_returns_none_without_limits() {
-        let counts = counts_from(&[
+    fn read_kernel_counts_returns_none_without_limits() {
+        let counts = counts_of_files(&[
             ("memory.max", "max\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),
             ("cpu.max", "max 100000\n"),

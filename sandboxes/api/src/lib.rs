@@ -23,8 +23,8 @@ pub use enforcement::{Enforcement, find_hint};
 pub use handle::{
     BlobSink, CommandEvent, Exhaustion, FailureDiagnostics, IncomingConnection, LayerState,
     Listener, RunningCommand, SandboxError, SandboxHandle, SandboxStream, SnapshotError,
-    WrittenPaths,
+    WrittenPathLister,
 };
-pub use kernel_counts::{KERNEL_FILES, kernel_counts};
+pub use kernel_counts::{KERNEL_FILES, read_kernel_counts};
 pub use machine::Machine;
 pub use proctor_wire as wire;

@@ -18,7 +18,7 @@ impl Machine {
     pub fn detect() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let available = available(&said).unwrap_or(u64::from(u32::MAX));
+        let available = parse_available_mb(&said).unwrap_or(u64::from(u32::MAX));
         let memory_mb = Self::memory_limit_mb().map_or(available, |limit| limit.min(available));
         Self { cpus, memory_mb }
     }
@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// Returns all resources of this machine, including those in use.
-    pub fn total() -> Self {
+    pub fn detect_total() -> Self {
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_mb = find_meminfo_mb(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
         Self { memory_mb, ..Self::detect() }
@@ -65,7 +65,7 @@ fn cgroup_memory_limit_mb(line: &str, mount: &Path) -> Option<u64> {
     above.filter_map(limit).min().map(|bytes| bytes >> 20)
 }
 
-fn available(meminfo: &str) -> Option<u64> {
+fn parse_available_mb(meminfo: &str) -> Option<u64> {
     find_meminfo_mb(meminfo, "MemAvailable:")
 }
 
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn available_memory_is_none_without_a_meminfo_line() {
         let said = "MemTotal:       24000000 kB\nMemAvailable:   2097152 kB\nSwapTotal: 0 kB\n";
-        assert_eq!(available(said), Some(2048));
-        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert_eq!(parse_available_mb(said), Some(2048));
+        assert_eq!(parse_available_mb("MemTotal: 1 kB\n"), None);
         let here = Machine::detect();
         assert!(here.cpus >= 1.0 && here.memory_mb > 0, "{here:?}");
     }

@@ -36,7 +36,7 @@ pub fn checks() -> Vec<Check> {
 
 async fn exit_codes_are_kept(fixture: &Fixture<'_>) -> Outcome {
     for code in [0, 1, 2, 42, 255] {
-        let exited = fixture.sh(&format!("exit {code}")).await?.exited;
+        let exited = fixture.run_shell(&format!("exit {code}")).await?.exit;
         ensure!(exited.code == Some(code) && exited.signal.is_none(), "{code}: {exited:?}");
     }
     Ok(())
@@ -44,7 +44,7 @@ async fn exit_codes_are_kept(fixture: &Fixture<'_>) -> Outcome {
 
 async fn signals_are_named(fixture: &Fixture<'_>) -> Outcome {
     for signal in [9, 11, 15] {
-        let exited = fixture.sh(&format!("kill -{signal} $$")).await?.exited;
+        let exited = fixture.run_shell(&format!("kill -{signal} $$")).await?.exit;
         ensure!(exited.signal == Some(signal) && exited.code.is_none(), "{signal}: {exited:?}");
     }
     Ok(())
@@ -53,9 +53,9 @@ async fn signals_are_named(fixture: &Fixture<'_>) -> Outcome {
 async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
     for program in ["no-such-program", "/no/such/program"] {
         let done = fixture.handle.run(Command::new([program])).await?;
-        ensure!(done.exited.code == Some(127), "{:?}", done.exited);
+        ensure!(done.exit.code == Some(127), "{:?}", done.exit);
         ensure!(
-            done.stderr.text().contains("no-such") || done.stderr.total > 0,
+            done.stderr.text().contains("no-such") || done.stderr.total_bytes > 0,
             "the error is not reported"
         );
     }
@@ -65,10 +65,10 @@ async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
 async fn unexecutable_file_is_126(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(
-        &fixture.sh(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?,
+        &fixture.run_shell(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?,
     )?;
     let done = fixture.handle.run(Command::new([format!("{folder}/plain")])).await?;
-    ensure!(done.exited.code == Some(126), "{:?}", done.exited);
+    ensure!(done.exit.code == Some(126), "{:?}", done.exit);
     Ok(())
 }
 
@@ -85,7 +85,7 @@ async fn arguments_are_bytes(fixture: &Fixture<'_>) -> Outcome {
 async fn long_argument_arrives(fixture: &Fixture<'_>) -> Outcome {
     let long = "x".repeat(100_000);
     let done = fixture.handle.run(Command::new(["printf", "%s", &long])).await?;
-    ensure!(done.stdout.total == 100_000, "{} bytes", done.stdout.total);
+    ensure!(done.stdout.total_bytes == 100_000, "{} bytes", done.stdout.total_bytes);
     Ok(())
 }
 
@@ -121,7 +121,7 @@ async fn invalid_argument_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     let nul = Command::new([RawPath::from("echo"), RawPath::new(&b"a\0b"[..])]);
     expect_refusal(fixture, nul, RefusalKind::BadRequest).await?;
     expect_refusal(fixture, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
-    expect_success(&fixture.sh("true").await?).map(drop)
+    expect_success(&fixture.run_shell("true").await?).map(drop)
 }
 
 async fn expect_refusal(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> Outcome {
@@ -137,14 +137,14 @@ async fn input_is_echoed_back(fixture: &Fixture<'_>) -> Outcome {
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();
-    command.output_cap = 4 << 20;
+    command.head_cap = 4 << 20;
     let done = fixture.handle.run(command).await?;
-    ensure!(done.stdout.head == input, "{} bytes came back", done.stdout.total);
+    ensure!(done.stdout.head == input, "{} bytes came back", done.stdout.total_bytes);
     Ok(())
 }
 
 async fn input_is_empty_by_default(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("cat; echo end").await?;
+    let done = fixture.run_shell("cat; echo end").await?;
     ensure!(expect_success(&done)? == "end\n", "{:?}", done.stdout.text());
     Ok(())
 }
@@ -153,7 +153,7 @@ async fn unread_input_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::new(["true"]);
     command.stdin = vec![b'x'; 5_000_000];
     let done = fixture.handle.run(command).await?;
-    ensure!(done.success(), "{:?}", done.exited);
+    ensure!(done.success(), "{:?}", done.exit);
     Ok(())
 }
 
@@ -167,8 +167,8 @@ async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
         let before = heard.len();
         while heard.len() == before {
             match running.next_event().await? {
-                CommandEvent::Output(bytes) => heard.extend(bytes),
-                CommandEvent::Error(bytes) => {
+                CommandEvent::Stdout(bytes) => heard.extend(bytes),
+                CommandEvent::Stderr(bytes) => {
                     return Err(check_failed(String::from_utf8_lossy(&bytes).into_owned()));
                 }
                 CommandEvent::Exited(exited) => {
@@ -187,9 +187,9 @@ async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcom
     let program = format!("echo up; sleep 1; echo late > {folder}/late");
     let mut running = fixture.handle.start(Command::shell(&program))?;
     let first = running.next_event().await?;
-    ensure!(first == CommandEvent::Output(b"up\n".to_vec()), "{first:?}");
+    ensure!(first == CommandEvent::Stdout(b"up\n".to_vec()), "{first:?}");
     drop(running);
-    let late = expect_success(&fixture.sh(&format!("sleep 2; ls {folder}")).await?)?;
+    let late = expect_success(&fixture.run_shell(&format!("sleep 2; ls {folder}")).await?)?;
     ensure!(late.is_empty(), "{late:?}");
     Ok(())
 }
@@ -198,7 +198,7 @@ async fn another_user_is_restricted_by_permissions(fixture: &Fixture<'_>) -> Out
     fixture.skip_unless_enforced("other users")?;
     let folder = fixture.create_folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");
-    expect_success(&fixture.sh(&make).await?)?;
+    expect_success(&fixture.run_shell(&make).await?)?;
     let mut command = Command::shell(&format!("id -u; cat {folder}/own; echo x > {folder}/new"));
     command.user = Some("65534:65534".to_owned());
     let done = fixture.handle.run(command).await?;

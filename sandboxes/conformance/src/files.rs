@@ -10,7 +10,7 @@ use proctor_sandbox_api::{
 use super::{
     CheckError,
     check::{Check, list},
-    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path},
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, raw_path},
 };
 
 pub fn checks() -> Vec<Check> {
@@ -38,8 +38,8 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn expect_refusal<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
-    match outcome {
+fn expect_refusal<T>(result: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
+    match result {
         Err(SandboxError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
         Err(other) => Err(check_failed(format!("not refused as {kinds:?}: {other:?}"))),
         Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it succeeded"))),
@@ -47,12 +47,12 @@ fn expect_refusal<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) ->
 }
 
 async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     let bytes = b"caf\xc3\xa9 \xff\0\r\nno newline at the end";
     fixture.handle.write(&file, bytes, None).await?;
     let back = fixture.handle.read(&file, 1 << 20).await?;
     ensure!(back == bytes, "{back:?}");
-    let done = fixture.handle.run(Command::new([path("cat"), file])).await?;
+    let done = fixture.handle.run(Command::new([raw_path("cat"), file])).await?;
     ensure!(done.stdout.head == bytes, "{:?}", done.stdout.head);
     Ok(())
 }
@@ -60,21 +60,21 @@ async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 async fn write_as_sets_the_owner_of_new_files_and_folders(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("other users")?;
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
+    expect_success(&fixture.run_shell(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
     let owner = Some("65534:65534");
     for name in ["new/inner/file", "old"] {
-        let file = path(&format!("{folder}/{name}"));
+        let file = raw_path(&format!("{folder}/{name}"));
         fixture.handle.write_as(&file, b"x\n", None, owner).await?;
     }
     let line = format!("cd {folder}; ls -ldn new new/inner new/inner/file old | tr -s ' '");
-    let listed = expect_success(&fixture.sh(&line).await?)?;
+    let listed = expect_success(&fixture.run_shell(&line).await?)?;
     let owners: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     ensure!(owners == ["65534", "65534", "65534", "0"], "{listed}");
     Ok(())
 }
 
 async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
     fixture.handle.write(&file, &bytes, None).await?;
     ensure!(fixture.handle.read(&file, 1 << 26).await? == bytes, "different bytes were read back");
@@ -83,7 +83,7 @@ async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.write(&file, b"something", None).await?;
     fixture.handle.write(&file, b"", None).await?;
     ensure!(fixture.handle.read(&file, 0).await?.is_empty(), "the file is not empty");
@@ -92,19 +92,19 @@ async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
 
 async fn missing_file_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     expect_refusal(
-        fixture.handle.read(&path("/no/such/file"), 10).await,
+        fixture.handle.read(&raw_path("/no/such/file"), 10).await,
         &[RefusalKind::NotFound],
     )?;
-    expect_refusal(fixture.handle.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
+    expect_refusal(fixture.handle.list(&raw_path("/no/such/folder")).await, &[RefusalKind::NotFound])
 }
 
 async fn folder_is_not_read_as_a_file(fixture: &Fixture<'_>) -> Outcome {
-    expect_refusal(fixture.handle.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
-    expect_refusal(fixture.handle.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
+    expect_refusal(fixture.handle.read(&raw_path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
+    expect_refusal(fixture.handle.list(&raw_path("/bin/sh")).await, &[RefusalKind::NotADirectory])
 }
 
 async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.write(&file, &[b'x'; 101], None).await?;
     expect_refusal(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
     ensure!(
@@ -116,8 +116,8 @@ async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
 
 async fn reading_a_pipe_does_not_block(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.sh(&format!("mkfifo {folder}/p")).await?)?;
-    let pipe = path(&format!("{folder}/p"));
+    expect_success(&fixture.run_shell(&format!("mkfifo {folder}/p")).await?)?;
+    let pipe = raw_path(&format!("{folder}/p"));
     let read = tokio::time::timeout(Duration::from_secs(5), fixture.handle.read(&pipe, 10)).await;
     let read = read.map_err(|_| check_failed("reading a pipe hangs"))?;
     ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
@@ -126,21 +126,21 @@ async fn reading_a_pipe_does_not_block(fixture: &Fixture<'_>) -> Outcome {
 
 async fn circular_links_are_rejected(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
-    let read = fixture.handle.read(&path(&format!("{folder}/a")), 10).await;
+    expect_success(&fixture.run_shell(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
+    let read = fixture.handle.read(&raw_path(&format!("{folder}/a")), 10).await;
     ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
     Ok(())
 }
 
 async fn parents_are_created(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/a/b/c/d", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/a/b/c/d", fixture.create_folder().await?));
     fixture.handle.write(&file, b"deep", None).await?;
     ensure!(fixture.handle.read(&file, 10).await? == b"deep", "the file is not there");
     Ok(())
 }
 
 async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     for (asked, expected) in
         [(None, 0o644), (Some(0o751), 0o751), (None, 0o751), (Some(0o400), 0o400)]
     {
@@ -157,13 +157,13 @@ async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
 
 async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    let file = path(&format!("{folder}/f"));
+    let file = raw_path(&format!("{folder}/f"));
     let (small, large) = (vec![b'a'; 1000], vec![b'b'; 2_000_000]);
     fixture.handle.write(&file, &small, None).await?;
     let line = format!(
         "for n in $(seq 300); do wc -c < {folder}/f || echo gone; done | sort -u; ls -A {folder}"
     );
-    let watching = fixture.sh(&line);
+    let watching = fixture.run_shell(&line);
     let writing = async {
         for turn in 0..12 {
             fixture.handle.write(&file, if turn % 2 == 0 { &large } else { &small }, None).await?;
@@ -179,13 +179,13 @@ async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
             || line == "gone"
     });
     ensure!(!torn, "{seen:?}");
-    let left = expect_success(&fixture.sh(&format!("ls -A {folder}")).await?)?;
+    let left = expect_success(&fixture.run_shell(&format!("ls -A {folder}")).await?)?;
     ensure!(left == "f\n", "left: {left:?}");
     Ok(())
 }
 
 async fn append_keeps_existing_content(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.create_folder().await?));
+    let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.append(&file, b"one\n").await?;
     fixture.handle.append(&file, b"two\n").await?;
     ensure!(fixture.handle.read(&file, 100).await? == b"one\ntwo\n", "not both");
@@ -201,7 +201,7 @@ async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
         ensure!(fixture.handle.read(&file, 100).await? == name, "{file}");
     }
     let mut listed: Vec<_> =
-        fixture.handle.list(&path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
+        fixture.handle.list(&raw_path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
     let mut expected: Vec<_> = names.iter().map(|name| name.to_vec()).collect();
     expected.sort();
     listed.sort();
@@ -212,8 +212,8 @@ async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
 async fn list_is_sorted(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     let make = format!("cd {folder}; mkdir c; echo hi > b; ln -s nowhere a; mkfifo d; touch .e");
-    expect_success(&fixture.sh(&make).await?)?;
-    let entries = fixture.handle.list(&path(&folder)).await?;
+    expect_success(&fixture.run_shell(&make).await?)?;
+    let entries = fixture.handle.list(&raw_path(&folder)).await?;
     let seen: Vec<_> = entries.iter().map(|entry| (entry.name.to_string(), entry.kind)).collect();
     let expected = [
         (".e", EntryKind::File),
@@ -224,39 +224,39 @@ async fn list_is_sorted(fixture: &Fixture<'_>) -> Outcome {
     ]
     .map(|(name, kind)| (name.to_owned(), kind));
     ensure!(seen == expected, "{seen:?}");
-    ensure!(entries[1].link == Some(path("nowhere")), "{:?}", entries[1]);
+    ensure!(entries[1].link == Some(raw_path("nowhere")), "{:?}", entries[1]);
     ensure!(entries[2].size == 3, "{:?}", entries[2]);
     Ok(())
 }
 
 async fn stat_and_list_do_not_follow_links(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
-    let found = fixture.handle.stat(&path(&format!("{folder}/l"))).await?;
-    let link = found.is_some_and(|entry| entry.link == Some(path("/bin/sh")));
+    expect_success(&fixture.run_shell(&format!("ln -s /bin/sh {folder}/l")).await?)?;
+    let found = fixture.handle.stat(&raw_path(&format!("{folder}/l"))).await?;
+    let link = found.is_some_and(|entry| entry.link == Some(raw_path("/bin/sh")));
     ensure!(link, "the link was followed");
-    let none = fixture.handle.stat(&path(&format!("{folder}/none"))).await?;
+    let none = fixture.handle.stat(&raw_path(&format!("{folder}/none"))).await?;
     ensure!(none.is_none(), "{none:?}");
     Ok(())
 }
 
 async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    let root = path(&format!("{folder}/root"));
-    expect_success(&fixture.sh(&format!("mkdir {folder}/root")).await?)?;
-    fixture.handle.write_beneath(&root, &path("a/b"), b"in", None).await?;
+    let root = raw_path(&format!("{folder}/root"));
+    expect_success(&fixture.run_shell(&format!("mkdir {folder}/root")).await?)?;
+    fixture.handle.write_beneath(&root, &raw_path("a/b"), b"in", None).await?;
     ensure!(
-        fixture.handle.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
+        fixture.handle.read(&raw_path(&format!("{folder}/root/a/b")), 10).await? == b"in",
         "the file is not there"
     );
     for bad in ["../out", "a/../../out", "a/b/../../../out"] {
-        let wrote = fixture.handle.write_beneath(&root, &path(bad), b"out", None).await;
+        let wrote = fixture.handle.write_beneath(&root, &raw_path(bad), b"out", None).await;
         expect_refusal(
             wrote,
             &[RefusalKind::Outside, RefusalKind::BadRequest, RefusalKind::NotADirectory],
         )?;
     }
-    let out = fixture.handle.stat(&path(&format!("{folder}/out"))).await?;
+    let out = fixture.handle.stat(&raw_path(&format!("{folder}/out"))).await?;
     ensure!(out.is_none(), "{out:?}");
     Ok(())
 }
@@ -267,31 +267,31 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
         "cd {folder}; mkdir root out; echo kept > out/f; ln -s ../out root/dir; \
          ln -s {folder}/out root/abs; ln -s ../out/f root/file; ln -s / root/top"
     );
-    expect_success(&fixture.sh(&make).await?)?;
-    let root = path(&format!("{folder}/root"));
+    expect_success(&fixture.run_shell(&make).await?)?;
+    let root = raw_path(&format!("{folder}/root"));
     for bad in ["dir/f", "abs/f", "dir/new", "top/tmp/kit-escape"] {
-        let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
+        let wrote = fixture.handle.write_beneath(&root, &raw_path(bad), b"escaped", None).await;
         ensure!(matches!(wrote, Err(SandboxError::Refused(_))), "{bad}: {wrote:?}");
     }
     // A link in the last component may be replaced or rejected, but must never be followed.
-    let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
-    let kept = expect_success(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
+    let _ = fixture.handle.write_beneath(&root, &raw_path("file"), b"escaped", None).await;
+    let kept = expect_success(&fixture.run_shell(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");
-    let escaped = fixture.handle.stat(&path("/tmp/kit-escape")).await?;
+    let escaped = fixture.handle.stat(&raw_path("/tmp/kit-escape")).await?;
     ensure!(escaped.is_none(), "{escaped:?}");
     Ok(())
 }
 
 async fn symlink_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
-    let root = path(&format!("{folder}/root"));
-    fixture.handle.symlink_beneath(&root, &path("l"), &path("../anywhere")).await?;
-    let found = fixture.handle.stat(&path(&format!("{folder}/root/l"))).await?;
+    expect_success(&fixture.run_shell(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
+    let root = raw_path(&format!("{folder}/root"));
+    fixture.handle.symlink_beneath(&root, &raw_path("l"), &raw_path("../anywhere")).await?;
+    let found = fixture.handle.stat(&raw_path(&format!("{folder}/root/l"))).await?;
     let link = found.and_then(|entry| entry.link);
-    ensure!(link == Some(path("../anywhere")), "{link:?}");
+    ensure!(link == Some(raw_path("../anywhere")), "{link:?}");
     for bad in ["../l", "up/l"] {
-        let made = fixture.handle.symlink_beneath(&root, &path(bad), &path("x")).await;
+        let made = fixture.handle.symlink_beneath(&root, &raw_path(bad), &raw_path("x")).await;
         ensure!(matches!(made, Err(SandboxError::Refused(_))), "{bad}: {made:?}");
     }
     Ok(())
@@ -303,10 +303,10 @@ async fn remove_deletes_a_tree_but_no_link_target(fixture: &Fixture<'_>) -> Outc
         "cd {folder}; mkdir -p tree/a/b kept; echo x > tree/a/b/f; echo k > kept/f; \
          ln -s ../kept tree/link; chmod 0 tree/a/b"
     );
-    expect_success(&fixture.sh(&make).await?)?;
-    fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
-    fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
-    let left = expect_success(&fixture.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
+    expect_success(&fixture.run_shell(&make).await?)?;
+    fixture.handle.remove(&raw_path(&format!("{folder}/tree"))).await?;
+    fixture.handle.remove(&raw_path(&format!("{folder}/tree"))).await?;
+    let left = expect_success(&fixture.run_shell(&format!("cd {folder}; ls; ls kept")).await?)?;
     ensure!(left == "kept\nf\n", "{left:?}");
     Ok(())
 }

@@ -21,14 +21,14 @@ static FOLDER_COUNTER: AtomicU64 = AtomicU64::new(0);
 pub enum CheckError {
     /// The limit to check is not enforced. Contains its entry in the sandbox's enforcement.
     Skipped(String),
-    Wrong(String),
+    Failed(String),
 }
 
 pub type Outcome = Result<(), CheckError>;
 
 pub struct Fixture<'a> {
     pub backend: &'a dyn Backend,
-    pub prepared: &'a PreparedEnvironment,
+    pub environment: &'a PreparedEnvironment,
     /// The sandbox that most checks share. A broken one is replaced.
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
@@ -36,30 +36,30 @@ pub struct Fixture<'a> {
 
 impl Fixture<'_> {
     /// Runs a shell line in the shared sandbox, with a time limit of one minute.
-    pub async fn sh(&self, line: &str) -> Result<CommandOutput, CheckError> {
-        sh(&self.handle, line).await
+    pub async fn run_shell(&self, line: &str) -> Result<CommandOutput, CheckError> {
+        run_shell(&self.handle, line).await
     }
 
     /// Creates an empty directory in the shared sandbox and returns its path.
     pub async fn create_folder(&self) -> Result<String, CheckError> {
         let number = FOLDER_COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = format!("/tmp/kit-{number}");
-        expect_success(&self.sh(&format!("mkdir {path}")).await?)?;
+        expect_success(&self.run_shell(&format!("mkdir {path}")).await?)?;
         Ok(path)
     }
 
     /// Opens a sandbox that only this check uses.
     pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, CheckError> {
-        self.open_with(limits, Vec::new()).await
+        self.open_with_mounts(limits, Vec::new()).await
     }
 
     /// Like [`Fixture::open`], but mounts host directories.
-    pub async fn open_with(
+    pub async fn open_with_mounts(
         &self,
         limits: SandboxSpec,
         mounts: Vec<Mount>,
     ) -> Result<Box<dyn Sandbox>, CheckError> {
-        let environment = self.prepared.clone();
+        let environment = self.environment.clone();
         let spec =
             SandboxRequest { environment, limits, mounts, purpose: "conformance kit".to_owned() };
         Ok(self.backend.open(&spec).await?)
@@ -74,23 +74,23 @@ impl Fixture<'_> {
     }
 }
 
-pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<CommandOutput, CheckError> {
+pub async fn run_shell(handle: &SandboxHandle, line: &str) -> Result<CommandOutput, CheckError> {
     Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
 }
 
 /// Returns a command's standard output. The check fails if the command did.
-pub fn expect_success(done: &CommandOutput) -> Result<String, CheckError> {
-    match done.success() {
-        true => Ok(done.stdout.text()),
-        false => Err(check_failed(format!("{:?}, stderr: {}", done.exited, done.stderr.text()))),
+pub fn expect_success(output: &CommandOutput) -> Result<String, CheckError> {
+    match output.success() {
+        true => Ok(output.stdout.text()),
+        false => Err(check_failed(format!("{:?}, stderr: {}", output.exit, output.stderr.text()))),
     }
 }
 
-pub fn check_failed(why: impl Into<String>) -> CheckError {
-    CheckError::Wrong(why.into())
+pub fn check_failed(reason: impl Into<String>) -> CheckError {
+    CheckError::Failed(reason.into())
 }
 
-pub fn path(text: &str) -> RawPath {
+pub fn raw_path(text: &str) -> RawPath {
     RawPath::from(text)
 }
 
@@ -104,19 +104,19 @@ pub async fn wait_until_empty(handle: &SandboxHandle) -> Outcome {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let who = sh(handle, "grep -H . /proc/[0-9]*/cmdline | tr '\\0' ' '").await?;
+    let who = run_shell(handle, "grep -H . /proc/[0-9]*/cmdline | tr '\\0' ' '").await?;
     Err(check_failed(format!("{left} processes are left: {}", who.stdout.text())))
 }
 
 impl From<SandboxError> for CheckError {
     fn from(error: SandboxError) -> Self {
-        Self::Wrong(error.to_string())
+        Self::Failed(error.to_string())
     }
 }
 
 impl From<Fault> for CheckError {
     fn from(fault: Fault) -> Self {
-        Self::Wrong(fault.to_string())
+        Self::Failed(fault.to_string())
     }
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(why) => write!(f, "skipped: {why}"),
-            Self::Wrong(why) => f.write_str(why),
+            Self::Failed(why) => f.write_str(why),
         }
     }
 }

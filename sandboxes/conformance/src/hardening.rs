@@ -5,7 +5,7 @@ use proctor_types::SandboxSpec;
 
 use super::{
     check::{Check, list},
-    fixture::{Fixture, Outcome, ensure, expect_success, path, sh},
+    fixture::{Fixture, Outcome, ensure, expect_success, raw_path, run_shell},
 };
 
 pub fn checks() -> Vec<Check> {
@@ -34,7 +34,7 @@ pub fn checks() -> Vec<Check> {
 
 /// The numbers of capabilities that no sandbox may have: those for bypassing read permissions, the
 /// network, kernel modules, raw I/O, tracing, administration, devices, and others.
-const FORBIDDEN: &[u32] =
+const FORBIDDEN_CAPABILITIES: &[u32] =
     &[2, 9, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 32, 33, 34, 37, 38, 39, 40];
 
 async fn run_python(fixture: &Fixture<'_>, program: &str) -> Result<String, super::CheckError> {
@@ -42,13 +42,13 @@ async fn run_python(fixture: &Fixture<'_>, program: &str) -> Result<String, supe
 }
 
 async fn loopback_is_the_only_interface(fixture: &Fixture<'_>) -> Outcome {
-    let text = expect_success(&fixture.sh("tail -n +3 /proc/net/dev | cut -d: -f1").await?)?;
+    let text = expect_success(&fixture.run_shell("tail -n +3 /proc/net/dev | cut -d: -f1").await?)?;
     ensure!(text.split_whitespace().eq(["lo"]), "{text:?}");
     Ok(())
 }
 
 async fn no_route_leads_outside(fixture: &Fixture<'_>) -> Outcome {
-    let text = expect_success(&fixture.sh("tail -n +2 /proc/net/route").await?)?;
+    let text = expect_success(&fixture.run_shell("tail -n +2 /proc/net/route").await?)?;
     ensure!(text.is_empty(), "{text:?}");
     Ok(())
 }
@@ -85,7 +85,7 @@ async fn loopback_works(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn host_processes_are_hidden(fixture: &Fixture<'_>) -> Outcome {
-    let text = expect_success(&fixture.sh("ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm").await?)?;
+    let text = expect_success(&fixture.run_shell("ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm").await?)?;
     let mut lines = text.lines();
     let count: u32 = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(u32::MAX);
     ensure!(count <= 6, "{count} processes are visible");
@@ -110,31 +110,31 @@ async fn agent_descriptors_are_inaccessible(fixture: &Fixture<'_>) -> Outcome {
 async fn agent_memory_is_inaccessible(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in mem environ maps auxv; do head -c1 /proc/1/$f >/dev/null 2>&1 && echo $f; \
                 done; ls /proc/1/root/ >/dev/null 2>&1 && echo root; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(text.is_empty(), "readable: {text:?}");
     Ok(())
 }
 
 async fn agent_cannot_be_killed(fixture: &Fixture<'_>) -> Outcome {
-    fixture.sh("kill -9 1; kill -STOP 1; kill -TERM 1; kill -SEGV 1").await?;
-    let done = fixture.sh("echo alive").await?;
+    fixture.run_shell("kill -9 1; kill -STOP 1; kill -TERM 1; kill -SEGV 1").await?;
+    let done = fixture.run_shell("echo alive").await?;
     ensure!(expect_success(&done)? == "alive\n", "{done:?}");
     Ok(())
 }
 
 async fn privileges_cannot_be_gained(fixture: &Fixture<'_>) -> Outcome {
-    let text = expect_success(&fixture.sh("grep NoNewPrivs: /proc/self/status").await?)?;
+    let text = expect_success(&fixture.run_shell("grep NoNewPrivs: /proc/self/status").await?)?;
     ensure!(text.split_whitespace().nth(1) == Some("1"), "{text:?}");
     Ok(())
 }
 
 async fn capabilities_are_dropped(fixture: &Fixture<'_>) -> Outcome {
     let text =
-        expect_success(&fixture.sh("grep -E 'Cap(Eff|Prm|Bnd|Inh|Amb)' /proc/self/status").await?)?;
+        expect_success(&fixture.run_shell("grep -E 'Cap(Eff|Prm|Bnd|Inh|Amb)' /proc/self/status").await?)?;
     for line in text.lines() {
         let hex = line.split_whitespace().nth(1).unwrap_or("ffffffffffffffff");
         let mask = u64::from_str_radix(hex, 16).unwrap_or(u64::MAX);
-        let held: Vec<_> = FORBIDDEN.iter().filter(|&&bit| mask >> bit & 1 == 1).collect();
+        let held: Vec<_> = FORBIDDEN_CAPABILITIES.iter().filter(|&&bit| mask >> bit & 1 == 1).collect();
         ensure!(held.is_empty(), "{line}: has {held:?}");
     }
     Ok(())
@@ -143,7 +143,7 @@ async fn capabilities_are_dropped(fixture: &Fixture<'_>) -> Outcome {
 async fn mounting_is_denied(fixture: &Fixture<'_>) -> Outcome {
     let line = "mount -t tmpfs none /mnt 2>&1 && echo mounted; \
                 mount -o remount,rw,bind /usr 2>&1 && echo remounted; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(!text.lines().any(|line| line.ends_with("mounted")), "{text:?}");
     Ok(())
 }
@@ -151,7 +151,7 @@ async fn mounting_is_denied(fixture: &Fixture<'_>) -> Outcome {
 async fn user_namespace_does_not_allow_mounts(fixture: &Fixture<'_>) -> Outcome {
     let line =
         "unshare --user --map-root-user --mount mount -t tmpfs none /mnt && echo mounted; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(text.is_empty(), "{text:?}");
     Ok(())
 }
@@ -160,12 +160,12 @@ async fn host_files_are_hidden(fixture: &Fixture<'_>) -> Outcome {
     let marker = std::env::temp_dir().join(format!("proctor-kit-marker-{}", std::process::id()));
     std::fs::write(&marker, "host")
         .map_err(|error| super::fixture::check_failed(error.to_string()))?;
-    let seen = fixture.handle.stat(&path(&marker.to_string_lossy())).await;
+    let seen = fixture.handle.stat(&raw_path(&marker.to_string_lossy())).await;
     let _ = std::fs::remove_file(&marker);
     ensure!(seen?.is_none(), "a file of the host is visible");
     let line = "ls -A /root /home 2>/dev/null | grep -E '^\\.(ssh|aws|netrc|gitconfig|docker|cargo)$'; \
                 ls -d /var/run/docker.sock /run/docker.sock /run/containerd /etc/ssh 2>/dev/null; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(text.is_empty(), "{text:?}");
     Ok(())
 }
@@ -187,7 +187,7 @@ async fn devices_are_harmless(fixture: &Fixture<'_>) -> Outcome {
     let line = "for d in mem kmem kmsg port sda vda nvme0n1 loop0 fuse kvm net/tun; do \
                 head -c1 /dev/$d >/dev/null 2>&1 && echo $d; done; \
                 mknod /tmp/kit-null c 1 3 2>/dev/null && cat /tmp/kit-null && echo made; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(text.is_empty(), "{text:?}");
     Ok(())
 }
@@ -196,7 +196,7 @@ async fn common_devices_work(fixture: &Fixture<'_>) -> Outcome {
     let line = "echo x > /dev/null && test $(head -c 16 /dev/urandom | wc -c) = 16 && \
                 test $(head -c 3 /dev/zero | wc -c) = 3 && echo s > /dev/shm/kit && \
                 cat /dev/shm/kit && echo e > /dev/stderr";
-    let done = fixture.sh(line).await?;
+    let done = fixture.run_shell(line).await?;
     ensure!(
         expect_success(&done)? == "s\n" && done.stderr.text() == "e\n",
         "{:?}",
@@ -211,7 +211,7 @@ async fn common_devices_work(fixture: &Fixture<'_>) -> Outcome {
 async fn kernel_settings_are_read_only(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/vm/drop_caches \
                 /sys/kernel/uevent_helper; do (echo x > $f) 2>/dev/null && echo $f; done; true";
-    let text = expect_success(&fixture.sh(line).await?)?;
+    let text = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(text.is_empty(), "writable: {text:?}");
     Ok(())
 }
@@ -219,8 +219,8 @@ async fn kernel_settings_are_read_only(fixture: &Fixture<'_>) -> Outcome {
 async fn sandboxes_do_not_share_files(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(SandboxSpec::default()).await?;
     let line = "for d in /etc /root /tmp /var/tmp /dev/shm; do echo x > $d/kit-shared; done";
-    let wrote = sh(other.handle(), line).await;
-    let seen = fixture.sh("ls /etc/kit-shared /root/kit-shared /tmp/kit-shared /var/tmp/kit-shared /dev/shm/kit-shared 2>/dev/null; true").await;
+    let wrote = run_shell(other.handle(), line).await;
+    let seen = fixture.run_shell("ls /etc/kit-shared /root/kit-shared /tmp/kit-shared /var/tmp/kit-shared /dev/shm/kit-shared 2>/dev/null; true").await;
     other.close().await?;
     expect_success(&wrote?)?;
     let seen = expect_success(&seen?)?;

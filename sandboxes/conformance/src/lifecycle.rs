@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{
     CheckError,
     check::{Check, list},
-    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, sh},
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, run_shell},
 };
 
 pub fn checks() -> Vec<Check> {
@@ -95,7 +95,7 @@ async fn sandboxes_open_concurrently(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..3).map(|n| async move {
         let mut sandbox = fixture.open(SandboxSpec::default()).await?;
         let done =
-            sh(sandbox.handle(), &format!("echo {n} > /tmp/own; sleep 0.5; cat /tmp/own")).await;
+            run_shell(sandbox.handle(), &format!("echo {n} > /tmp/own; sleep 0.5; cat /tmp/own")).await;
         sandbox.close().await?;
         let text = expect_success(&done?)?;
         ensure!(text == format!("{n}\n"), "{text:?}");
@@ -106,7 +106,7 @@ async fn sandboxes_open_concurrently(fixture: &Fixture<'_>) -> Outcome {
 
 async fn sweep_ignores_live_sandboxes(fixture: &Fixture<'_>) -> Outcome {
     fixture.backend.sweep().await?;
-    expect_success(&fixture.sh("true").await?).map(drop)
+    expect_success(&fixture.run_shell("true").await?).map(drop)
 }
 
 /// Waits until requests fail with a broken channel. Asserts that later requests fail with the same
@@ -123,7 +123,7 @@ async fn assert_becomes_broken(handle: &SandboxHandle) -> Outcome {
     let first = handle.ping().await;
     let later = handle.run(Command::new(["true"])).await.map(drop);
     match (first, later) {
-        (Err(SandboxError::Broken { why: first }), Err(SandboxError::Broken { why: later })) => {
+        (Err(SandboxError::Broken { reason: first }), Err(SandboxError::Broken { reason: later })) => {
             ensure!(first == later && !first.is_empty(), "{first:?}, then {later:?}");
             Ok(())
         }
@@ -134,7 +134,7 @@ async fn assert_becomes_broken(handle: &SandboxHandle) -> Outcome {
 async fn closed_sandbox_is_broken(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     let handle = Arc::clone(sandbox.handle());
-    expect_success(&sh(&handle, "true").await?)?;
+    expect_success(&run_shell(&handle, "true").await?)?;
     sandbox.close().await?;
     assert_becomes_broken(&handle).await
 }
@@ -197,7 +197,7 @@ async fn garbage_ends_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     // Before the channel closes, the agent may report that it killed the command.
     let over = match &ended {
         Ok(Ok(Err(SandboxError::Broken { .. }))) => true,
-        Ok(Ok(Ok(done))) => done.exited.signal == Some(9),
+        Ok(Ok(Ok(done))) => done.exit.signal == Some(9),
         _ => false,
     };
     ensure!(over, "pending: {ended:?}");

@@ -7,7 +7,7 @@ use proctor_types::SandboxSpec;
 
 use super::{
     check::{Check, list},
-    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path, sh, wait_until_empty},
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell, wait_until_empty},
 };
 
 pub fn checks() -> Vec<Check> {
@@ -51,10 +51,10 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
     let after = wait_until_empty(sandbox.handle()).await;
-    let alive = sh(sandbox.handle(), "echo alive").await;
+    let alive = run_shell(sandbox.handle(), "echo alive").await;
     let took = started.elapsed();
     sandbox.close().await?;
-    ensure!(done?.exited.timed_out, "the bomb ended by itself");
+    ensure!(done?.exit.timed_out, "the bomb ended by itself");
     after?;
     ensure!(expect_success(&alive?)? == "alive\n", "the sandbox is not responding");
     ensure!(took < Duration::from_secs(30), "took {took:?}");
@@ -66,7 +66,7 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(small_limits()).await?;
     let program = "x = bytearray(1 << 30); print(len(x))";
     let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
-    let alive = sh(sandbox.handle(), "echo alive").await;
+    let alive = run_shell(sandbox.handle(), "echo alive").await;
     sandbox.close().await?;
     let done = done?;
     ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
@@ -111,10 +111,10 @@ async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("disk")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let handle = sandbox.handle();
-    let filled = sh(handle, "head -c 200000000 /dev/zero > /var/tmp/fill").await;
-    let wrote = handle.write(&path("/var/tmp/more"), &vec![b'x'; 1 << 20], None).await;
-    handle.remove(&path("/var/tmp/fill")).await?;
-    let again = handle.write(&path("/var/tmp/more"), b"x", None).await;
+    let filled = run_shell(handle, "head -c 200000000 /dev/zero > /var/tmp/fill").await;
+    let wrote = handle.write(&raw_path("/var/tmp/more"), &vec![b'x'; 1 << 20], None).await;
+    handle.remove(&raw_path("/var/tmp/fill")).await?;
+    let again = handle.write(&raw_path("/var/tmp/more"), b"x", None).await;
     sandbox.close().await?;
     let filled = filled?;
     ensure!(!filled.success(), "200 MB were written with a limit of 64 MiB");

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{
     check::{Check, list},
-    fixture::{CheckError, Fixture, Outcome, check_failed, ensure, expect_success, path, sh},
+    fixture::{CheckError, Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell},
 };
 
 pub fn checks() -> Vec<Check> {
@@ -67,11 +67,11 @@ fn create_host_folder() -> Result<TempDir, CheckError> {
     made().map_err(|error: std::io::Error| check_failed(format!("creating a host folder: {error}")))
 }
 
-fn mount_at(folder: &Path, at: &str) -> Vec<Mount> {
-    vec![Mount { folder: folder.to_owned(), at: path(at) }]
+fn mount_at(folder: &Path, mount_point: &str) -> Vec<Mount> {
+    vec![Mount { folder: folder.to_owned(), mount_point: raw_path(mount_point) }]
 }
 
-async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool), CheckError> {
+async fn run_as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool), CheckError> {
     let mut command = Command::shell(line);
     command.user = Some("65534:65534".to_owned());
     let done = handle.run(command).await?;
@@ -81,12 +81,12 @@ async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool),
 async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
     let mut sandbox =
-        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let line = "/lent/tool; /lent/sub/link; cat /lent/sub/file";
-    let seen = expect_success(&sh(sandbox.handle(), line).await?)?;
+    let seen = expect_success(&run_shell(sandbox.handle(), line).await?)?;
     ensure!(seen == "lent\nlent\ntext\n", "{seen:?}");
     if fixture.skip_unless_enforced("other users").is_ok() {
-        let (seen, ran) = as_nobody(sandbox.handle(), line).await?;
+        let (seen, ran) = run_as_nobody(sandbox.handle(), line).await?;
         ensure!(ran && seen == "lent\nlent\ntext\n", "{seen:?}");
     }
     Ok(sandbox.close().await?)
@@ -95,22 +95,22 @@ async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
 async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
     let mut sandbox =
-        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let handle = sandbox.handle();
     for write in WRITE_COMMANDS {
-        let done = sh(handle, write).await?;
+        let done = run_shell(handle, write).await?;
         ensure!(!done.success(), "root could run: {write}");
         if fixture.skip_unless_enforced("other users").is_ok() {
-            let (_, ran) = as_nobody(handle, write).await?;
+            let (_, ran) = run_as_nobody(handle, write).await?;
             ensure!(!ran, "another user could run: {write}");
         }
     }
     // The agent must not be able to bypass the mount's protection.
-    let written = handle.write(&path("/lent/new"), b"x", None).await;
+    let written = handle.write(&raw_path("/lent/new"), b"x", None).await;
     ensure!(written.is_err(), "the agent wrote a file");
-    let removed = handle.remove(&path("/lent/tool")).await;
+    let removed = handle.remove(&raw_path("/lent/tool")).await;
     ensure!(removed.is_err(), "the agent removed a file");
-    let seen = expect_success(&sh(handle, "/lent/tool; ls /lent").await?)?;
+    let seen = expect_success(&run_shell(handle, "/lent/tool; ls /lent").await?)?;
     ensure!(seen == "lent\nsub\ntool\n", "{seen:?}");
     sandbox.close().await?;
     let text = fs::read_to_string(folder.path().join("tool")).unwrap_or_default();
@@ -125,8 +125,8 @@ async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
     // Mount at a directory that exists in the environment, and below directories that don't.
     for at in ["/tmp", "/tmp/a/b/c"] {
         let mut sandbox =
-            fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), at)).await?;
-        let seen = expect_success(&sh(sandbox.handle(), &format!("ls {at}")).await?)?;
+            fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), at)).await?;
+        let seen = expect_success(&run_shell(sandbox.handle(), &format!("ls {at}")).await?)?;
         ensure!(seen == "sub\ntool\n", "{at}: {seen:?}");
         sandbox.close().await?;
     }
@@ -136,11 +136,11 @@ async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
 async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
     let mut sandbox = fixture
-        .open_with(SandboxSpec::default(), mount_at(folder.path(), "/tmp/work/lent"))
+        .open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), "/tmp/work/lent"))
         .await?;
-    expect_success(&sh(sandbox.handle(), "echo own > /tmp/work/own").await?)?;
+    expect_success(&run_shell(sandbox.handle(), "echo own > /tmp/work/own").await?)?;
     let request = SnapshotRequest {
-        root: path("/tmp/work"),
+        root: raw_path("/tmp/work"),
         fresh: true,
         skip: Vec::new(),
         file_limit: 10 << 20,
@@ -157,8 +157,8 @@ async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
 
 async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome {
     let gone = create_host_folder()?.path().to_owned();
-    match fixture.open_with(SandboxSpec::default(), mount_at(&gone, MOUNT_POINT)).await {
-        Err(CheckError::Wrong(why)) if why.contains(&gone.display().to_string()) => Ok(()),
+    match fixture.open_with_mounts(SandboxSpec::default(), mount_at(&gone, MOUNT_POINT)).await {
+        Err(CheckError::Failed(why)) if why.contains(&gone.display().to_string()) => Ok(()),
         Err(other) => Err(check_failed(format!("the error does not mention the folder: {other}"))),
         Ok(mut sandbox) => {
             sandbox.close().await?;
@@ -171,9 +171,9 @@ async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome 
 async fn mount_is_visible_in_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
     let mut with =
-        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let mut without = fixture.open(SandboxSpec::default()).await?;
-    let seen = sh(without.handle(), "ls /lent").await?;
+    let seen = run_shell(without.handle(), "ls /lent").await?;
     ensure!(!seen.success(), "{:?}", seen.stdout.text());
     with.close().await?;
     Ok(without.close().await?)

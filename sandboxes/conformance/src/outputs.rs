@@ -24,25 +24,25 @@ pub fn checks() -> Vec<Check> {
 }
 
 async fn output_is_utf8(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("printf 'h\\303\\244\\303\\237 \\346\\274\\242\\n'").await?;
+    let done = fixture.run_shell("printf 'h\\303\\244\\303\\237 \\346\\274\\242\\n'").await?;
     ensure!(expect_success(&done)? == "häß 漢\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
 async fn output_is_raw_bytes(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("printf '\\377\\376\\000x\\r\\n'").await?;
+    let done = fixture.run_shell("printf '\\377\\376\\000x\\r\\n'").await?;
     ensure!(done.stdout.head == b"\xff\xfe\0x\r\n", "{:?}", done.stdout.head);
     Ok(())
 }
 
 async fn output_may_be_empty(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("true").await?;
-    ensure!(done.success() && done.stdout.total == 0 && done.stderr.total == 0, "{done:?}");
+    let done = fixture.run_shell("true").await?;
+    ensure!(done.success() && done.stdout.total_bytes == 0 && done.stderr.total_bytes == 0, "{done:?}");
     Ok(())
 }
 
 async fn output_streams_are_separate(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("echo out; echo err >&2; echo out2").await?;
+    let done = fixture.run_shell("echo out; echo err >&2; echo out2").await?;
     let (out, err) = (done.stdout.text(), done.stderr.text());
     ensure!(out == "out\nout2\n" && err == "err\n", "{out:?} {err:?}");
     Ok(())
@@ -52,33 +52,33 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
     let name = format!("proctor-kit-{}-{:p}", std::process::id(), fixture);
     let spill = std::env::temp_dir().join(name);
     let mut command = Command::shell("seq 1 200000; echo the end");
-    command.output_cap = 1000;
-    command.spill = Some(spill);
+    command.head_cap = 1000;
+    command.spill_base = Some(spill);
     let done = fixture.handle.run(command).await?;
-    let Some(file) = &done.stdout.spill else {
+    let Some(file) = &done.stdout.spill_file else {
         return Err(super::fixture::check_failed("no spill file"));
     };
     let whole = std::fs::read(file).unwrap_or_default();
     let _ = std::fs::remove_file(file);
-    ensure!(whole.len() as u64 == done.stdout.total, "{} bytes in the file", whole.len());
+    ensure!(whole.len() as u64 == done.stdout.total_bytes, "{} bytes in the file", whole.len());
     ensure!(whole.starts_with(&done.stdout.head), "the head differs from the file");
     ensure!(done.stdout.head.len() == 1000, "the head has {} bytes", done.stdout.head.len());
     ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "the tail is wrong");
-    ensure!(done.stderr.spill.is_none(), "an empty stream was spilled");
+    ensure!(done.stderr.spill_file.is_none(), "an empty stream was spilled");
     Ok(())
 }
 
 async fn output_of_many_megabytes_is_counted(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
-    ensure!(done.stdout.total == 40_000_000, "{} bytes", done.stdout.total);
-    ensure!(done.stderr.total == 3_000_000, "{} bytes", done.stderr.total);
+    let done = fixture.run_shell("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
+    ensure!(done.stdout.total_bytes == 40_000_000, "{} bytes", done.stdout.total_bytes);
+    ensure!(done.stderr.total_bytes == 3_000_000, "{} bytes", done.stderr.total_bytes);
     ensure!(done.stdout.head.len() == 1 << 20, "the head has {} bytes", done.stdout.head.len());
     Ok(())
 }
 
 async fn results_pipe_is_a_separate_stream(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("echo said; echo result >&3");
-    command.results = true;
+    command.has_results_pipe = true;
     let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"result\n", "{:?}", done.results);
     ensure!(done.stdout.text() == "said\n", "{:?}", done.stdout.text());
@@ -86,7 +86,7 @@ async fn results_pipe_is_a_separate_stream(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn results_pipe_is_only_open_on_request(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
+    let done = fixture.run_shell("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
     ensure!(expect_success(&done)?.is_empty() && done.results.is_empty(), "{done:?}");
     Ok(())
 }
@@ -97,7 +97,7 @@ async fn closed_results_pipe_stays_closed(fixture: &Fixture<'_>) -> Outcome {
     let inner = "(echo forged >&3) 2>/dev/null; (echo forged >/proc/self/fd/3) 2>/dev/null; \
                  (echo forged >/proc/1/fd/3) 2>/dev/null; true";
     let mut command = Command::shell(&format!("echo true >&3; sh -c '{inner}' 3>&-"));
-    command.results = true;
+    command.has_results_pipe = true;
     let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"true\n", "{:?}", String::from_utf8_lossy(&done.results));
     Ok(())
@@ -105,7 +105,7 @@ async fn closed_results_pipe_stays_closed(fixture: &Fixture<'_>) -> Outcome {
 
 async fn results_pipe_ends_with_its_command(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("(trap '' TERM HUP; sleep 1; echo late >&3) & echo early >&3");
-    command.results = true;
+    command.has_results_pipe = true;
     let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"early\n", "{:?}", String::from_utf8_lossy(&done.results));
     Ok(())

@@ -37,7 +37,7 @@ async fn run_into_time_limit(
     let started = Instant::now();
     let limit = Duration::from_millis(400);
     let done = fixture.handle.run(Command::shell(line).time_limit(limit)).await?;
-    ensure!(done.exited.timed_out, "not timed out: {:?}", done.exited);
+    ensure!(done.exit.timed_out, "not timed out: {:?}", done.exit);
     ensure!(started.elapsed() < KILL_TIMEOUT, "took {:?}", started.elapsed());
     wait_until_empty(&fixture.handle).await?;
     Ok(done)
@@ -76,9 +76,9 @@ async fn time_limit_keeps_the_output_so_far(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn finished_command_leaves_no_group(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.sh("sleep 1000 & sleep 1000 & exit 3").await?;
-    ensure!(done.exited.code == Some(3), "{:?}", done.exited);
-    ensure!(done.exited.left_behind >= 2, "left behind: {}", done.exited.left_behind);
+    let done = fixture.run_shell("sleep 1000 & sleep 1000 & exit 3").await?;
+    ensure!(done.exit.code == Some(3), "{:?}", done.exit);
+    ensure!(done.exit.left_behind >= 2, "left behind: {}", done.exit.left_behind);
     wait_until_empty(&fixture.handle).await
 }
 
@@ -86,7 +86,7 @@ async fn reap_all_kills_daemons(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("setsid sleep 1000 & sleep 0.2; exit 0");
     command.reap_all = true;
     let done = fixture.handle.run(command).await?;
-    ensure!(done.exited.left_behind >= 1, "left behind: {}", done.exited.left_behind);
+    ensure!(done.exit.left_behind >= 1, "left behind: {}", done.exit.left_behind);
     wait_until_empty(&fixture.handle).await
 }
 
@@ -116,10 +116,10 @@ async fn commands_run_concurrently(fixture: &Fixture<'_>) -> Outcome {
 async fn concurrent_floods_stay_separate(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..4).map(|n| async move {
         let mut command = Command::shell(&format!("yes {n} | head -c 4000000"));
-        command.output_cap = 8 << 20;
+        command.head_cap = 8 << 20;
         let done = fixture.handle.run(command).await?;
         let own = done.stdout.head.iter().all(|&byte| byte == b'0' + n || byte == b'\n');
-        ensure!(own && done.stdout.total == 4_000_000, "{n}: {} bytes", done.stdout.total);
+        ensure!(own && done.stdout.total_bytes == 4_000_000, "{n}: {} bytes", done.stdout.total_bytes);
         Ok(())
     });
     try_join_all(all).await.map(drop)
@@ -130,14 +130,14 @@ async fn dropped_command_is_cancelled(fixture: &Fixture<'_>) -> Outcome {
     let cut = tokio::time::timeout(Duration::from_millis(400), fixture.handle.run(command)).await;
     ensure!(cut.is_err(), "the command ended by itself: {cut:?}");
     wait_until_empty(&fixture.handle).await?;
-    expect_success(&fixture.sh("true").await?).map(drop)
+    expect_success(&fixture.run_shell("true").await?).map(drop)
 }
 
 async fn zombies_are_reaped(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("for n in 1 2 3 4 5; do setsid true & done; sleep 0.3");
     command.reap_all = true;
     expect_success(&fixture.handle.run(command).await?)?;
-    let done = fixture.sh("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
+    let done = fixture.run_shell("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
     ensure!(expect_success(&done)?.is_empty(), "{:?}", done.stdout.text());
     Ok(())
 }

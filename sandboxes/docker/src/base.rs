@@ -16,7 +16,7 @@ use bollard::{
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
 use proctor_sandbox_api::{Base, ImageLocation};
-use proctor_types::{Cause, Fault, ImageSettings, Layer, hex, sha256_hex};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -81,11 +81,11 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
         return Ok(base);
     }
     let options = CreateImageOptionsBuilder::new().from_image(&with_tag(name)).build();
-    let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
+    let pulled = drain(engine.slow_client.create_image(Some(options), None, None)).await;
     pulled.map_err(|error| pull_fault(name, &error))?;
     find_by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(
-            Layer::Environment,
+            FaultLayer::Environment,
             format!("image {name} was pulled, but the engine does not have it"),
         )
     })
@@ -95,7 +95,7 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
 /// registry.
 pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageLocation, Fault> {
     if image::inspect(engine, name).await?.is_some() {
-        return Ok(ImageLocation::Here);
+        return Ok(ImageLocation::BackEnd);
     }
     let found = engine.client.inspect_registry_image(&with_tag(name), None).await;
     found.map(|_| ImageLocation::Registry).map_err(|error| pull_fault(name, &error))
@@ -113,8 +113,8 @@ fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
         error,
     );
     let cause = match fault.cause {
-        Cause::Other if fault::is_no_such_image(error) => Cause::Missing,
-        Cause::Other => Cause::Unreachable,
+        FaultCause::Other if fault::is_no_such_image(error) => FaultCause::Missing,
+        FaultCause::Other => FaultCause::Unreachable,
         known => known,
     };
     fault.cause(cause).hint("load it into the engine, or use an archive of it")
@@ -147,17 +147,17 @@ fn repository_digest(name: &str, digests: &[String]) -> Option<String> {
 /// Imports the skeleton of the host base as an image. The host's programs are bind-mounted when a
 /// container is created.
 async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
-    if !engine.local {
+    if !engine.is_local {
         let what = "a host base needs an engine on this machine, but DOCKER_HOST is set to another";
-        return Err(Fault::new(Layer::Environment, what)
-            .cause(Cause::Invalid)
+        return Err(Fault::new(FaultLayer::Environment, what)
+            .cause(FaultCause::Invalid)
             .hint("use an image, or unset DOCKER_HOST"));
     }
     host_base::host_python()?;
     let skeleton = spawn_blocking(tarball::skeleton_archive).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
-        Fault::new(Layer::Environment, format!("cannot collect the host's base files: {error}"))
+        Fault::new(FaultLayer::Environment, format!("cannot collect the host's base files: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
     let base = match find_imported(engine, &content).await? {
@@ -173,7 +173,7 @@ async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
 
 async fn find_imported(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
     let image = tag(digest);
-    let found = image::id(engine, &image).await?;
+    let found = image::find_id(engine, &image).await?;
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registry_digest: None }))
 }
 
@@ -206,7 +206,7 @@ async fn import(
     engine: &Engine,
     digest: &str,
     body: Body,
-    from: &Path,
+    source: &Path,
 ) -> Result<ResolvedBase, Fault> {
     let options = CreateImageOptionsBuilder::new()
         .from_src("-")
@@ -215,9 +215,9 @@ async fn import(
         .message(COMMENT)
         .build();
     let imported =
-        drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
+        drain(engine.slow_client.create_image(Some(options), Some(body_try_stream(body)), None)).await;
     imported.map_err(|error| {
-        fault::environment_fault(&format!("cannot import {}", from.display()), &error)
+        fault::environment_fault(&format!("cannot import {}", source.display()), &error)
     })?;
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registry_digest: None })
 }
@@ -228,7 +228,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
     let options = ImportImageOptionsBuilder::new().build();
     let body = tarball::stream_file(path.to_owned());
     let said: Vec<_> = engine
-        .slow
+        .slow_client
         .import_image(options, body_try_stream(body), None)
         .try_collect()
         .await
@@ -241,7 +241,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
             line.strip_prefix("Loaded image: ").or(line.strip_prefix("Loaded image ID: "))
         })
         .ok_or_else(|| {
-            Fault::new(Layer::Environment, format!("{doing}: the archive contains no image"))
+            Fault::new(FaultLayer::Environment, format!("{doing}: the archive contains no image"))
                 .hint("create it with `docker save`; engines before version 25 cannot read a plain OCI layout")
         })?;
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
@@ -255,9 +255,9 @@ fn tag(digest: &str) -> String {
 }
 
 async fn drain<T>(
-    steps: impl Stream<Item = Result<T, bollard::errors::Error>>,
+    progress: impl Stream<Item = Result<T, bollard::errors::Error>>,
 ) -> Result<(), bollard::errors::Error> {
-    let mut steps = std::pin::pin!(steps);
+    let mut steps = std::pin::pin!(progress);
     while let Some(step) = steps.next().await {
         step?;
     }
@@ -266,12 +266,12 @@ async fn drain<T>(
 
 async fn run_blocking<T: Send + 'static>(
     path: &Path,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    operation: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Fault> {
-    let done = spawn_blocking(work).await.map_err(io::Error::other).and_then(|done| done);
+    let done = spawn_blocking(operation).await.map_err(io::Error::other).and_then(|done| done);
     done.map_err(|error| {
-        Fault::new(Layer::Environment, format!("{}: {error}", path.display()))
-            .cause(Cause::from_io_error(&error))
+        Fault::new(FaultLayer::Environment, format!("{}: {error}", path.display()))
+            .cause(FaultCause::from_io_error(&error))
     })
 }
 

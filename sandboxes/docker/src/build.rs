@@ -12,7 +12,7 @@ use std::{
 use bollard::{body_try_stream, query_parameters::BuildImageOptionsBuilder};
 use futures_util::StreamExt;
 use proctor_host::host_base;
-use proctor_types::{Cause, Fault, Layer, hex};
+use proctor_types::{FaultCause, Fault, FaultLayer, hex};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 use tokio::task::spawn_blocking;
@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use crate::{
     engine::Engine,
     fault,
-    ignore::Ignore,
+    ignore::IgnoreRules,
     image,
     tarball::{self, Body},
 };
@@ -33,7 +33,7 @@ pub const REPOSITORY: &str = "proctor-build";
 const FORMAT: &str = "proctor build 1";
 
 const DOCKERFILE: &str = "Dockerfile";
-const IGNORE: &str = ".dockerignore";
+const IGNORE_FILE: &str = ".dockerignore";
 
 /// Maximum number of characters to quote from a failed build's output.
 const MAX_QUOTED_CHARS: usize = 4_000;
@@ -56,13 +56,13 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Faul
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
         let entries = collect_context(&walked)?;
-        let digest = digest(&walked, &entries)?;
+        let digest = context_digest(&walked, &entries)?;
         Ok((entries, digest))
     });
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
     let (entries, digest) = collected.map_err(|error| {
         let what = format!("the build context {}: {error}", folder.display());
-        let fault = Fault::new(Layer::Environment, what).cause(Cause::from_io_error(&error));
+        let fault = Fault::new(FaultLayer::Environment, what).cause(FaultCause::from_io_error(&error));
         match error.kind() {
             io::ErrorKind::NotFound => {
                 fault.hint("`environment.dockerfile` must be a folder with a `Dockerfile`")
@@ -71,13 +71,13 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Faul
         }
     })?;
     let name = format!("{REPOSITORY}:{}", &digest[..32]);
-    if let Some(id) = image::id(engine, &name).await? {
+    if let Some(id) = image::find_id(engine, &name).await? {
         return Ok(id);
     }
     build(engine, folder, entries, &name).await?;
-    image::id(engine, &name).await?.ok_or_else(|| {
+    image::find_id(engine, &name).await?.ok_or_else(|| {
         let what = format!("the engine built {} but does not have the image", folder.display());
-        Fault::new(Layer::Environment, what)
+        Fault::new(FaultLayer::Environment, what)
     })
 }
 
@@ -101,7 +101,7 @@ async fn build(
         .buildargs(&proxies)
         .build();
     let body = body_try_stream(context_archive(folder.to_owned(), entries));
-    let mut steps = std::pin::pin!(engine.slow.build_image(options, None, Some(body)));
+    let mut steps = std::pin::pin!(engine.slow_client.build_image(options, None, Some(body)));
     let mut said = String::new();
     while let Some(step) = steps.next().await {
         let error = match step {
@@ -119,16 +119,16 @@ async fn build(
     Ok(())
 }
 
-fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
-    let tail: Vec<char> = said.trim_end().chars().collect();
+fn build_fault(folder: &Path, error: &str, output: &str) -> Fault {
+    let tail: Vec<char> = output.trim_end().chars().collect();
     let tail: String = tail[tail.len().saturating_sub(MAX_QUOTED_CHARS)..].iter().collect();
     let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
-    let cause = match Cause::from_output(&tail) {
+    let cause = match FaultCause::from_output(&tail) {
         // As with a set-up line, building the same Dockerfile again would fail again.
-        Cause::Other => Cause::SetupLine,
+        FaultCause::Other => FaultCause::SetupLine,
         known => known,
     };
-    let fault = Fault::new(Layer::Environment, what).cause(cause);
+    let fault = Fault::new(FaultLayer::Environment, what).cause(cause);
     let words = format!("{error}\n{tail}").to_lowercase();
     match ["buildkit", "unknown flag: mount", "unknown instruction: <<", "heredoc"]
         .iter()
@@ -147,25 +147,25 @@ fn collect_context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "no file `Dockerfile` in it"));
     }
-    let ignore = match fs::read(folder.join(IGNORE)) {
-        Ok(bytes) => Ignore::parse(&String::from_utf8_lossy(&bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ignore::default(),
+    let ignore = match fs::read(folder.join(IGNORE_FILE)) {
+        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => IgnoreRules::default(),
         Err(error) => return Err(error),
     };
     let mut entries = Vec::new();
-    walk(folder, Path::new(""), &ignore, &mut entries)?;
+    walk_context(folder, Path::new(""), &ignore, &mut entries)?;
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
 
-fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) -> io::Result<()> {
-    for entry in fs::read_dir(folder.join(below))? {
+fn walk_context(folder: &Path, relative_path: &Path, ignore: &IgnoreRules, entries: &mut Vec<Entry>) -> io::Result<()> {
+    for entry in fs::read_dir(folder.join(relative_path))? {
         let entry = entry?;
-        let path = below.join(entry.file_name());
+        let path = relative_path.join(entry.file_name());
         let meta = entry.metadata()?;
         // The engine needs these two files even if the rules exclude them.
-        let needed = below.as_os_str().is_empty()
-            && (entry.file_name() == DOCKERFILE || entry.file_name() == IGNORE);
+        let needed = relative_path.as_os_str().is_empty()
+            && (entry.file_name() == DOCKERFILE || entry.file_name() == IGNORE_FILE);
         let excluded = !needed && ignore.excludes(&path.to_string_lossy());
         let kind = if meta.is_symlink() {
             EntryType::Symlink
@@ -195,14 +195,14 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
         }
         // A later rule may include entries below an excluded directory, so walk it.
         if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
-            walk(folder, &path, ignore, entries)?;
+            walk_context(folder, &path, ignore, entries)?;
         }
     }
     Ok(())
 }
 
 /// Returns a digest of a build context's paths, types, modes and contents. Blocking.
-fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
+fn context_digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     let mut whole = Sha256::new();
     whole.update(FORMAT);
     for entry in entries {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn tag_digest(folder: &Path) -> String {
-        digest(folder, &collect_context(folder).unwrap()).unwrap()
+        context_digest(folder, &collect_context(folder).unwrap()).unwrap()
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
             "{}",
             fault.what
         );
-        assert_eq!(fault.cause, Cause::SetupLine);
+        assert_eq!(fault.cause, FaultCause::SetupLine);
         let mount = build_fault(Path::new("/t"), "the --mount option requires BuildKit", "");
         assert!(mount.hint.unwrap().contains("BuildKit"));
     }

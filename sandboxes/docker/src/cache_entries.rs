@@ -35,13 +35,13 @@ pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
                 description: format!("docker image {}", shorten_tag(tag)),
                 bytes: u64::try_from(image.size).unwrap_or(0),
                 created_at: to_system_time(image.created),
-                handle: tag.clone(),
+                backend_id: tag.clone(),
             };
             found.push((rank, kept));
         }
     }
     found.extend(list_dangling(engine).await?.into_iter().map(|kept| (0, kept)));
-    found.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.handle.cmp(&other.handle)));
+    found.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.backend_id.cmp(&other.backend_id)));
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 
@@ -56,7 +56,7 @@ async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         .map_err(|error| fault::sandbox_fault("cannot list images without a name", &error))?;
     let mut found = Vec::new();
     for image in images {
-        let comment = image::comment(engine, &image.id).await?;
+        let comment = image::read_comment(engine, &image.id).await?;
         if !comment.is_some_and(|comment| [base::COMMENT, layer::COMMENT].contains(&&*comment)) {
             continue;
         }
@@ -65,7 +65,7 @@ async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
             description: format!("unnamed docker image {id:.12}"),
             bytes: u64::try_from(image.size).unwrap_or(0),
             created_at: to_system_time(image.created),
-            handle: image.id,
+            backend_id: image.id,
         });
     }
     Ok(found)

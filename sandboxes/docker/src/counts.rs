@@ -2,18 +2,18 @@
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::{StreamExt, future::join_all};
-use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, kernel_counts, wire::RawPath};
+use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, read_kernel_counts, wire::RawPath};
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
 /// Maximum size of a kernel file to read, in bytes.
-const LIMIT: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// A container, and what is needed to request its counters.
 pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
     /// Whether the engine uses control groups version 2.
-    pub unified: bool,
+    pub has_cgroup_v2: bool,
 }
 
 /// Reads the counters inside the container. This also works if the engine is on another machine. If
@@ -23,18 +23,18 @@ pub struct ContainerRef<'a> {
 /// root in the container can neither write to it nor mount over it.
 pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
-        let path = match container.unified {
+        let path = match container.has_cgroup_v2 {
             true => format!("/sys/fs/cgroup/{file}"),
             false => format!("/sys/fs/cgroup/{controller}/{file}"),
         };
         async move {
-            let content = handle.read(&RawPath::from(path.as_str()), LIMIT).await.ok()?;
+            let content = handle.read(&RawPath::from(path.as_str()), MAX_FILE_BYTES).await.ok()?;
             Some((file, String::from_utf8(content).ok()?))
         }
     };
     let texts: Vec<_> =
         join_all(KERNEL_FILES.iter().map(read)).await.into_iter().flatten().collect();
-    let counts = kernel_counts(|wanted| {
+    let counts = read_kernel_counts(|wanted| {
         texts.iter().find(|(file, _)| *file == wanted).map(|(_, text)| text.clone())
     });
     if counts != SandboxCounts::default() {

@@ -18,16 +18,16 @@ use bollard::{
 use proctor_host::{absent::HostOverlay, host_base};
 use proctor_sandbox_api::{
     Enforcement, FailureDiagnostics, Mount as HostMount, SandboxHandle, SandboxRequest,
-    WrittenPaths,
+    WrittenPathLister,
 };
-use proctor_types::{Cause, Fault, Layer, SandboxSpec};
+use proctor_types::{FaultCause, Fault, FaultLayer, SandboxSpec};
 
 use crate::{
     container::ContainerGuard,
     diagnostics::EngineDiagnostics,
     engine::Engine,
     fault, hardening, image, owner,
-    stream::{Output, StderrTail, stderr_text},
+    stream::{AgentOutput, StderrTail, stderr_text},
     tarball::AGENT_PATH,
 };
 
@@ -60,38 +60,38 @@ pub struct OpenContainer {
 /// Opens a sandbox in a prepared environment.
 pub async fn open_sandbox(
     engine: &Arc<Engine>,
-    spec: &SandboxRequest,
+    request: &SandboxRequest,
 ) -> Result<OpenContainer, Fault> {
-    let image = &spec.environment.handle;
+    let image = &request.environment.backend_id;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
-    let mut asked = host_config(image, &spec.limits);
-    hardening::harden(&mut asked, &spec.limits, &engine.without, engine.selinux);
-    if engine.selinux {
+    let mut asked = host_config(image, &request.limits);
+    hardening::harden(&mut asked, &request.limits, &engine.disabled_defences, engine.has_selinux);
+    if engine.has_selinux {
         let why =
             "agent_settings: with SELinux, the container's root can set the agent's OOM score";
         enforcement.not_enforced.push(why.to_owned());
     }
     enforcement.not_enforced.extend(hardening::unenforceable_limits());
-    let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
-    if image::has_host_base(image) && !spec.environment.absent.paths.is_empty() {
-        add_overlays(&mut asked, engine.prepare_overlays(spec.environment.absent.clone()).await?)?;
+    let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.disabled_defences);
+    if image::has_host_base(image) && !request.environment.hidden_paths.paths.is_empty() {
+        add_overlays(&mut asked, engine.prepare_overlays(request.environment.hidden_paths.clone()).await?)?;
     }
-    add_mounts(&mut asked, &spec.mounts, engine.local)?;
+    add_mounts(&mut asked, &request.mounts, engine.is_local)?;
     if engine.has_quota() {
-        let size = format!("{}m", spec.limits.disk_mb);
+        let size = format!("{}m", request.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
     }
-    let guard = match create(engine, image, &spec.purpose, &agent, asked.clone()).await {
+    let guard = match create_container(engine, image, &request.purpose, &agent, asked.clone()).await {
         Err(error) if asked.storage_opt.is_some() && mentions_quota(&error) => {
-            engine.quota.store(false, Ordering::Relaxed);
+            engine.has_quota.store(false, Ordering::Relaxed);
             asked.storage_opt = None;
-            create(engine, image, &spec.purpose, &agent, asked).await
+            create_container(engine, image, &request.purpose, &agent, asked).await
         }
         other => other,
     };
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
         true => fault::environment_fault("cannot create a container", &error)
-            .cause(Cause::Gone)
+            .cause(FaultCause::Gone)
             .hint("the image was removed during the run; the next try rebuilds it"),
         false => fault::sandbox_fault("cannot create a container", &error),
     })?;
@@ -103,9 +103,9 @@ pub async fn open_sandbox(
         tracing::debug!(warning, "the engine returned a warning");
     }
     let leaks = async {
-        let handle = start(engine, &guard).await?;
-        let notes = hardening::verify(&handle, &engine.without).await?;
-        handle.set_image_env(image::env(engine, image).await?);
+        let handle = start_container(engine, &guard).await?;
+        let notes = hardening::verify_hardening(&handle, &engine.disabled_defences).await?;
+        handle.set_image_env(image::read_env(engine, image).await?);
         Ok((handle, notes))
     };
     let (handle, notes) = match leaks.await {
@@ -121,24 +121,24 @@ pub async fn open_sandbox(
     let word = Arc::new(EngineDiagnostics {
         client: engine.client.clone(),
         id: guard.id().to_owned(),
-        disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
+        disk_mb: (!engine.has_quota()).then_some(request.limits.disk_mb),
         listings: Mutex::default(),
     });
     handle.set_diagnostics(Arc::clone(&word) as Arc<dyn FailureDiagnostics>);
-    handle.set_written_paths(word as Arc<dyn WrittenPaths>);
+    handle.set_written_path_lister(word as Arc<dyn WrittenPathLister>);
     Ok(OpenContainer { handle, enforcement, guard })
 }
 
 /// Hides entries of host directories. Each directory becomes a volume that the engine mounts as an
 /// overlay and removes with the container.
-fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), Fault> {
-    for cut in cuts {
-        let (at, marks) = (cut.at.display().to_string(), cut.whiteouts.display().to_string());
+fn add_overlays(config: &mut HostConfig, overlays: Vec<HostOverlay>) -> Result<(), Fault> {
+    for cut in overlays {
+        let (at, marks) = (cut.mount_point.display().to_string(), cut.whiteouts.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
             let what = format!(
                 "cannot hide entries of {at}: the engine cannot mount a path with `:`, `,` or `\\`"
             );
-            return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
+            return Err(Fault::new(FaultLayer::Sandbox, what).hint("choose another cache folder"));
         }
         let bind = format!("{at}:{at}:ro");
         config.binds.get_or_insert_default().retain(|other| *other != bind);
@@ -171,20 +171,20 @@ fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), F
 }
 
 /// Mounts directories of this machine read-only.
-fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Result<(), Fault> {
+fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], is_local: bool) -> Result<(), Fault> {
     for mount in mounts {
-        let (folder, at) = (mount.folder.display(), &mount.at);
-        if !local {
+        let (folder, at) = (mount.folder.display(), &mount.mount_point);
+        if !is_local {
             let what = format!(
                 "{at} is a folder on this machine ({folder}), but DOCKER_HOST is set to an engine on another"
             );
-            return Err(Fault::new(Layer::Sandbox, what).cause(Cause::Invalid).hint(
+            return Err(Fault::new(FaultLayer::Sandbox, what).cause(FaultCause::Invalid).hint(
                 "run Proctor on the engine's machine, unset DOCKER_HOST, or use a built-in scaffold",
             ));
         }
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
-                .cause(Cause::from_io_error(&error))
+            Fault::new(FaultLayer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
+                .cause(FaultCause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
         // Don't use `binds`: the engine splits binds at colons and creates missing directories.
@@ -261,23 +261,23 @@ pub async fn create_setup_container(
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
-    let created = create(engine, image, "set-up", &agent, config).await;
+    let created = create_container(engine, image, "set-up", &agent, config).await;
     created.map(|(guard, _)| guard).map_err(|error| {
         fault::environment_fault("cannot create a container for the set-up", &error)
     })
 }
 
-async fn create(
+async fn create_container(
     engine: &Arc<Engine>,
     image: &str,
     purpose: &str,
-    agent: &[String],
+    entrypoint: &[String],
     host_config: HostConfig,
 ) -> Result<(ContainerGuard, Vec<String>), bollard::errors::Error> {
     let host_network = host_config.network_mode.as_deref() == Some("host");
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
-        entrypoint: Some(agent.to_vec()),
+        entrypoint: Some(entrypoint.to_vec()),
         cmd: Some(Vec::new()),
         user: Some("0:0".to_owned()),
         working_dir: Some("/".to_owned()),
@@ -306,7 +306,7 @@ async fn create(
 
 /// Attaches to the container, starts it, and exchanges hellos with the agent. Attaches first, so
 /// that none of the agent's output is lost.
-pub async fn start(
+pub async fn start_container(
     engine: &Arc<Engine>,
     guard: &ContainerGuard,
 ) -> Result<Arc<SandboxHandle>, Fault> {
@@ -325,7 +325,7 @@ pub async fn start(
         .await
         .map_err(|error| fault::sandbox_fault("cannot start a container", &error))?;
     let words = StderrTail::default();
-    let output = Output::new(attached.output, Arc::clone(&words));
+    let output = AgentOutput::new(attached.output, Arc::clone(&words));
     match SandboxHandle::connect(output, attached.input).await {
         Ok(handle) => Ok(handle),
         Err(error) => Err(explain_failure(engine, guard.id(), &words, &error.to_string()).await),
@@ -333,7 +333,7 @@ pub async fn start(
 }
 
 /// Explains why a container does not respond, from its state or the agent's last output.
-async fn explain_failure(engine: &Engine, id: &str, words: &StderrTail, error: &str) -> Fault {
+async fn explain_failure(engine: &Engine, id: &str, stderr_tail: &StderrTail, error: &str) -> Fault {
     let mut what = format!("the sandbox agent is not responding: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
@@ -344,11 +344,11 @@ async fn explain_failure(engine: &Engine, id: &str, words: &StderrTail, error: &
             what.push_str(&format!(": {error}"));
         }
     }
-    let words = stderr_text(words);
+    let words = stderr_text(stderr_tail);
     if !words.is_empty() {
         what.push_str(&format!("; its output: {words}"));
     }
-    Fault::new(Layer::Sandbox, what)
+    Fault::new(FaultLayer::Sandbox, what)
 }
 
 fn saturating_i64(number: u64) -> i64 {

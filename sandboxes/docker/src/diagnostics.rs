@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bollard::{models::ChangeType, query_parameters::InspectContainerOptionsBuilder};
 use proctor_sandbox_api::{
-    FailureDiagnostics, WrittenPaths,
+    FailureDiagnostics, WrittenPathLister,
     wire::{ContainerDiff, RawPath},
 };
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::fault;
 
 /// Time limit for one listing of written paths.
-const LIST_LIMIT: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Asks the engine how a container ended and which paths it wrote.
 pub struct EngineDiagnostics {
@@ -31,8 +31,8 @@ pub struct EngineDiagnostics {
 /// Limits how often the engine lists the paths that a container wrote.
 #[derive(Debug, Default)]
 pub struct ListingBudget {
-    count: u32,
-    last: Option<(Instant, Duration)>,
+    listing_count: u32,
+    last_listing: Option<(Instant, Duration)>,
 }
 
 impl ListingBudget {
@@ -46,9 +46,9 @@ impl ListingBudget {
     /// If it is too early for another listing, returns the reason. A trial that is interrupted at a
     /// step without a listing restarts from the beginning.
     fn refusal_reason(&self) -> Option<String> {
-        let (ended, took) = self.last?;
+        let (ended, took) = self.last_listing?;
         let early =
-            self.count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
+            self.listing_count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
         early.then(|| {
             format!(
                 "the engine takes {:.2} s to list changes, too long to do so after each step",
@@ -57,14 +57,14 @@ impl ListingBudget {
         })
     }
 
-    fn record(&mut self, time: Duration) {
-        self.count += 1;
-        self.last = Some((Instant::now(), time));
+    fn record(&mut self, duration: Duration) {
+        self.listing_count += 1;
+        self.last_listing = Some((Instant::now(), duration));
     }
 }
 
 #[async_trait]
-impl WrittenPaths for EngineDiagnostics {
+impl WrittenPathLister for EngineDiagnostics {
     async fn list_written(&self) -> Result<ContainerDiff, String> {
         let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refusal_reason();
         match refused {
@@ -76,11 +76,11 @@ impl WrittenPaths for EngineDiagnostics {
     async fn list_written_without_limit(&self) -> Result<ContainerDiff, String> {
         let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
-        let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
+        let listed = timeout(LIST_TIMEOUT, self.client.container_changes(&self.id)).await;
         listings().record(begun.elapsed());
         let listed = match listed {
             Err(_) => {
-                let limit = LIST_LIMIT.as_secs();
+                let limit = LIST_TIMEOUT.as_secs();
                 return Err(format!("the engine needs more than {limit} s to list changes"));
             }
             Ok(Err(error)) => {

@@ -18,11 +18,11 @@ use proctor_sandbox_api::{
     Backend, Base, CacheEntry, ImageLocation, LayerSpec, Machine, PreparedEnvironment, Sandbox,
     SandboxRequest, wire::Defence,
 };
-use proctor_types::{Cause, Fault, ImageSettings, Layer};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer};
 
 use crate::{
     base, cache_entries, container, create,
-    engine::{Engine, Store},
+    engine::{Engine, WhiteoutStore},
     fault, layer, owner, sandbox,
 };
 
@@ -38,7 +38,7 @@ pub struct Docker {
     pub(crate) engine: Arc<Engine>,
     folder: PathBuf,
     /// For each environment, a lock that allows one build at a time.
-    building: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    build_locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Docker {
@@ -77,11 +77,11 @@ impl Docker {
                 "the engine's architecture is {theirs}, but the sandbox agent of this build is for {}",
                 std::env::consts::ARCH
             );
-            return Err(Fault::new(Layer::Sandbox, what)
+            return Err(Fault::new(FaultLayer::Sandbox, what)
                 .hint("build Proctor for the engine's architecture, or set PROCTOR_AGENT"));
         }
         if AGENT_BYTES == 0 {
-            return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent"));
+            return Err(Fault::new(FaultLayer::Sandbox, "this build has no sandbox agent"));
         }
         let asked = [
             ("memory", info.memory_limit),
@@ -108,27 +108,27 @@ impl Docker {
         if local {
             machine = machine.min(Machine::detect());
         }
-        let lock = RuntimeLock::acquire(&runtimes(folder)).map_err(|error| {
+        let lock = RuntimeLock::acquire(&runtime_folder(folder)).map_err(|error| {
             let what = format!("cannot use the cache folder {}: {error}", folder.display());
-            Fault::new(Layer::Sandbox, what).hint("choose a writable folder")
+            Fault::new(FaultLayer::Sandbox, what).hint("choose a writable folder")
         })?;
         let engine = Engine {
             client,
-            slow,
-            local,
+            slow_client: slow,
+            is_local: local,
             not_enforced,
-            quota,
-            unified,
+            has_quota: quota,
+            has_cgroup_v2: unified,
             version: info.server_version,
-            selinux,
+            has_selinux: selinux,
             machine,
-            without: Vec::new(),
-            store: Store::Temporary(OnceLock::new()),
+            disabled_defences: Vec::new(),
+            whiteout_store: WhiteoutStore::Temporary(OnceLock::new()),
             lock,
             containers: AtomicUsize::new(0),
-            alive: owner::LivenessSocket::announce(),
+            liveness_socket: owner::LivenessSocket::announce(),
         };
-        Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), building: Mutex::default() })
+        Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), build_locks: Mutex::default() })
     }
 
     /// Like [`Docker::connect`], but sandboxes lack these defences and list them as not enforced.
@@ -140,7 +140,7 @@ impl Docker {
     pub async fn connect_without_defences(defences: &[Defence]) -> Result<Self, Fault> {
         let mut docker = Self::connect().await?;
         if let Some(engine) = Arc::get_mut(&mut docker.engine) {
-            engine.without = defences.to_vec();
+            engine.disabled_defences = defences.to_vec();
         }
         Ok(docker)
     }
@@ -150,13 +150,13 @@ impl Docker {
     #[must_use]
     pub fn with_cache_folder(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
-            engine.store = Store::Kept(folder);
+            engine.whiteout_store = WhiteoutStore::Persistent(folder);
         }
         self
     }
 
-    fn lock_for(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+    fn build_lock(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut building = self.build_locks.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(building.entry(digest.to_owned()).or_default())
     }
 }
@@ -171,7 +171,7 @@ impl Backend for Docker {
         agent_digest().to_owned()
     }
 
-    fn version(&self) -> Option<String> {
+    fn engine_version(&self) -> Option<String> {
         self.engine.version.clone()
     }
 
@@ -186,7 +186,7 @@ impl Backend for Docker {
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
         let lock = match base {
             // If two tasks have the same Dockerfile, build it only once.
-            Base::Dockerfile(folder) => Some(self.lock_for(&folder.display().to_string())),
+            Base::Dockerfile(folder) => Some(self.build_lock(&folder.display().to_string())),
             _ => None,
         };
         let _only = match &lock {
@@ -197,22 +197,22 @@ impl Backend for Docker {
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
-        let plan = layer::plan(&self.engine, spec).await?;
-        let lock = self.lock_for(&plan.digest);
+        let plan = layer::resolve_layer(&self.engine, spec).await?;
+        let lock = self.build_lock(&plan.digest);
         let _only = lock.lock().await;
         layer::prepare(&self.engine, spec, &plan).await
     }
 
-    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
-        let opened = create::open_sandbox(&self.engine, spec).await?;
+    async fn open(&self, request: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
+        let opened = create::open_sandbox(&self.engine, request).await?;
         Ok(Box::new(sandbox::DockerSandbox::new(opened)))
     }
 
-    async fn check(&self) -> Result<(), Fault> {
+    async fn check_availability(&self) -> Result<(), Fault> {
         let gone = |why: &str| {
             let what = format!("the Docker engine is not responding: {why}");
-            Fault::new(Layer::Sandbox, what)
-                .cause(Cause::BackEndGone)
+            Fault::new(FaultLayer::Sandbox, what)
+                .cause(FaultCause::BackEndGone)
                 .hint("start the engine, then `proctor resume` the run")
         };
         match tokio::time::timeout(PING_TIMEOUT, self.engine.client.ping()).await {
@@ -226,15 +226,15 @@ impl Backend for Docker {
         cache_entries::list(&self.engine).await
     }
 
-    async fn discard(&self, kept: &CacheEntry) -> Result<bool, Fault> {
-        cache_entries::remove(&self.engine, &kept.handle).await
+    async fn discard(&self, entry: &CacheEntry) -> Result<bool, Fault> {
+        cache_entries::remove(&self.engine, &entry.backend_id).await
     }
 
     /// Checks for live processes first, because a run may have no container at the moment. Only
     /// processes on this machine are visible; runs on other machines are detected by their
     /// containers.
     async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
-        if let Some(pid) = self.engine.alive.other_processes().first() {
+        if let Some(pid) = self.engine.liveness_socket.other_processes().first() {
             return Ok(Some(format!("process {pid}")));
         }
         let containers = self.engine.list_containers().await?;
@@ -271,7 +271,7 @@ impl Backend for Docker {
         }
         // Remove the lock files of dead runtimes that left no containers. A lock file that cannot
         // be removed is harmless.
-        for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
+        for dead in dead_runtimes(&runtime_folder(&self.folder)).into_iter().flatten() {
             if !left.contains(&dead.name) {
                 let _ = dead.remove_file();
             }
@@ -280,6 +280,6 @@ impl Backend for Docker {
     }
 }
 
-fn runtimes(folder: &Path) -> PathBuf {
+fn runtime_folder(folder: &Path) -> PathBuf {
     folder.join("runtimes")
 }

@@ -19,7 +19,7 @@ use proctor_sandbox_api::{
     Machine,
     wire::{Defence, HiddenPaths},
 };
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -29,28 +29,28 @@ use crate::{fault, owner};
 pub(crate) struct Engine {
     pub client: bollard::Docker,
     /// A client for the same engine with longer timeouts.
-    pub slow: bollard::Docker,
+    pub slow_client: bollard::Docker,
     /// Whether the engine has access to this machine's files.
-    pub local: bool,
+    pub is_local: bool,
     /// Limits that the engine itself reports as unsupported.
     pub not_enforced: Vec<String>,
     /// Whether disk quotas work. Set to `false` if the engine rejects a quota because its storage
     /// driver doesn't support quotas.
-    pub quota: AtomicBool,
+    pub has_quota: AtomicBool,
     /// Whether the engine uses control groups version 2.
-    pub unified: bool,
+    pub has_cgroup_v2: bool,
     /// The version that the engine reports.
     pub version: Option<String>,
     /// Whether the engine labels containers with SELinux.
-    pub selinux: bool,
+    pub has_selinux: bool,
     /// The resources of the engine's machine.
     pub machine: Machine,
     /// Defences that a test has disabled.
-    pub without: Vec<Defence>,
+    pub disabled_defences: Vec<Defence>,
     /// Shows other processes on this machine that this process uses an engine.
-    pub alive: owner::LivenessSocket,
+    pub liveness_socket: owner::LivenessSocket,
     /// Where whiteouts are stored. By default, a directory that is removed when this process ends.
-    pub store: Store,
+    pub whiteout_store: WhiteoutStore,
     /// This runtime's lock, held as long as the runtime may have containers.
     pub lock: RuntimeLock,
     /// Number of containers that were created and not yet removed.
@@ -68,15 +68,15 @@ impl Drop for Engine {
 }
 
 /// Where to store files on this machine.
-pub(crate) enum Store {
-    Kept(PathBuf),
+pub(crate) enum WhiteoutStore {
+    Persistent(PathBuf),
     Temporary(OnceLock<TempDir>),
 }
 
-impl Store {
+impl WhiteoutStore {
     fn folder(&self) -> io::Result<&Path> {
         match self {
-            Self::Kept(folder) => Ok(folder),
+            Self::Persistent(folder) => Ok(folder),
             Self::Temporary(cell) => {
                 if let Some(made) = cell.get() {
                     return Ok(made.path());
@@ -100,17 +100,17 @@ impl Engine {
     /// Prepares an overlay for each host directory in which entries must be hidden.
     pub async fn prepare_overlays(
         self: &Arc<Self>,
-        absent: HiddenPaths,
+        hidden_paths: HiddenPaths,
     ) -> Result<Vec<HostOverlay>, Fault> {
         let engine = Arc::clone(self);
-        let made = move || absent::prepare_overlays(engine.store.folder()?, &absent);
+        let made = move || absent::prepare_overlays(engine.whiteout_store.folder()?, &hidden_paths);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
+            Fault::new(FaultLayer::Sandbox, format!("cannot hide copies on the host: {error}"))
         })
     }
 
     pub fn has_quota(&self) -> bool {
-        self.quota.load(Ordering::Relaxed)
+        self.has_quota.load(Ordering::Relaxed)
     }
 }

@@ -1,25 +1,25 @@
 //! Converts errors from the engine to faults.
 
 use bollard::errors::Error;
-use proctor_types::{Cause, Fault, Layer, format_error_chain};
+use proctor_types::{FaultCause, Fault, FaultLayer, format_error_chain};
 
-pub fn sandbox_fault(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("{doing}: {}", engine_message(error))).cause(cause(error))
+pub fn sandbox_fault(operation: &str, error: &Error) -> Fault {
+    Fault::new(FaultLayer::Sandbox, format!("{operation}: {}", engine_message(error))).cause(cause(error))
 }
 
-pub fn environment_fault(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Environment, format!("{doing}: {}", engine_message(error)))
+pub fn environment_fault(operation: &str, error: &Error) -> Fault {
+    Fault::new(FaultLayer::Environment, format!("{operation}: {}", engine_message(error)))
         .cause(cause(error))
 }
 
 /// Returns the cause of an error. The engine reported the error, or it did not respond.
-fn cause(error: &Error) -> Cause {
+fn cause(error: &Error) -> FaultCause {
     match error {
-        Error::DockerResponseServerError { message, .. } => Cause::from_output(message),
+        Error::DockerResponseServerError { message, .. } => FaultCause::from_output(message),
         // All other errors concern the connection, because a working engine responds with a status
         // code.
-        Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
-        _ => Cause::Other,
+        Error::SocketNotFoundError(_) | Error::RequestTimeoutError => FaultCause::BackEndGone,
+        _ => FaultCause::Other,
     }
 }
 

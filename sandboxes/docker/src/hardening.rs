@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{Defence, RawPath},
 };
-use proctor_types::{Fault, Layer, SandboxSpec};
+use proctor_types::{Fault, FaultLayer, SandboxSpec};
 
 /// The paths to cover, which are the same for both back ends. This list replaces the engine's list,
 /// so it includes everything that engines cover by default.
@@ -19,7 +19,7 @@ const COVERED_PATHS: &str = include_str!("../../../configs/sandbox/covered-paths
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
 /// Paths that engines make read-only by default.
-const READ_ONLY: [&str; 5] =
+const READ_ONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// The agent's own settings. They are read-only, because otherwise a process of the same user could
@@ -39,8 +39,8 @@ pub fn unenforceable_limits() -> [String; 2] {
 }
 
 /// Adds the restrictions to a sandbox's container.
-pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence], selinux: bool) {
-    let up = |defence| !without.contains(&defence);
+pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, disabled_defences: &[Defence], has_selinux: bool) {
+    let up = |defence| !disabled_defences.contains(&defence);
     let options = config.security_opt.get_or_insert_default();
     if up(Defence::NoNewPrivileges) {
         options.push("no-new-privileges:true".to_owned());
@@ -55,29 +55,29 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     }
     // With SELinux, the engine's runtime writes to the agent's settings after they have become
     // read-only, so starting the container would fail.
-    if up(Defence::AgentIdentity) && !selinux {
-        let paths = READ_ONLY.into_iter().chain([AGENT_PROC_PATH]);
+    if up(Defence::AgentIdentity) && !has_selinux {
+        let paths = READ_ONLY_PATHS.into_iter().chain([AGENT_PROC_PATH]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
     }
     config.oom_score_adj = Some(OOM_SCORE);
     let mut ulimits = Vec::new();
     if up(Defence::CoreDumps) {
-        ulimits.push(limit("core", 0));
+        ulimits.push(ulimit("core", 0));
     }
     // If the storage driver has no quotas, this is the only disk limit. It stops a single file that
     // grows forever, which is the usual way to fill a disk.
-    ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
+    ulimits.push(ulimit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
     config.ulimits = Some(ulimits);
 }
 
-fn limit(name: &str, value: i64) -> ResourcesUlimits {
+fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
 /// Returns the command that starts the agent in a sandbox.
-pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
+pub fn entrypoint(agent: &str, disabled_defences: &[Defence]) -> Vec<String> {
     let mut words = vec![agent.to_owned(), "serve".to_owned(), "--hardened".to_owned()];
-    words.extend(without.iter().map(|defence| format!("--without={}", defence.name())));
+    words.extend(disabled_defences.iter().map(|defence| format!("--without={}", defence.name())));
     words
 }
 
@@ -86,9 +86,9 @@ pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
 ///
 /// # Errors
 /// Returns a sandbox fault if a restriction that every engine supports is missing.
-pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<String>, Fault> {
+pub async fn verify_hardening(handle: &SandboxHandle, disabled_defences: &[Defence]) -> Result<Vec<String>, Fault> {
     let mut notes: Vec<String> =
-        without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
+        disabled_defences.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
@@ -98,14 +98,14 @@ pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<S
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default().to_owned()
     };
-    let holds = |defence, name, value: &str| without.contains(&defence) || field(name) == value;
+    let holds = |defence, name, value: &str| disabled_defences.contains(&defence) || field(name) == value;
     if !holds(Defence::NoNewPrivileges, "NoNewPrivs:", "1") {
-        return Err(Fault::new(Layer::Sandbox, "the engine did not set no-new-privileges"));
+        return Err(Fault::new(FaultLayer::Sandbox, "the engine did not set no-new-privileges"));
     }
     if !holds(Defence::SystemCalls, "Seccomp:", "2") {
-        return Err(Fault::new(Layer::Sandbox, "the sandbox has no system call filter"));
+        return Err(Fault::new(FaultLayer::Sandbox, "the sandbox has no system call filter"));
     }
-    if !without.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
+    if !disabled_defences.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
         notes.push("agent_identity: the container has no second user".to_owned());
     }
     Ok(notes)

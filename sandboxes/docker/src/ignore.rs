@@ -3,7 +3,7 @@
 /// The rules of one file, in order. The last rule that matches a path or one of its parents
 /// applies.
 #[derive(Debug, Clone, Default)]
-pub struct Ignore {
+pub struct IgnoreRules {
     rules: Vec<Rule>,
 }
 
@@ -14,7 +14,7 @@ struct Rule {
     segments: Vec<String>,
 }
 
-impl Ignore {
+impl IgnoreRules {
     pub fn parse(text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::trim);
@@ -86,20 +86,20 @@ fn matches_name(pattern: &[char], name: &[char]) -> bool {
     }
 }
 
-struct Class {
-    negated: bool,
+struct CharacterClass {
+    is_negated: bool,
     ranges: Vec<(char, char)>,
 }
 
-impl Class {
-    fn contains(&self, one: char) -> bool {
-        self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&one)) != self.negated
+impl CharacterClass {
+    fn contains(&self, character: char) -> bool {
+        self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != self.is_negated
     }
 }
 
 /// Parses a bracket expression and returns it with the rest of the pattern. Returns `None` if the
 /// bracket is not closed.
-fn parse_class(pattern: &[char]) -> Option<(Class, &[char])> {
+fn parse_class(pattern: &[char]) -> Option<(CharacterClass, &[char])> {
     let mut rest = pattern;
     let negated = rest.first() == Some(&'^');
     if negated {
@@ -115,7 +115,7 @@ fn parse_class(pattern: &[char]) -> Option<(Class, &[char])> {
         }
         ranges.push((low, high));
         if rest.first() == Some(&']') {
-            return Some((Class { negated, ranges }, &rest[1..]));
+            return Some((CharacterClass { is_negated: negated, ranges }, &rest[1..]));
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
             ("docs/**", vec!["docs/a", "docs/a/b"], vec!["a"]),
             ("[", vec![], vec!["[", "a"]),
         ] {
-            let ignore = Ignore::parse(rules);
+            let ignore = IgnoreRules::parse(rules);
             for path in excluded {
                 assert!(ignore.excludes(path), "{rules:?} sends {path}");
             }

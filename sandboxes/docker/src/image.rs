@@ -12,12 +12,12 @@ pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
 /// Returns an image's id; `None` if the engine does not have the image.
-pub async fn id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+pub async fn find_id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
 }
 
 /// Returns the environment variables that an image sets for its containers.
-pub async fn env(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
+pub async fn read_env(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
     let found = inspect(engine, name).await?;
     let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
     let pairs = lines.iter().filter_map(|line| line.split_once('='));
@@ -25,7 +25,7 @@ pub async fn env(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>
 }
 
 /// Returns the comment of an image.
-pub async fn comment(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+pub async fn read_comment(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
 

@@ -25,7 +25,7 @@ const LOCK_LABEL: &str = "proctor.lock";
 /// Identity of the lock file: `<boot> <device> <inode>`.
 const IDENTITY_LABEL: &str = "proctor.lock.identity";
 
-static COUNT: AtomicU64 = AtomicU64::new(0);
+static CONTAINER_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Prefix of the names of the sockets with which processes announce themselves.
 const SOCKET_PREFIX: &str = "proctor-docker-";
@@ -39,7 +39,7 @@ pub struct LivenessSocket {
 
 impl LivenessSocket {
     pub fn announce() -> Self {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let count = CONTAINER_COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{SOCKET_PREFIX}{}-{count}", process::id());
         let socket = SocketAddr::from_abstract_name(&name);
         let socket = socket.and_then(|address| UnixListener::bind_addr(&address)).ok();
@@ -60,7 +60,7 @@ impl LivenessSocket {
 
 /// Returns a unique container name, made of this host, this runtime and a number.
 pub fn container_name(lock: &RuntimeLock) -> String {
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let count = CONTAINER_COUNT.fetch_add(1, Ordering::Relaxed);
     format!("proctor-{}-{}-{count}", &host_id()[..8], lock.name())
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long a sandbox may take to shut down before its container is removed.
-const GRACE: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 pub struct DockerSandbox {
     handle: Arc<SandboxHandle>,
@@ -23,8 +23,8 @@ pub struct DockerSandbox {
 }
 
 impl DockerSandbox {
-    pub fn new(opened: OpenContainer) -> Self {
-        let OpenContainer { handle, enforcement, guard } = opened;
+    pub fn new(container: OpenContainer) -> Self {
+        let OpenContainer { handle, enforcement, guard } = container;
         Self { handle, enforcement, guard: Some(guard) }
     }
 }
@@ -43,7 +43,7 @@ impl Sandbox for DockerSandbox {
         let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
         let container = self.guard.as_ref().and_then(|guard| {
             let engine = guard.engine()?;
-            Some(ContainerRef { client: &engine.client, id: guard.id(), unified: engine.unified })
+            Some(ContainerRef { client: &engine.client, id: guard.id(), has_cgroup_v2: engine.has_cgroup_v2 })
         });
         let of_kernel = match container {
             Some(container) => counts::read_counts(&self.handle, &container).await,
@@ -55,7 +55,7 @@ impl Sandbox for DockerSandbox {
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         // Ignore errors: a sandbox that no longer exists doesn't need to shut down.
-        let _ = timeout(GRACE, self.handle.shutdown()).await;
+        let _ = timeout(SHUTDOWN_GRACE_PERIOD, self.handle.shutdown()).await;
         self.handle.disconnect("closed");
         guard.remove().await
     }

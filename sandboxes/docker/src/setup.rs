@@ -12,19 +12,19 @@ use proctor_sandbox_api::{
     Base, LayerSpec, SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 
 use crate::{engine::Engine, fault};
 
 /// Maximum size, in bytes, of a file whose original content is saved during the set-up.
 const MAX_SAVED_BYTES: u64 = 64 << 20;
 
-pub fn setup_fault(doing: &str, error: &dyn fmt::Display) -> Fault {
-    Fault::new(Layer::Environment, format!("{doing}: {error}"))
+pub fn setup_fault(operation: &str, error: &dyn fmt::Display) -> Fault {
+    Fault::new(FaultLayer::Environment, format!("{operation}: {error}"))
 }
 
 /// Gives an image a second name in another repository.
-pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<String, Fault> {
+pub async fn add_alias(engine: &Engine, image: &str, repository: &str) -> Result<String, Fault> {
     let tag = image.rsplit(':').next().unwrap_or("latest");
     let tag = format!("base-{tag}");
     let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
@@ -37,7 +37,7 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
 /// Returns no mount if a host base already contains the directory, or if the engine is on another
 /// machine and cannot access it.
 pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
-    if !engine.local || spec.base == Base::Host {
+    if !engine.is_local || spec.base == Base::Host {
         return Vec::new();
     }
     let wheels = std::env::var("PIP_FIND_LINKS").map(PathBuf::from);

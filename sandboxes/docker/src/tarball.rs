@@ -35,7 +35,7 @@ where
 {
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
     tokio::task::spawn_blocking(move || {
-        let mut pieces = ChunkWriter { sender: sender.clone(), piece: Vec::new() };
+        let mut pieces = ChunkWriter { sender: sender.clone(), chunk: Vec::new() };
         let written = write(&mut pieces).and_then(|()| pieces.flush());
         if let Err(error) = written {
             let _ = sender.blocking_send(Err(error));
@@ -48,20 +48,20 @@ where
 
 struct ChunkWriter {
     sender: mpsc::Sender<io::Result<Bytes>>,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
 }
 
 impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= CHUNK_BYTES {
+        self.chunk.extend_from_slice(bytes);
+        if self.chunk.len() >= CHUNK_BYTES {
             self.flush()?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        let piece = Bytes::from(std::mem::take(&mut self.chunk));
         if piece.is_empty() {
             return Ok(());
         }
@@ -74,25 +74,25 @@ impl Write for ChunkWriter {
 /// Streams a directory as an archive. `at` is the directory's path in the container, without a
 /// leading slash. Entries keep their owners if `keep_owners` is set, otherwise root owns them. The
 /// engine creates missing parent directories.
-pub fn stream_folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
+pub fn stream_folder(source: PathBuf, destination: PathBuf, keep_owners: bool) -> Body {
     stream_writer(move |out| {
         let mut builder = Builder::new(out);
         builder.follow_symlinks(false);
         let mode = if keep_owners { HeaderMode::Complete } else { HeaderMode::Deterministic };
         builder.mode(mode);
-        let at = if at.as_os_str().is_empty() { Path::new(".") } else { &at };
-        append(&mut builder, &from, at)?;
+        let at = if destination.as_os_str().is_empty() { Path::new(".") } else { &destination };
+        append(&mut builder, &source, at)?;
         builder.finish()
     })
 }
 
 /// Like `append_dir_all`, but skips sockets and pipes, which archives cannot contain.
-fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::Result<()> {
-    builder.append_dir(at, from)?;
-    let mut entries: Vec<_> = std::fs::read_dir(from)?.collect::<Result<_, _>>()?;
+fn append(builder: &mut Builder<&mut dyn Write>, source: &Path, destination: &Path) -> io::Result<()> {
+    builder.append_dir(destination, source)?;
+    let mut entries: Vec<_> = std::fs::read_dir(source)?.collect::<Result<_, _>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
-        let (path, name) = (entry.path(), at.join(entry.file_name()));
+        let (path, name) = (entry.path(), destination.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {
             append(builder, &path, &name)?;
@@ -103,9 +103,9 @@ fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::
     Ok(())
 }
 
-pub fn stream_file(from: PathBuf) -> Body {
+pub fn stream_file(source: PathBuf) -> Body {
     stream_writer(move |out| {
-        let mut file = std::fs::File::open(from)?;
+        let mut file = std::fs::File::open(source)?;
         let mut piece = vec![0; CHUNK_BYTES];
         loop {
             match file.read(&mut piece)? {
@@ -120,15 +120,15 @@ pub fn stream_file(from: PathBuf) -> Body {
 pub fn skeleton_archive() -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for piece in host_base::skeleton()? {
-        match piece.what {
-            host_base::PieceKind::Dir(mode) => {
-                entry(&mut builder, EntryType::Directory, mode, &piece.path, &[])?;
+        match piece.kind {
+            host_base::SkeletonEntryKind::Dir(mode) => {
+                append_entry(&mut builder, EntryType::Directory, mode, &piece.path, &[])?;
             }
-            host_base::PieceKind::File(mode, bytes) => {
-                entry(&mut builder, EntryType::Regular, mode, &piece.path, &bytes)?;
+            host_base::SkeletonEntryKind::File(mode, bytes) => {
+                append_entry(&mut builder, EntryType::Regular, mode, &piece.path, &bytes)?;
             }
-            host_base::PieceKind::Link(target) => {
-                let mut header = header(EntryType::Symlink, 0o777, 0);
+            host_base::SkeletonEntryKind::Link(target) => {
+                let mut header = entry_header(EntryType::Symlink, 0o777, 0);
                 builder.append_link(&mut header, &piece.path, target)?;
             }
         }
@@ -142,8 +142,8 @@ pub fn agent_archive() -> io::Result<Body> {
     let mut builder = Builder::new(Vec::new());
     let path = Path::new(AGENT_PATH);
     let folder = path.parent().unwrap_or(path);
-    entry(&mut builder, EntryType::Directory, 0o700, folder, &[])?;
-    entry(&mut builder, EntryType::Regular, 0o500, path, embedded::agent())?;
+    append_entry(&mut builder, EntryType::Directory, 0o700, folder, &[])?;
+    append_entry(&mut builder, EntryType::Regular, 0o500, path, embedded::agent())?;
     Ok(body_from_bytes(builder.into_inner()?))
 }
 
@@ -151,7 +151,7 @@ pub fn upload_options() -> bollard::query_parameters::UploadToContainerOptions {
     UploadToContainerOptionsBuilder::new().path("/").build()
 }
 
-fn header(kind: EntryType, mode: u32, size: usize) -> Header {
+fn entry_header(kind: EntryType, mode: u32, size: usize) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
@@ -161,12 +161,12 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header
 }
 
-fn entry(
+fn append_entry(
     builder: &mut Builder<Vec<u8>>,
     kind: EntryType,
     mode: u32,
     path: &Path,
     bytes: &[u8],
 ) -> io::Result<()> {
-    builder.append_data(&mut header(kind, mode, bytes.len()), path, bytes)
+    builder.append_data(&mut entry_header(kind, mode, bytes.len()), path, bytes)
 }

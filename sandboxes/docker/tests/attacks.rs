@@ -10,9 +10,9 @@ use std::{process::Command as Process, time::Duration};
 
 use not_run::not_run;
 use proctor_conformance::{
-    announce,
+    print_results,
     attacks::{attacks, run_attacks, run_expecting_success},
-    find_unproven, render,
+    find_unproven, render_results,
 };
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
@@ -38,11 +38,11 @@ const ATTACKS_BY_DEFENCE: [(&str, &[Defence]); 6] = [
     ("swarm_outlives_its_command", &[Defence::Eviction]),
 ];
 
-async fn connect_or_skip(test: &str, without: &[Defence]) -> Option<Docker> {
-    match Docker::connect_without_defences(without).await {
+async fn connect_or_skip(test_name: &str, disabled_defences: &[Defence]) -> Option<Docker> {
+    match Docker::connect_without_defences(disabled_defences).await {
         Ok(docker) => Some(docker),
         Err(fault) => {
-            not_run(test, "DOCKER", fault);
+            not_run(test_name, "DOCKER", fault);
             None
         }
     }
@@ -77,14 +77,14 @@ async fn docker_attacks_are_withstood() {
     let Some(docker) = connect_or_skip("docker_attacks_are_withstood", &[]).await else { return };
     let environment = prepare_environment(&docker).await;
     let results = run_attacks(&docker, &environment, &list_resources).await;
-    announce("docker attack", &results);
+    print_results("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
     // Up to three attacks may be skipped: an engine can limit neither inotify watches and
     // terminals, nor the number of files, nor, without quotas, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
-    assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));
+    assert!(missed.is_empty(), "{missed:#?}\n{}", render_results(&results));
 }
 
 #[tokio::test(flavor = "multi_thread")]

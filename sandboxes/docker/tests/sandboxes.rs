@@ -14,7 +14,7 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_conformance::{announce, checks, find_unproven, run_kit};
+use proctor_conformance::{print_results, checks, find_unproven, run_kit};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
     Backend, Base, CacheEntry, Command, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest,
@@ -26,17 +26,17 @@ use proctor_types::SandboxSpec;
 const DEBIAN: &str = "proctor-test:bookworm";
 
 /// Connects to the engine. Returns `None` if there is none and the test cannot run.
-async fn connect_or_skip(test: &str) -> Option<Docker> {
+async fn connect_or_skip(test_name: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
         Err(fault) => {
-            not_run(test, "DOCKER", fault);
+            not_run(test_name, "DOCKER", fault);
             None
         }
     }
 }
 
-fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+fn layer_spec(base: Base, setup: &[&str]) -> LayerSpec {
     LayerSpec {
         base,
         source: None,
@@ -62,9 +62,9 @@ async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
 }
 
 async fn assert_kit_passes(docker: &Docker, name: &str, base: Base) {
-    let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+    let prepared = docker.prepare(&layer_spec(base, &[])).await.unwrap();
     let results = run_kit(docker, &prepared, false).await;
-    announce(name, &results);
+    print_results(name, &results);
     let checks = checks();
     assert!(checks.len() >= 40);
     // If the engine's storage driver has no quotas, only the check of a full disk is skipped.
@@ -102,19 +102,19 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
     };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("code.py"), "print('code')\n").unwrap();
-    let mut spec = spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    let mut spec = layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
     let digest = format!("{:?}", folder.path());
     let source = folder.path().to_owned();
-    spec.source = Some(SourceTree { folder: source, digest, at: RawPath::from("/testbed") });
+    spec.source = Some(SourceTree { folder: source, digest, destination: RawPath::from("/testbed") });
     let (first, second) = tokio::join!(docker.prepare(&spec), docker.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert!(first.built != second.built, "exactly one of the two must build");
+    assert!(first.was_built != second.was_built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
     let mut sandbox = docker.open(&sandbox_request(&first)).await.unwrap();
     assert_eq!(shell(&*sandbox, "cat /testbed/out; ls /made").await, "code\nx\n");
     sandbox.close().await.unwrap();
-    let _ = Process::new("docker").args(["rmi", &first.handle]).output();
+    let _ = Process::new("docker").args(["rmi", &first.backend_id]).output();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,8 +124,8 @@ async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     // A line that is unique to this process, so that the environment is not in the cache.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
-    let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
-    assert!(prepared.built);
+    let prepared = docker.prepare(&layer_spec(Base::Host, &lines)).await.unwrap();
+    assert!(prepared.was_built);
     let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
     let seen = shell(
         &*sandbox,
@@ -135,7 +135,7 @@ async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     assert!(seen.starts_with("1\n") && seen.contains("No such file"), "{seen}");
     assert!(!seen.contains("PIP_"), "{seen}");
     sandbox.close().await.unwrap();
-    let _ = Process::new("docker").args(["rmi", &prepared.handle]).output();
+    let _ = Process::new("docker").args(["rmi", &prepared.backend_id]).output();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +143,7 @@ async fn docker_names_the_setup_line_that_failed() {
     let Some(docker) = connect_or_skip("docker_names_the_setup_line_that_failed").await else {
         return;
     };
-    let fault = docker.prepare(&spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
+    let fault = docker.prepare(&layer_spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
     let text = fault.to_string();
     assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
 }
@@ -153,7 +153,7 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
     let Some(docker) = connect_or_skip("docker_sandbox_killed_from_outside_is_broken").await else {
         return;
     };
-    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = docker.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("killed from outside by {}", std::process::id());
     let mut sandbox = docker.open(&spec).await.unwrap();
@@ -185,7 +185,7 @@ async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
     else {
         return;
     };
-    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = docker.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     for stopped in [false, true] {
         let mut spec = sandbox_request(&prepared);
         spec.purpose = format!("deaf {} {stopped}", std::process::id());
@@ -221,7 +221,7 @@ async fn docker_pull_of_a_missing_image_names_the_image() {
     let name = "docker_pull_of_a_missing_image_names_the_image";
     let Some(docker) = connect_or_skip(name).await else { return };
     let base = Base::Image("localhost:9/no/such:image".to_owned());
-    let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
+    let fault = docker.prepare(&layer_spec(base, &[])).await.unwrap_err();
     assert!(fault.to_string().contains("localhost:9/no/such:image"), "{fault}");
     assert!(fault.hint.is_some());
 }
@@ -232,7 +232,7 @@ async fn docker_pull_of_a_missing_image_names_the_image() {
 #[ignore = "started by docker_sandbox_of_a_killed_runtime_ends_and_is_swept"]
 async fn docker_runtime_to_be_killed() {
     let docker = Docker::connect().await.unwrap();
-    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = docker.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("kill test {}", std::process::id());
     let sandbox = docker.open(&spec).await.unwrap();
@@ -323,15 +323,15 @@ async fn docker_sandboxes_need_no_programs_in_their_base() {
     ];
     let mut made = vec![image];
     for base in bases {
-        let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+        let prepared = docker.prepare(&layer_spec(base, &[])).await.unwrap();
         let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
         let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
         assert!(bytes.starts_with(b"file of"));
         sandbox.handle().write(&RawPath::from("/testbed/new"), b"x", None).await.unwrap();
         let done = sandbox.handle().run(Command::shell("true")).await.unwrap();
-        assert_eq!(done.exited.code, Some(127), "there is no shell");
+        assert_eq!(done.exit.code, Some(127), "there is no shell");
         sandbox.close().await.unwrap();
-        made.push(prepared.handle);
+        made.push(prepared.backend_id);
     }
     for image in made {
         let _ = Process::new("docker").args(["rmi", &image]).output();
@@ -361,10 +361,10 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     assert_eq!(settings.entrypoint, ["/start", "now"].map(str::to_owned));
     assert!(settings.cmd.is_empty(), "{:?}", settings.cmd);
     let (one, other) = (
-        docker.prepare(&spec(base.clone(), &[])).await.unwrap(),
-        docker.prepare(&spec(base, &[])).await.unwrap(),
+        docker.prepare(&layer_spec(base.clone(), &[])).await.unwrap(),
+        docker.prepare(&layer_spec(base, &[])).await.unwrap(),
     );
-    assert_eq!((&one.base, one.built, other.built), (&other.base, true, false));
+    assert_eq!((&one.base, one.was_built, other.was_built), (&other.base, true, false));
     let mut sandbox = docker.open(&sandbox_request(&one)).await.unwrap();
     let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
     assert!(bytes.starts_with(b"file of"));
@@ -372,10 +372,10 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     sandbox.close().await.unwrap();
     let built = docker.cache_entries().await.unwrap();
     assert!(
-        built.iter().any(|kept| kept.handle.starts_with("proctor-build:")),
+        built.iter().any(|kept| kept.backend_id.starts_with("proctor-build:")),
         "the image must be discardable"
     );
-    let _ = Process::new("docker").args(["rmi", &one.handle]).output();
+    let _ = Process::new("docker").args(["rmi", &one.backend_id]).output();
     let _ = Process::new("docker").args(["rmi", &one.base]).output();
 
     file("Dockerfile", "FROM scratch\nCOPY nothing-of-this-name /x\n");
@@ -397,25 +397,25 @@ async fn docker_environment_is_listed_and_discarded() {
     let Some(docker) = connect_or_skip(test).await else { return };
     // A line that no other test uses, so that the environment is not in the cache.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
-    let spec = spec(Base::Host, &[&line]);
+    let spec = layer_spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
     let kept = docker.cache_entries().await.unwrap();
     let is_ours = |kept: &CacheEntry| {
-        kept.handle.starts_with("proctor-") || kept.handle.starts_with("sha256:")
+        kept.backend_id.starts_with("proctor-") || kept.backend_id.starts_with("sha256:")
     };
     assert!(kept.iter().all(is_ours), "{kept:?}");
-    let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
+    let own = kept.iter().find(|kept| kept.backend_id == prepared.backend_id).unwrap();
     assert!(own.bytes > 0 && own.created_at.is_some());
     let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
     assert!(!docker.discard(own).await.unwrap(), "a container still uses the environment");
-    assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));
+    assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.was_built));
     sandbox.close().await.unwrap();
     assert!(docker.discard(own).await.unwrap());
     assert!(
-        docker.cache_entries().await.unwrap().iter().all(|kept| kept.handle != prepared.handle)
+        docker.cache_entries().await.unwrap().iter().all(|kept| kept.backend_id != prepared.backend_id)
     );
     let again = docker.prepare(&spec).await.unwrap();
-    assert!(again.built, "the layer must be built again");
+    assert!(again.was_built, "the layer must be built again");
     docker.discard(own).await.unwrap();
 }
 
@@ -440,10 +440,10 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     let theirs = import("somebody's", &format!("two {name}"));
     import("a base of Proctor", &format!("three {name}"));
     let kept = docker.cache_entries().await.unwrap();
-    assert!(kept.iter().all(|kept| kept.handle != theirs), "{kept:?}");
-    let lost = kept.iter().find(|kept| kept.handle == own).unwrap();
+    assert!(kept.iter().all(|kept| kept.backend_id != theirs), "{kept:?}");
+    let lost = kept.iter().find(|kept| kept.backend_id == own).unwrap();
     assert!(docker.discard(lost).await.unwrap());
-    assert!(docker.cache_entries().await.unwrap().iter().all(|kept| kept.handle != own));
+    assert!(docker.cache_entries().await.unwrap().iter().all(|kept| kept.backend_id != own));
     for image in [&theirs, &name] {
         Process::new("docker").args(["rmi", image]).output().unwrap();
     }
@@ -455,7 +455,7 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
 async fn killed_container_is_not_blamed_for_its_end() {
     let name = "killed_container_is_not_blamed_for_its_end";
     let Some(docker) = connect_or_skip(name).await else { return };
-    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = docker.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("to-be-killed-{}", std::process::id());
     let mut killed = docker.open(&spec).await.unwrap();

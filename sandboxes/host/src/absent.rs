@@ -32,7 +32,7 @@ const FORMAT: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostOverlay {
     /// The host directory, which is also the mount point.
-    pub at: PathBuf,
+    pub mount_point: PathBuf,
     /// The directory with the whiteouts.
     pub whiteouts: PathBuf,
 }
@@ -43,26 +43,26 @@ pub struct HostOverlay {
 /// # Errors
 /// Fails if `store` cannot be written to, or if something is mounted next to a path that is to be
 /// hidden.
-pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<HostOverlay>> {
-    if absent.paths.is_empty() {
+pub fn prepare_overlays(store: &Path, hidden_paths: &HiddenPaths) -> io::Result<Vec<HostOverlay>> {
+    if hidden_paths.paths.is_empty() {
         return Ok(Vec::new());
     }
     let mounts = mount_points()?;
     let mut places: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
-    for path in absent.paths.iter().map(as_path) {
+    for path in hidden_paths.paths.iter().map(as_path) {
         if fs::symlink_metadata(path).is_err() {
             continue;
         }
         let at = find_overlay_root(path, &mounts)?;
         places.entry(at).or_default().push(path);
     }
-    let text = format!("{FORMAT} {} {absent:?} {places:?}", host_base::host_digest());
+    let text = format!("{FORMAT} {} {hidden_paths:?} {places:?}", host_base::host_digest());
     let folder = store.join(&sha256_hex(text.as_bytes())[..32]);
     if !folder.is_dir() {
         fs::create_dir_all(store)?;
         let made = tempfile::Builder::new().prefix(".making-").tempdir_in(store)?;
         for (number, (at, paths)) in places.iter().enumerate() {
-            let decoys = absent.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
+            let decoys = hidden_paths.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
             write_whiteouts(
                 &made.path().join(number.to_string()),
                 at,
@@ -78,7 +78,7 @@ pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<Ho
         }
     }
     let cut = |(number, at): (usize, &PathBuf)| HostOverlay {
-        at: at.clone(),
+        mount_point: at.clone(),
         whiteouts: folder.join(number.to_string()),
     };
     Ok(places.keys().enumerate().map(cut).collect())
@@ -121,32 +121,32 @@ fn unescape(text: &[u8]) -> PathBuf {
 }
 
 /// Fills `whiteouts`, the upper layer of the overlay on `at`.
-fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
-    let mut made = vec![at.to_owned()];
-    fs::create_dir(marks)?;
+fn write_whiteouts(whiteouts: &Path, mount_point: &Path, hidden_paths: &[&Path], decoys: &[&Path]) -> io::Result<()> {
+    let mut made = vec![mount_point.to_owned()];
+    fs::create_dir(whiteouts)?;
     // A hidden directory hides its content too. If a directory inside it were created, for a decoy
     // or another path, that would replace the whiteout and make the whole directory visible again.
-    let whole: BTreeSet<&Path> = gone
+    let whole: BTreeSet<&Path> = hidden_paths
         .iter()
         .copied()
-        .filter(|path| !path.ancestors().skip(1).any(|above| gone.contains(&above)))
+        .filter(|path| !path.ancestors().skip(1).any(|above| hidden_paths.contains(&above)))
         .collect();
     let is_gone = |folder: &Path| folder.ancestors().any(|above| whole.contains(above));
     let decoys = decoys.iter().copied().filter(|folder| !is_gone(folder));
     for folder in decoys.chain(whole.iter().filter_map(|path| path.parent())) {
-        create_parents(marks, at, folder, &mut made)?;
+        create_parents(whiteouts, mount_point, folder, &mut made)?;
     }
     for path in whole {
-        let Ok(inner) = path.strip_prefix(at) else { continue };
+        let Ok(inner) = path.strip_prefix(mount_point) else { continue };
         // A whiteout is a character device with number 0. All users may create this device, and no
         // user can open it.
-        mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
+        mknodat(CWD, whiteouts.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
     }
     // Do this last, with the innermost directories first, because creating an entry in a directory
     // changes its times.
     for folder in made.iter().rev() {
-        if let Ok(inner) = folder.strip_prefix(at) {
-            copy_attributes(&marks.join(inner), folder)?;
+        if let Ok(inner) = folder.strip_prefix(mount_point) {
+            copy_attributes(&whiteouts.join(inner), folder)?;
         }
     }
     Ok(())
@@ -154,13 +154,13 @@ fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) ->
 
 /// Creates the directories in `whiteouts` that lead to `folder`, if they are directories on the host.
 fn create_parents(
-    marks: &Path,
-    at: &Path,
+    whiteouts: &Path,
+    mount_point: &Path,
     folder: &Path,
-    made: &mut Vec<PathBuf>,
+    created_folders: &mut Vec<PathBuf>,
 ) -> io::Result<()> {
-    let Ok(inner) = folder.strip_prefix(at) else { return Ok(()) };
-    let (mut here, mut there) = (marks.to_owned(), at.to_owned());
+    let Ok(inner) = folder.strip_prefix(mount_point) else { return Ok(()) };
+    let (mut here, mut there) = (whiteouts.to_owned(), mount_point.to_owned());
     for part in inner.components() {
         here.push(part);
         there.push(part);
@@ -171,7 +171,7 @@ fn create_parents(
             return Ok(());
         }
         fs::create_dir(&here)?;
-        made.push(there.clone());
+        created_folders.push(there.clone());
     }
     Ok(())
 }

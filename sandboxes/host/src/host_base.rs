@@ -11,17 +11,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Fault, FaultLayer, sha256_hex};
 
 /// One entry of the skeleton. Its path has no leading slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct SkeletonEntry {
     pub path: PathBuf,
-    pub what: PieceKind,
+    pub kind: SkeletonEntryKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PieceKind {
+pub enum SkeletonEntryKind {
     /// A directory with its permission bits.
     Dir(u32),
     File(u32, Vec<u8>),
@@ -140,30 +140,30 @@ pub fn hidden_folders() -> Vec<PathBuf> {
 
 /// Returns all entries of the root that are not bind-mounted. Directories come first and are
 /// sorted, so each comes after its parent.
-pub fn skeleton() -> io::Result<Vec<Piece>> {
+pub fn skeleton() -> io::Result<Vec<SkeletonEntry>> {
     let mut out = Vec::new();
     for (path, mode) in EMPTY_FOLDERS {
-        out.push(Piece { path: path.into(), what: PieceKind::Dir(*mode) });
+        out.push(SkeletonEntry { path: path.into(), kind: SkeletonEntryKind::Dir(*mode) });
     }
     for name in TOP_FOLDERS {
         let host = Path::new("/").join(name);
         match fs::symlink_metadata(&host) {
             Ok(meta) if meta.is_symlink() => {
-                out.push(Piece { path: name.into(), what: PieceKind::Link(fs::read_link(&host)?) });
+                out.push(SkeletonEntry { path: name.into(), kind: SkeletonEntryKind::Link(fs::read_link(&host)?) });
             }
             Ok(meta) if meta.is_dir() => {
-                out.push(Piece { path: name.into(), what: PieceKind::Dir(0o755) });
+                out.push(SkeletonEntry { path: name.into(), kind: SkeletonEntryKind::Dir(0o755) });
             }
             _ => {}
         }
     }
     for (path, text) in FIXED_FILES {
-        let what = PieceKind::File(0o644, text.as_bytes().to_vec());
-        out.push(Piece { path: path.into(), what });
+        let what = SkeletonEntryKind::File(0o644, text.as_bytes().to_vec());
+        out.push(SkeletonEntry { path: path.into(), kind: what });
     }
     for path in COPIED_FILES {
         if let Ok(bytes) = fs::read(Path::new("/").join(path)) {
-            out.push(Piece { path: path.into(), what: PieceKind::File(0o644, bytes) });
+            out.push(SkeletonEntry { path: path.into(), kind: SkeletonEntryKind::File(0o644, bytes) });
         }
     }
     for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {
@@ -175,7 +175,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     }
     for link in ["etc/localtime", "etc/os-release"] {
         if let Ok(target) = fs::read_link(Path::new("/").join(link)) {
-            out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
+            out.push(SkeletonEntry { path: link.into(), kind: SkeletonEntryKind::Link(target) });
         }
     }
     // Programs such as `/usr/bin/awk` are links into this directory. Keep only the links that lead
@@ -185,7 +185,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             && (target.starts_with("/usr") || target.starts_with("/opt"))
         {
             let path = Path::new("etc/alternatives").join(entry.file_name());
-            out.push(Piece { path, what: PieceKind::Link(target) });
+            out.push(SkeletonEntry { path, kind: SkeletonEntryKind::Link(target) });
         }
     }
     out.sort_by(|a, b| a.path.cmp(&b.path));
@@ -193,16 +193,16 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
 }
 
 /// Copies a host directory and everything in it that is world-readable.
-fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
-    out.push(Piece { path: folder.into(), what: PieceKind::Dir(0o755) });
+fn copy_folder(folder: &Path, entries: &mut Vec<SkeletonEntry>) -> io::Result<()> {
+    entries.push(SkeletonEntry { path: folder.into(), kind: SkeletonEntryKind::Dir(0o755) });
     for entry in fs::read_dir(Path::new("/").join(folder))? {
         let entry = entry?;
         let (path, meta) = (folder.join(entry.file_name()), entry.metadata()?);
         if meta.is_dir() {
-            copy_folder(&path, out)?;
+            copy_folder(&path, entries)?;
         } else if meta.is_file() && meta.permissions().mode() & 0o004 != 0 {
-            let what = PieceKind::File(0o644, fs::read(entry.path())?);
-            out.push(Piece { path, what });
+            let what = SkeletonEntryKind::File(0o644, fs::read(entry.path())?);
+            entries.push(SkeletonEntry { path, kind: what });
         }
     }
     Ok(())
@@ -215,16 +215,16 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
         if fs::symlink_metadata(&path).is_ok() {
             continue;
         }
-        match piece.what {
-            PieceKind::Dir(mode) => {
+        match piece.kind {
+            SkeletonEntryKind::Dir(mode) => {
                 fs::create_dir(&path)?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             }
-            PieceKind::File(mode, bytes) => {
+            SkeletonEntryKind::File(mode, bytes) => {
                 fs::write(&path, bytes)?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             }
-            PieceKind::Link(target) => symlink(target, &path)?,
+            SkeletonEntryKind::Link(target) => symlink(target, &path)?,
         }
     }
     Ok(())
@@ -286,7 +286,7 @@ pub fn host_python() -> Result<PathBuf, Fault> {
                 .is_ok_and(|real| real.starts_with("/usr") || real.starts_with("/opt"))
         })
         .ok_or_else(|| {
-            Fault::new(Layer::Environment, "the host base needs Python 3 in /usr or /opt")
+            Fault::new(FaultLayer::Environment, "the host base needs Python 3 in /usr or /opt")
                 .hint("install the distribution's python3 (and python3-venv), or use an image")
         })
 }
@@ -319,7 +319,7 @@ mod tests {
     fn host_base_has_no_personal_files() {
         let pieces = skeleton().unwrap();
         let passwd = pieces.iter().find(|piece| piece.path == Path::new("etc/passwd")).unwrap();
-        let PieceKind::File(_, bytes) = &passwd.what else { panic!("passwd is a file") };
+        let SkeletonEntryKind::File(_, bytes) = &passwd.kind else { panic!("passwd is a file") };
         assert!(!String::from_utf8_lossy(bytes).contains("/home"));
         assert!(!pieces.iter().any(|piece| piece.path.ends_with("shadow")));
         assert!(

@@ -44,7 +44,7 @@ const LOCAL_FILE_SYSTEMS: &[u64] = &[
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockIdentity {
     /// The boot id at the time when the lock was taken.
-    boot: String,
+    boot_id: String,
     device: u64,
     inode: u64,
 }
@@ -52,13 +52,13 @@ pub struct LockIdentity {
 impl LockIdentity {
     fn from_file(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
-        Ok(Self { boot: boot_id()?, device: found.dev(), inode: found.ino() })
+        Ok(Self { boot_id: boot_id()?, device: found.dev(), inode: found.ino() })
     }
 }
 
 impl fmt::Display for LockIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.boot, self.device, self.inode)
+        write!(f, "{} {} {}", self.boot_id, self.device, self.inode)
     }
 }
 
@@ -73,7 +73,7 @@ impl FromStr for LockIdentity {
             return Err(());
         };
         let number = |word: &str| word.parse().map_err(|_| ());
-        Ok(Self { boot: boot.to_owned(), device: number(device)?, inode: number(inode)? })
+        Ok(Self { boot_id: boot.to_owned(), device: number(device)?, inode: number(inode)? })
     }
 }
 
@@ -126,7 +126,7 @@ impl RuntimeLock {
     ///
     /// # Errors
     /// Fails if the file cannot be written, for example because the disk is full.
-    pub fn note(&self, line: &str) -> io::Result<()> {
+    pub fn add_note(&self, line: &str) -> io::Result<()> {
         writeln!(&self.file, "{line}")
     }
 
@@ -191,7 +191,7 @@ pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness 
         return Liveness::Unknown("its lock file cannot be examined");
     };
     // Device numbers may change with each boot, but inodes do not.
-    let same_boot = here.boot == identity.boot;
+    let same_boot = here.boot_id == identity.boot_id;
     if here.inode != identity.inode || (same_boot && here.device != identity.device) {
         return Liveness::Unknown("its lock file is a copy");
     }
@@ -278,14 +278,14 @@ fn start_time() -> u64 {
 mod tests {
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
+    fn file_names(folder: &Path) -> Vec<String> {
         dead_runtimes(folder).unwrap().into_iter().map(|dead| dead.name).collect()
     }
 
     /// Creates the lock file of a dead runtime: the file exists, but nothing locks it.
     fn create_dead_lock(folder: &Path) -> PathBuf {
         let lock = RuntimeLock::acquire(folder).unwrap();
-        lock.note("/a group").unwrap();
+        lock.add_note("/a group").unwrap();
         lock.path().to_owned()
     }
 
@@ -293,13 +293,13 @@ mod tests {
     fn runtime_is_dead_only_if_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let living = RuntimeLock::acquire(folder.path()).unwrap();
-        assert!(names(folder.path()).is_empty());
+        assert!(file_names(folder.path()).is_empty());
         let path = create_dead_lock(folder.path());
         let dead = dead_runtimes(folder.path()).unwrap();
         assert_eq!(dead.len(), 1);
         assert_eq!(dead[0].notes().unwrap(), ["/a group"]);
         assert!(
-            names(folder.path()).is_empty(),
+            file_names(folder.path()).is_empty(),
             "a concurrent sweep must not return the same runtime"
         );
         for dead in dead {
@@ -316,23 +316,23 @@ mod tests {
         for lock in [living.path(), &dead] {
             fs::copy(lock, second.path().join(lock.file_name().unwrap())).unwrap();
         }
-        assert!(names(second.path()).is_empty(), "copies have other inodes");
+        assert!(file_names(second.path()).is_empty(), "copies have other inodes");
         fs::write(second.path().join("1-2-3"), "/nowhere/a\n").unwrap();
         fs::write(second.path().join("4-5-6"), "lock here 1 x\n").unwrap();
-        assert!(names(second.path()).is_empty(), "files without an identity must be ignored");
+        assert!(file_names(second.path()).is_empty(), "files without an identity must be ignored");
 
         // A hard link has the same inode, so both files are valid.
         let linked = tempfile::tempdir_in(first.path().parent().unwrap()).unwrap();
         for lock in [living.path(), &dead] {
             fs::hard_link(lock, linked.path().join(lock.file_name().unwrap())).unwrap();
         }
-        let told = names(linked.path());
+        let told = file_names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
         // Moving a directory also keeps the inodes of its files.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
-        assert_eq!(names(&moved), told);
+        assert_eq!(file_names(&moved), told);
         fs::remove_dir_all(&moved).unwrap();
     }
 
@@ -342,7 +342,7 @@ mod tests {
         let path = create_dead_lock(folder.path());
         let file = File::open(&path).unwrap();
         let here = LockIdentity::from_file(&file).unwrap();
-        let before = LockIdentity { boot: "another".into(), device: 0, ..here.clone() };
+        let before = LockIdentity { boot_id: "another".into(), device: 0, ..here.clone() };
         assert_eq!(
             matches!(check_liveness(&path, Some(&before)), Liveness::Dead(_)),
             is_local(&file)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proctor_sandbox_api::{Command, CommandOutput, LayerSpec, SandboxHandle};
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 
 use crate::host_base;
 
@@ -27,7 +27,7 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
         }
         tracing::debug!(number, line, "set-up");
         let done = handle.run(command).await.map_err(|error| {
-            Fault::new(Layer::Environment, format!("set-up line {number} (`{line}`): {error}"))
+            Fault::new(FaultLayer::Environment, format!("set-up line {number} (`{line}`): {error}"))
         })?;
         if !done.success() {
             return Err(setup_line_fault(number, line, &done));
@@ -36,14 +36,14 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-fn setup_line_fault(number: usize, line: &str, done: &CommandOutput) -> Fault {
-    let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
+fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutput) -> Fault {
+    let how = match (command_output.exit.timed_out, command_output.exit.code, command_output.exit.signal) {
         (true, ..) => "timed out".to_owned(),
         (_, Some(code), _) => format!("ended with exit status {code}"),
         (_, None, Some(signal)) => format!("was killed by signal {signal}"),
         (_, None, None) => "did not end on its own".to_owned(),
     };
-    let output = [&done.stdout, &done.stderr].map(|stream| {
+    let output = [&command_output.stdout, &command_output.stderr].map(|stream| {
         let bytes = if stream.is_complete() { &stream.head } else { &stream.tail };
         String::from_utf8_lossy(bytes).into_owned()
     });
@@ -54,9 +54,9 @@ fn setup_line_fault(number: usize, line: &str, done: &CommandOutput) -> Fault {
         "" => " and printed nothing".to_owned(),
         tail => format!(":\n{tail}"),
     };
-    let what = format!("set-up line {number} (`{line}`) {how}{said}");
-    let fault = Fault::new(Layer::Environment, what).cause(match Cause::from_output(&tail) {
-        Cause::Other => Cause::SetupLine,
+    let what = format!("set-up line {line_number} (`{line}`) {how}{said}");
+    let fault = Fault::new(FaultLayer::Environment, what).cause(match FaultCause::from_output(&tail) {
+        FaultCause::Other => FaultCause::SetupLine,
         known => known,
     });
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")

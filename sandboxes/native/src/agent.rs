@@ -8,12 +8,12 @@ use std::{
 };
 
 use proctor_embedded_agent::{AGENT_BYTES, agent, agent_digest};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 
 /// Writes the agent to the cache unless it is already there, and returns its path.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     if AGENT_BYTES == 0 {
-        return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent")
+        return Err(Fault::new(FaultLayer::Sandbox, "this build has no sandbox agent")
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
     // Use a separate directory for each version, so that the process in the sandbox is named just
@@ -25,7 +25,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     }
     write(&folder, &path).map_err(|error| {
         Fault::new(
-            Layer::Sandbox,
+            FaultLayer::Sandbox,
             format!("cannot write the sandbox agent to {}: {error}", path.display()),
         )
     })?;
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
+    fn file_names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
@@ -93,7 +93,7 @@ mod tests {
         fs::write(folder.join(".tmpt0M0Lz"), "half").unwrap();
         let path = folder.join("agentd");
         write(&folder, &path).unwrap();
-        assert_eq!(names(&folder), ["agentd"]);
+        assert_eq!(file_names(&folder), ["agentd"]);
         assert!(fs::read(&path).unwrap() == agent());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o755);
     }
@@ -111,12 +111,12 @@ mod tests {
             move || write(&folder, &path)
         });
         thread::sleep(Duration::from_millis(100));
-        assert_eq!(names(&folder), [".tmpother"], "files of other writers are kept");
+        assert_eq!(file_names(&folder), [".tmpother"], "files of other writers are kept");
         fs::rename(&half, &path).unwrap();
         let written = fs::metadata(&path).unwrap().ino();
         drop(first);
         next.join().unwrap().unwrap();
-        assert_eq!(names(&folder), ["agentd"]);
+        assert_eq!(file_names(&folder), ["agentd"]);
         assert_eq!(fs::metadata(&path).unwrap().ino(), written, "the agent was written again");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_host::host_base;
 use proctor_sandbox_api::Base;
-use proctor_types::{Cause, Fault, ImageSettings, Layer, sha256_hex};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
@@ -42,7 +42,7 @@ pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> 
                     format!("cannot read the root file system {}: {error}", folder.display());
                 environment_fault(&error, what)
             })?;
-            let (folder, missing) = changeable_root(cache, &digest, folder).map_err(|error| {
+            let (folder, missing) = prepare_changeable_root(cache, &digest, folder).map_err(|error| {
                 let what =
                     format!("cannot copy the root file system {}: {error}", folder.display());
                 environment_fault(&error, what)
@@ -60,30 +60,30 @@ pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> 
             Ok(ResolvedBase { digest, folder, host: false, missing, archive })
         }
         Base::Image(image) => Err(Fault::new(
-            Layer::Environment,
+            FaultLayer::Environment,
             format!("the native back end cannot pull the image {image}"),
         )
-        .cause(Cause::Invalid)
+        .cause(FaultCause::Invalid)
         .hint("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
         Base::Dockerfile(folder) => Err(Fault::new(
-            Layer::Environment,
+            FaultLayer::Environment,
             format!(
                 "the native back end cannot build `environment.dockerfile` ({})",
                 folder.display()
             ),
         )
-        .cause(Cause::Invalid)
+        .cause(FaultCause::Invalid)
         .hint("use sandbox.kind=docker")),
     }
 }
 
 /// Returns the container settings of a base's image. Blocking.
-pub(crate) fn image_settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
-    match asked {
-        Base::Archive(_) => Ok(archive::image_settings(&resolve(cache, asked)?.folder)),
+pub(crate) fn image_settings(cache: &Path, base: &Base) -> Result<ImageSettings, Fault> {
+    match base {
+        Base::Archive(_) => Ok(archive::image_settings(&resolve(cache, base)?.folder)),
         // `resolve` rejects these bases with a specific error.
         Base::Image(_) | Base::Dockerfile(_) => {
-            resolve(cache, asked).map(|_| ImageSettings::default())
+            resolve(cache, base).map(|_| ImageSettings::default())
         }
         Base::Host | Base::Folder(_) => Ok(ImageSettings::default()),
     }
@@ -98,7 +98,7 @@ const MAX_NAMED_PATHS: usize = 5;
 /// Returns a root file system that this user's sandboxes can change. This is the directory itself
 /// if all owners of its files are mapped in the sandbox, otherwise a copy. In a user namespace,
 /// files of unmapped users are readable at best.
-fn changeable_root(
+fn prepare_changeable_root(
     cache: &Path,
     digest: &str,
     folder: &Path,
@@ -143,7 +143,7 @@ fn has_only_mapped_owners(folder: &Path) -> io::Result<bool> {
     if ids::is_machine_root() {
         return Ok(true);
     }
-    let (map, _) = ids::map();
+    let (map, _) = ids::id_map();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
         if !ids::is_mapped(map, fs::symlink_metadata(&next)?.uid()) {
@@ -169,8 +169,8 @@ pub(crate) fn archive_fault(archive: &Path, error: &io::Error) -> Fault {
     environment_fault(error, format!("cannot read the archive {}: {error}", archive.display()))
 }
 
-fn environment_fault(error: &io::Error, what: String) -> Fault {
-    Fault::new(Layer::Environment, what).cause(Cause::from_io_error(error))
+fn environment_fault(error: &io::Error, message: String) -> Fault {
+    Fault::new(FaultLayer::Environment, message).cause(FaultCause::from_io_error(error))
 }
 
 fn resolve_host(cache: &Path) -> io::Result<ResolvedBase> {

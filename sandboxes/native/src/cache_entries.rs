@@ -19,14 +19,14 @@ const FOLDERS: [(&str, &str); 2] = [("layers", "layer"), ("bases", "base")];
 pub(crate) fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
     let mut found = Vec::new();
     for (folder, kind) in FOLDERS {
-        for (name, path) in entries(&cache.join(folder))? {
+        for (name, path) in list_entries(&cache.join(folder))? {
             if is_own_name(kind, &name) {
                 found.push(cache_entry(kind, &name, &path)?);
             }
         }
     }
     let current = agent::folder_name();
-    for (name, path) in entries(cache)? {
+    for (name, path) in list_entries(cache)? {
         let digest = name.strip_prefix("agentd-").unwrap_or_default();
         if is_hex(digest, 16) && name != current {
             found.push(cache_entry("agent", digest, &path)?);
@@ -36,8 +36,8 @@ pub(crate) fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
 }
 
 /// Removes a listed entry.
-pub(crate) fn remove(cache: &Path, kept: &CacheEntry) -> io::Result<()> {
-    let path = PathBuf::from(&kept.handle);
+pub(crate) fn remove(cache: &Path, entry: &CacheEntry) -> io::Result<()> {
+    let path = PathBuf::from(&entry.backend_id);
     if !path.starts_with(cache) {
         return Err(io::Error::other(format!("{} is not in the cache", path.display())));
     }
@@ -74,15 +74,15 @@ fn cache_entry(kind: &str, name: &str, path: &Path) -> io::Result<CacheEntry> {
     let short = name.rsplit('-').next().unwrap_or(name);
     Ok(CacheEntry {
         description: format!("native {kind} {short:.12}"),
-        bytes: size(path)?,
+        bytes: total_file_size(path)?,
         created_at: fs::symlink_metadata(path)?.modified().ok(),
-        handle: path.display().to_string(),
+        backend_id: path.display().to_string(),
     })
 }
 
 /// Returns a directory's entries, as names and paths. Returns an empty list if the directory does
 /// not exist.
-fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+fn list_entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
@@ -98,7 +98,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 
 /// Returns the total size of all files in bytes. A directory counts as empty if it is inaccessible,
 /// as an overlay's work directory is.
-fn size(path: &Path) -> io::Result<u64> {
+fn total_file_size(path: &Path) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {
         return Ok(found.len());
@@ -106,7 +106,7 @@ fn size(path: &Path) -> io::Result<u64> {
     let Ok(entries) = fs::read_dir(path) else { return Ok(0) };
     let mut bytes = 0;
     for entry in entries {
-        bytes += size(&entry?.path()).unwrap_or(0);
+        bytes += total_file_size(&entry?.path()).unwrap_or(0);
     }
     Ok(bytes)
 }
@@ -136,7 +136,7 @@ mod tests {
         }
         assert!(!layer.exists() && current.exists());
         assert!(cache.path().join("layers/my-notes").exists());
-        let outside = CacheEntry { handle: "/".to_owned(), ..found[0].clone() };
+        let outside = CacheEntry { backend_id: "/".to_owned(), ..found[0].clone() };
         assert!(remove(cache.path(), &outside).is_err());
     }
 }

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use proctor_sandbox_api::kernel_counts;
+use proctor_sandbox_api::read_kernel_counts;
 use proctor_types::{SandboxCounts, SandboxSpec};
 
-use crate::{cleanup, owned_groups, registry::Entry};
+use crate::{cleanup, owned_groups, registry::RegistryEntry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -17,30 +17,30 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 const CPU_PERIOD_US: u64 = 100_000;
 
 /// Number of the agent's threads, plus the helper. Added to the sandbox's process limit.
-pub(crate) const OWN_PROCESSES: u64 = 16;
+pub(crate) const AGENT_PROCESSES: u64 = 16;
 
 /// The agent's memory in MiB, added to the sandbox's memory limit. It is enough for the data of a
 /// snapshot with the maximum number of files. Commands can also use this memory, but the kernel
 /// kills them before the agent.
-const OWN_MEMORY_MB: u64 = 64;
+const AGENT_MEMORY_MB: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
+enum CgroupVersion {
+    V1,
+    V2,
 }
 
 /// A directory in which this runtime can create groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Parent {
-    version: Version,
+struct ParentGroup {
+    version: CgroupVersion,
     folder: PathBuf,
     controllers: Vec<&'static str>,
 }
 
 /// The directories in which this runtime creates groups. They are determined once per runtime.
-pub(crate) struct Groups {
-    parents: Vec<Parent>,
+pub(crate) struct GroupParents {
+    parents: Vec<ParentGroup>,
 }
 
 /// The control groups of one sandbox. If this value is dropped without [`Group::remove`], a thread
@@ -49,31 +49,31 @@ pub(crate) struct Group {
     folders: Vec<PathBuf>,
     /// Keeps the runtime's registry entry locked as long as the groups exist, even after the back
     /// end is dropped.
-    owner: Option<Arc<Entry>>,
+    owner: Option<Arc<RegistryEntry>>,
     /// The files to which the sandbox's helper writes its process id to join the groups.
     pub(crate) procs_files: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
     /// Entries for requested limits that are not enforced.
-    pub(crate) missing: Vec<String>,
+    pub(crate) not_enforced: Vec<String>,
 }
 
-impl Groups {
+impl GroupParents {
     /// Finds directories in which groups can be created. Prefers this process's own groups, so that
     /// limits on this process also apply to its sandboxes.
-    pub(crate) fn find(entry: &Entry) -> Self {
+    pub(crate) fn find(entry: &RegistryEntry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mut parents = Vec::new();
-        for candidate in candidates(&mounts, &own) {
-            let folder = owned_groups::folder(&candidate.folder, entry.name());
-            let Ok(()) = entry.note(&folder) else { continue };
+        for candidate in candidate_parents(&mounts, &own) {
+            let folder = owned_groups::runtime_group_folder(&candidate.folder, entry.name());
+            let Ok(()) = entry.record_group(&folder) else { continue };
             if let Ok(lock) = owned_groups::claim(&folder) {
                 let usable = match candidate.version {
-                    Version::One => true,
+                    CgroupVersion::V1 => true,
                     // Writing fails if the group contains processes, because such a group cannot
                     // pass controllers on to its subgroups.
-                    Version::Two => {
+                    CgroupVersion::V2 => {
                         let wanted: Vec<String> =
                             candidate.controllers.iter().map(|name| format!("+{name}")).collect();
                         fs::write(folder.join("cgroup.subtree_control"), wanted.join(" ")).is_ok()
@@ -81,7 +81,7 @@ impl Groups {
                 };
                 if usable {
                     entry.keep_lock(lock);
-                    parents.push(Parent { folder, ..candidate });
+                    parents.push(ParentGroup { folder, ..candidate });
                     continue;
                 }
                 let _ = fs::remove_dir(&folder);
@@ -89,7 +89,7 @@ impl Groups {
         }
         // For each controller, use the first location where a directory could be created.
         let mut seen = Vec::new();
-        parents.retain_mut(|parent: &mut Parent| {
+        parents.retain_mut(|parent: &mut ParentGroup| {
             parent.controllers.retain(|name| !seen.contains(name));
             seen.extend(parent.controllers.iter().copied());
             if parent.controllers.is_empty() {
@@ -101,11 +101,11 @@ impl Groups {
     }
 
     /// Creates a sandbox's groups and sets its limits.
-    pub(crate) fn make(
+    pub(crate) fn create_group(
         &self,
         handle: &str,
         limits: Option<&SandboxSpec>,
-        owner: &Arc<Entry>,
+        owner: &Arc<RegistryEntry>,
     ) -> Group {
         let mut group = Group {
             folders: Vec::new(),
@@ -113,7 +113,7 @@ impl Groups {
             procs_files: Vec::new(),
             has_memory: false,
             has_pids: false,
-            missing: Vec::new(),
+            not_enforced: Vec::new(),
         };
         for parent in &self.parents {
             let folder = parent.folder.join(handle);
@@ -128,7 +128,7 @@ impl Groups {
                         Ok(()) if *name == "pids" => group.has_pids = true,
                         Ok(()) => {}
                         Err(error) => {
-                            group.missing.push(format!("{}: {error}", limit_name(name)));
+                            group.not_enforced.push(format!("{}: {error}", limit_name(name)));
                         }
                     }
                 }
@@ -138,7 +138,7 @@ impl Groups {
         for name in CONTROLLERS {
             if !self.parents.iter().any(|parent| parent.controllers.contains(&name)) {
                 let limit = limit_name(name);
-                group.missing.push(format!("{limit}: no writable {name} control group"));
+                group.not_enforced.push(format!("{limit}: no writable {name} control group"));
             }
         }
         group
@@ -154,7 +154,7 @@ impl Group {
 
     /// Reads the kernel's counters. Groups without a limit also have them.
     pub(crate) fn counts(&self) -> SandboxCounts {
-        kernel_counts(|file| {
+        read_kernel_counts(|file| {
             self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
         })
     }
@@ -163,7 +163,7 @@ impl Group {
     /// groups.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
-            owned_groups::remove(&folder)?;
+            owned_groups::remove_group(&folder)?;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Drop for Group {
         // The processes are being killed. Wait in a thread until they are gone.
         cleanup::spawn(move || {
             for folder in folders {
-                if let Err(error) = owned_groups::remove(&folder) {
+                if let Err(error) = owned_groups::remove_group(&folder) {
                     tracing::warn!(%error, "cannot remove a sandbox's control group");
                 }
             }
@@ -232,16 +232,16 @@ fn limit_name(controller: &str) -> &str {
     }
 }
 
-fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
+fn set_limit(version: CgroupVersion, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
     let put = |file: &str, value: &str| {
         fs::write(folder.join(file), value)
             .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
     };
-    let memory = ((limits.memory_mb + OWN_MEMORY_MB) << 20).to_string();
-    let processes = (limits.processes + OWN_PROCESSES).to_string();
+    let memory = ((limits.memory_mb + AGENT_MEMORY_MB) << 20).to_string();
+    let processes = (limits.processes + AGENT_PROCESSES).to_string();
     let quota = ((limits.cpus * CPU_PERIOD_US as f64).round() as u64).max(1_000);
     match (version, name) {
-        (Version::One, "memory") => {
+        (CgroupVersion::V1, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
             // If swap is available, limiting memory alone has no effect. This file exists if the
             // kernel accounts for swap.
@@ -250,7 +250,7 @@ fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) 
             }
             Ok(())
         }
-        (Version::Two, "memory") => {
+        (CgroupVersion::V2, "memory") => {
             put("memory.max", &memory)?;
             if folder.join("memory.swap.max").exists() {
                 put("memory.swap.max", "0")?;
@@ -258,11 +258,11 @@ fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) 
             Ok(())
         }
         (_, "pids") => put("pids.max", &processes),
-        (Version::One, _) => {
+        (CgroupVersion::V1, _) => {
             put("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
             put("cpu.cfs_quota_us", &quota.to_string())
         }
-        (Version::Two, _) => put("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
+        (CgroupVersion::V2, _) => put("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
     }
 }
 
@@ -292,7 +292,7 @@ fn hierarchies(mounts: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the directories in which groups might be created, best first.
-fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
+fn candidate_parents(mounts: &str, own_cgroups: &str) -> Vec<ParentGroup> {
     let mut out = Vec::new();
     for line in mounts.lines() {
         let Some((left, right)) = line.split_once(" - ") else { continue };
@@ -309,13 +309,13 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
                 if held.is_empty() {
                     continue;
                 }
-                let group = own_group(own, |names| held.iter().all(|n| names.contains(n)));
+                let group = own_group(own_cgroups, |names| held.iter().all(|n| names.contains(n)));
                 if let Some(folder) = group.and_then(|group| group_folder(point, root, group)) {
-                    out.push(Parent { version: Version::One, folder, controllers: held });
+                    out.push(ParentGroup { version: CgroupVersion::V1, folder, controllers: held });
                 }
             }
             "cgroup2" => {
-                let group = own_group(own, |names| names == [""]);
+                let group = own_group(own_cgroups, |names| names == [""]);
                 let Some(folder) = group.and_then(|group| group_folder(point, root, group)) else {
                     continue;
                 };
@@ -328,7 +328,7 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
                         .collect();
                     if !controllers.is_empty() {
                         let folder = folder.to_owned();
-                        out.push(Parent { version: Version::Two, folder, controllers });
+                        out.push(ParentGroup { version: CgroupVersion::V2, folder, controllers });
                     }
                 }
             }
@@ -340,11 +340,11 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
 
 /// Returns the group's path from a line of `/proc/self/cgroup`: the first whose controllers satisfy
 /// `is_it`.
-fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
-    own.lines().find_map(|line| {
+fn own_group(own_cgroups: &str, has_controllers: impl Fn(&[&str]) -> bool) -> Option<&str> {
+    own_cgroups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let names: Vec<&str> = fields.next()?.split(',').collect();
-        is_it(&names).then(|| fields.next()).flatten()
+        has_controllers(&names).then(|| fields.next()).flatten()
     })
 }
 
@@ -365,7 +365,7 @@ mod tests {
                       31 25 0:27 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n";
         let own = "4:memory:/a/b\n3:cpuacct,cpu:/\n2:freezer:/\n0::/\n";
-        let found: Vec<_> = candidates(mounts, own)
+        let found: Vec<_> = candidate_parents(mounts, own)
             .into_iter()
             .map(|parent| (parent.folder, parent.controllers))
             .collect();
@@ -397,7 +397,7 @@ mod tests {
         fs::write(root.path().join("user/app/cgroup.subtree_control"), "memory pids\n").unwrap();
         fs::write(root.path().join("cgroup.subtree_control"), "cpu memory pids\n").unwrap();
         let mounts = format!("30 25 0:26 / {point} rw - cgroup2 cgroup2 rw\n");
-        let found = candidates(&mounts, "0::/user/app/leaf\n");
+        let found = candidate_parents(&mounts, "0::/user/app/leaf\n");
         assert_eq!(found[0].folder, root.path().join("user/app"));
         assert_eq!(found[0].controllers, ["memory", "pids"]);
         assert_eq!(found[1].folder, root.path());

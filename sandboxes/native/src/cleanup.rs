@@ -6,32 +6,32 @@ use std::{
     time::Duration,
 };
 
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
+static RUNNING_COUNT: Mutex<usize> = Mutex::new(0);
+static CLEANUP_ENDED: Condvar = Condvar::new();
 
 /// Counts a cleanup thread while it runs.
 struct RunningGuard;
 
 impl RunningGuard {
     fn new() -> Self {
-        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *RUNNING_COUNT.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
 }
 
 impl Drop for RunningGuard {
     fn drop(&mut self) {
-        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        ENDED.notify_all();
+        *RUNNING_COUNT.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        CLEANUP_ENDED.notify_all();
     }
 }
 
 /// Runs `work` in its own thread, because `work` waits for processes to die and the async runtime
 /// may be shutting down.
-pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+pub(crate) fn spawn(cleanup: impl FnOnce() + Send + 'static) {
     let running = RunningGuard::new();
     thread::spawn(move || {
-        work();
+        cleanup();
         drop(running);
     });
 }
@@ -40,8 +40,8 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
 ///
 /// Call this after the async runtime has shut down and before the process exits: exiting would end
 /// the threads that remove the groups.
-pub fn wait_for_dropped_sandboxes(patience: Duration) {
-    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn wait_for_dropped_sandboxes(timeout: Duration) {
+    let running = RUNNING_COUNT.lock().unwrap_or_else(PoisonError::into_inner);
     // If any groups are left, the next run removes them.
-    drop(ENDED.wait_timeout_while(running, patience, |running| *running > 0));
+    drop(CLEANUP_ENDED.wait_timeout_while(running, timeout, |running| *running > 0));
 }

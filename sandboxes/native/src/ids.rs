@@ -15,23 +15,23 @@ const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 const NEEDED_IDS: u32 = 65_535;
 
 /// Start of the enforcement entry for a sandbox with only one user.
-pub(crate) const ONE_USER: &str = "other users:";
+pub(crate) const ONE_USER_PREFIX: &str = "other users:";
 
 /// Returns the id map for building layers and for trials. For root, ids map to themselves. For
 /// other users, the map uses the user's id range if the machine provides one, otherwise a single
 /// id.
 ///
 /// If sandboxes have only one user, also returns an enforcement entry with the reason.
-pub(crate) fn map() -> (IdMap, Option<String>) {
+pub(crate) fn id_map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (count_available_ids() <= 1)
-            .then(|| format!("{ONE_USER} the sandbox has only one user, as this container does"));
+            .then(|| format!("{ONE_USER_PREFIX} the sandbox has only one user, as this container does"));
         return (IdMap::Identity, alone);
     }
     let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match read_id_ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single, Some(format!("{ONE_USER} the sandbox has only one user: {why}"))),
+        Err(why) => (single, Some(format!("{ONE_USER_PREFIX} the sandbox has only one user: {why}"))),
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn can_change_owners() -> bool {
 pub(crate) fn cache_name(digest: &str) -> String {
     match can_change_owners() {
         true => digest.to_owned(),
-        false => sha256_hex(format!("{:?} {digest}", map().0).as_bytes()),
+        false => sha256_hex(format!("{:?} {digest}", id_map().0).as_bytes()),
     }
 }
 
@@ -96,13 +96,13 @@ fn read_id_ranges() -> Result<IdMap, String> {
     });
     let range = |file: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
-        find(&text, name, uid).ok_or_else(|| format!("no range of {NEEDED_IDS} ids in {file}"))
+        find_range(&text, name, uid).ok_or_else(|| format!("no range of {NEEDED_IDS} ids in {file}"))
     };
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }
 
 /// Returns a user's first range that is large enough. The user is listed by name or number.
-fn find(text: &str, name: Option<&str>, uid: u32) -> Option<IdRange> {
+fn find_range(text: &str, name: Option<&str>, uid: u32) -> Option<IdRange> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let owner = fields.next()?;
@@ -118,18 +118,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn find_matches_range_by_name_or_number_and_size() {
+    fn find_range_matches_name_or_number_and_size() {
         let text = "ann:100000:65536\nbob:200000:100\n1001:300000:65536\nbroken\n";
         let range = |first| Some(IdRange { first, count: NEEDED_IDS });
-        assert_eq!(find(text, Some("ann"), 1000), range(100_000));
-        assert_eq!(find(text, Some("bob"), 1001), range(300_000));
-        assert_eq!(find(text, Some("bob"), 7), None);
-        assert_eq!(find(text, None, 8), None);
+        assert_eq!(find_range(text, Some("ann"), 1000), range(100_000));
+        assert_eq!(find_range(text, Some("bob"), 1001), range(300_000));
+        assert_eq!(find_range(text, Some("bob"), 7), None);
+        assert_eq!(find_range(text, None, 8), None);
     }
 
     #[test]
     fn own_user_is_in_every_map() {
-        assert!(is_mapped(map().0, geteuid().as_raw()));
+        assert!(is_mapped(id_map().0, geteuid().as_raw()));
         let map = IdMap::Ranges {
             uid: 1000,
             gid: 1000,

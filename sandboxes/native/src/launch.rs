@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use proctor_wire::{LayoutReport, MAX_LAYOUT_BYTES, SandboxLayout};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -43,8 +43,8 @@ impl Helper {
 
     /// Waits until the helper has exited, for at most `patience`. Returns whether it has. Polls,
     /// which is cheap enough because this is called only when a sandbox closes.
-    pub(crate) async fn exits_within(&mut self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
+    pub(crate) async fn wait_for_exit(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
         let mut pause = Duration::from_micros(200);
         loop {
             match self.0.try_wait() {
@@ -70,20 +70,20 @@ impl Drop for Helper {
 }
 
 /// Starts `agentd sandbox` and waits until its sandbox exists.
-pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
-    timeout(LAUNCH_TIMEOUT, start(agent, plan)).await.unwrap_or_else(|_| {
-        Err(Fault::new(Layer::Sandbox, "creating the sandbox took more than a minute"))
+pub(crate) async fn launch(agent: &Path, layout: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
+    timeout(LAUNCH_TIMEOUT, start(agent, layout)).await.unwrap_or_else(|_| {
+        Err(Fault::new(FaultLayer::Sandbox, "creating the sandbox took more than a minute"))
     })
 }
 
-async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
+async fn start(agent: &Path, layout: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
     let (mut helper, stream) = spawn(agent).await.map_err(|error| {
         let what = format!("cannot start the sandbox's helper {}: {error}", agent.display());
-        Fault::new(Layer::Sandbox, what)
+        Fault::new(FaultLayer::Sandbox, what)
             .hint("the cache folder must be on a file system that is not mounted noexec")
     })?;
     let mut stream = stream;
-    match exchange(&mut stream, plan).await {
+    match exchange_layout(&mut stream, layout).await {
         Ok(LayoutReport::Ready { notes }) => {
             // From now on, the helper writes no errors. When the channel closes, it notices that
             // the runtime has ended.
@@ -92,7 +92,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
             let fault =
-                Fault::new(Layer::Sandbox, format!("cannot create the sandbox: {step}: {why}"));
+                Fault::new(FaultLayer::Sandbox, format!("cannot create the sandbox: {step}: {why}"));
             Err(match hint {
                 Some(hint) => fault.hint(hint),
                 None => fault,
@@ -103,7 +103,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
             let said = helper.0.stderr.take().map_or_else(Vec::new, read_stderr);
             let said = String::from_utf8_lossy(&said);
             let what = format!("the sandbox's helper exited unexpectedly: {error} {}", said.trim());
-            Err(Fault::new(Layer::Sandbox, what))
+            Err(Fault::new(FaultLayer::Sandbox, what))
         }
     }
 }
@@ -155,8 +155,8 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     }
 }
 
-async fn exchange(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
-    let body = serde_json::to_vec(plan)?;
+async fn exchange_layout(stream: &mut UnixStream, layout: &SandboxLayout) -> io::Result<LayoutReport> {
+    let body = serde_json::to_vec(layout)?;
     if body.len() > MAX_LAYOUT_BYTES {
         return Err(io::Error::other("the layout is too long"));
     }

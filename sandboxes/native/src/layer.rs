@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{LayerSpec, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, sha256_hex};
+use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, ids, tree};
@@ -19,14 +19,14 @@ const FORMAT: u32 = 1;
 
 /// The content of `layer.json`, which describes the base of the layer's `tree`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct LayerRecord {
     pub(crate) format: u32,
     pub(crate) base: ResolvedBase,
 }
 
 /// Returns the digest of the layer for a spec on a resolved base.
 pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
-    let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
+    let source = spec.source.as_ref().map(|source| (&source.digest, &source.destination));
     let key = serde_json::json!([
         FORMAT,
         base.digest,
@@ -40,19 +40,19 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
 
 /// Returns a layer's directory. It contains `tree`, which is what was written on top of the base,
 /// and `layer.json`.
-pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
+pub(crate) fn layer_folder(cache: &Path, digest: &str) -> PathBuf {
     cache.join("layers").join(digest)
 }
 
 /// Reads a layer's record and checks that the layer is usable.
-pub(crate) fn read_complete_record(folder: &Path) -> io::Result<Record> {
+pub(crate) fn read_complete_record(folder: &Path) -> io::Result<LayerRecord> {
     let record = read_record(folder)?;
     check_complete(folder, &record)?;
     Ok(record)
 }
 
-pub(crate) fn read_record(folder: &Path) -> io::Result<Record> {
-    let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
+pub(crate) fn read_record(folder: &Path) -> io::Result<LayerRecord> {
+    let record: LayerRecord = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
     if record.format != FORMAT {
         return Err(io::Error::other(format!(
             "the layer has format {} instead of {FORMAT}",
@@ -64,7 +64,7 @@ pub(crate) fn read_record(folder: &Path) -> io::Result<Record> {
 
 /// Checks that the layer's directories exist. The base may have been removed, although the record
 /// still exists.
-pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
+pub(crate) fn check_complete(folder: &Path, record: &LayerRecord) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
             return Err(io::Error::other(format!("{} was removed", part.display())));
@@ -75,7 +75,7 @@ pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
 
 /// Waits for the lock on building this layer, without blocking a thread. Other processes wait until
 /// the returned file is closed.
-pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
+pub(crate) async fn lock_layer(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
     let file = File::create(folder.join(format!(".{digest}.lock")))?;
@@ -100,20 +100,20 @@ impl LayerBuild {
     ) -> Result<Self, Fault> {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
-        building.fill(base, spec).map_err(|error| {
-            Fault::new(Layer::Environment, format!("cannot create the layer {digest}: {error}"))
-                .cause(Cause::from_io_error(&error))
+        building.copy_source(base, spec).map_err(|error| {
+            Fault::new(FaultLayer::Environment, format!("cannot create the layer {digest}: {error}"))
+                .cause(FaultCause::from_io_error(&error))
         })?;
         Ok(building)
     }
 
-    fn fill(&self, base: &ResolvedBase, spec: &LayerSpec) -> io::Result<()> {
+    fn copy_source(&self, base: &ResolvedBase, spec: &LayerSpec) -> io::Result<()> {
         tree::remove(&self.folder)?;
         for name in ["tree", "work"] {
             fs::create_dir_all(self.folder.join(name))?;
         }
         if let Some(source) = &spec.source {
-            let at = self.create_folder(base, &source.at)?;
+            let at = self.create_folder(base, &source.destination)?;
             tree::copy(&source.folder, &at)?;
         }
         self.create_folder(base, &spec.workdir)?;
@@ -123,8 +123,8 @@ impl LayerBuild {
     /// Creates a directory in the layer. If the base has the same directory, copies its mode.
     /// Rejects paths that are links in the base, because a directory in place of a link would hide
     /// the link's target.
-    fn create_folder(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
-        let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
+    fn create_folder(&self, base: &ResolvedBase, sandbox_path: &RawPath) -> io::Result<PathBuf> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(sandbox_path.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
         for part in path.components() {
             match part {
@@ -134,13 +134,13 @@ impl LayerBuild {
                     below.push(name);
                 }
                 Component::ParentDir | Component::Prefix(_) => {
-                    return Err(io::Error::other(format!("{at} must be absolute, without `..`")));
+                    return Err(io::Error::other(format!("{sandbox_path} must be absolute, without `..`")));
                 }
             }
             let base = fs::symlink_metadata(&below);
             if base.as_ref().is_ok_and(|found| !found.is_dir()) {
                 return Err(io::Error::other(format!(
-                    "{at} goes through a link or file of the base"
+                    "{sandbox_path} goes through a link or file of the base"
                 )));
             }
             if !here.exists() {
@@ -158,7 +158,7 @@ impl LayerBuild {
         self.folder.join("tree")
     }
 
-    pub(crate) fn work(&self) -> PathBuf {
+    pub(crate) fn work_folder(&self) -> PathBuf {
         self.folder.join("work")
     }
 
@@ -168,23 +168,23 @@ impl LayerBuild {
     }
 
     /// Moves the layer to its final location atomically. Blocking.
-    pub(crate) fn finish(self, place: &Path, base: ResolvedBase) -> Result<(), Fault> {
+    pub(crate) fn finish(self, destination: &Path, base: ResolvedBase) -> Result<(), Fault> {
         let finish = || -> io::Result<()> {
-            tree::remove(&self.work())?;
+            tree::remove(&self.work_folder())?;
             tree::remove(&self.setup_files())?;
-            let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
+            let record = serde_json::to_vec_pretty(&LayerRecord { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
             // If a layer already exists here, it is unusable. Otherwise, it would have been used
             // instead.
-            tree::remove(place)?;
-            fs::rename(&self.folder, place)
+            tree::remove(destination)?;
+            fs::rename(&self.folder, destination)
         };
         finish().map_err(|error| {
             Fault::new(
-                Layer::Environment,
-                format!("cannot finish the layer {}: {error}", place.display()),
+                FaultLayer::Environment,
+                format!("cannot finish the layer {}: {error}", destination.display()),
             )
-            .cause(Cause::from_io_error(&error))
+            .cause(FaultCause::from_io_error(&error))
         })
     }
 }

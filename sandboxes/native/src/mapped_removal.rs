@@ -19,16 +19,16 @@ use crate::{ids, mounts::to_raw_path};
 /// The agent of the most recently created back end. This is a global variable, because otherwise
 /// the agent would have to be passed to every function that removes a directory, including a `Drop`
 /// implementation.
-static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
+static AGENT_PATH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub(crate) fn set_agent(agent: &Path) {
-    *AGENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent.to_owned());
+    *AGENT_PATH.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent.to_owned());
 }
 
 /// Removes a directory tree. Blocking.
-pub(crate) fn remove_mapped(path: &Path) -> io::Result<()> {
-    let agent = AGENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let (ids, missing) = ids::map();
+pub(crate) fn remove_mapped_tree(path: &Path) -> io::Result<()> {
+    let agent = AGENT_PATH.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (ids, missing) = ids::id_map();
     let refused = |why: String| io::Error::new(ErrorKind::PermissionDenied, why);
     let Some(agent) = agent else {
         return Err(refused("it contains files of other users".to_owned()));

@@ -5,7 +5,7 @@ use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
 use proctor_host::{absent::HostOverlay, host_base};
 use proctor_sandbox_api::{Mount, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 use proctor_wire::BindMount;
 
 /// Returns the mounts of a host base and the paths to hide in them.
@@ -18,9 +18,9 @@ pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
 
 /// Adds mounts with whiteouts. If another mount covers a directory's parent, the directory's own
 /// mount comes after it.
-pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
-    for cut in cuts {
-        let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.whiteouts)));
+pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, overlays: &[HostOverlay]) {
+    for cut in overlays {
+        let (at, marks) = (to_raw_path(&cut.mount_point), Some(to_raw_path(&cut.whiteouts)));
         match binds.iter_mut().find(|bind| bind.to == at) {
             Some(bind) => bind.marks = marks,
             None => binds.push(BindMount { from: at.clone(), to: at, marks }),
@@ -33,12 +33,12 @@ pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<BindMount>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
-            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.at);
-            Fault::new(Layer::Sandbox, what)
-                .cause(Cause::from_io_error(&error))
+            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.mount_point);
+            Fault::new(FaultLayer::Sandbox, what)
+                .cause(FaultCause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
-        Ok(BindMount::new(to_raw_path(&folder), mount.at.clone()))
+        Ok(BindMount::new(to_raw_path(&folder), mount.mount_point.clone()))
     };
     mounts.iter().map(view).collect()
 }

@@ -21,7 +21,7 @@ use proctor_sandbox_api::{
     Backend, Base, CacheEntry, Enforcement, LayerSpec, PreparedEnvironment, Sandbox, SandboxHandle,
     SandboxRequest, find_hint, wire::HiddenPaths,
 };
-use proctor_types::{Cause, Fault, ImageSettings, Layer, SandboxSpec};
+use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, UpperLayer};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
@@ -33,13 +33,13 @@ use crate::{
     archive::{self, ArchiveCache, ArchivePin},
     base::{self, ResolvedBase},
     cache_entries,
-    cgroup::{self, Groups},
+    cgroup::{self, GroupParents},
     ids,
     launch::launch,
     layer::{self, LayerBuild},
     mapped_removal,
     mounts::{self, to_raw_path},
-    registry::{self, Entry},
+    registry::{self, RegistryEntry},
     sandbox::{HostResources, KernelDiagnostics, NativeSandbox},
     setup, share,
 };
@@ -49,20 +49,20 @@ use crate::{
 const MAX_CONCURRENT_LAUNCHES: usize = 8;
 
 /// The native back end, with a cache of environments.
-pub struct Native(Arc<Inner>);
+pub struct Native(Arc<NativeState>);
 
-struct Inner {
+struct NativeState {
     cache: PathBuf,
     agent: PathBuf,
-    groups: Groups,
-    entry: Arc<Entry>,
-    sandboxes: AtomicU64,
+    group_parents: GroupParents,
+    registry_entry: Arc<RegistryEntry>,
+    sandbox_count: AtomicU64,
     /// Limits how many sandboxes are created concurrently.
-    opening: Semaphore,
+    launch_slots: Semaphore,
     /// Locks for the layers that this process is building or waiting for, by digest.
-    building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
-    room: ArchiveCache,
-    without: Vec<Defence>,
+    build_mutexes: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
+    archive_cache: ArchiveCache,
+    disabled_defences: Vec<Defence>,
 }
 
 impl Native {
@@ -87,7 +87,7 @@ impl Native {
     pub fn new_without_defences(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
         let mut native = Self::new(cache_dir)?;
         if let Some(inner) = Arc::get_mut(&mut native.0) {
-            inner.without = defences.to_vec();
+            inner.disabled_defences = defences.to_vec();
         }
         Ok(native)
     }
@@ -98,7 +98,7 @@ impl Native {
     #[must_use]
     pub fn with_archive_budget(mut self, bytes: u64) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.room.set_budget(bytes);
+            inner.archive_cache.set_budget(bytes);
         }
         self
     }
@@ -108,22 +108,22 @@ impl Native {
     /// # Errors
     /// Returns a sandbox fault if the directory cannot be used.
     pub fn with_agent(cache_dir: PathBuf, agent: PathBuf) -> Result<Self, Fault> {
-        let inner = || -> io::Result<Inner> {
+        let inner = || -> io::Result<NativeState> {
             fs::create_dir_all(cache_dir.join("stage"))?;
             let cache = fs::canonicalize(&cache_dir)?;
             mapped_removal::set_agent(&agent);
-            let entry = Arc::new(Entry::make(&cache)?);
-            let groups = Groups::find(&entry);
-            Ok(Inner {
-                room: ArchiveCache::new(&cache),
+            let entry = Arc::new(RegistryEntry::create(&cache)?);
+            let groups = GroupParents::find(&entry);
+            Ok(NativeState {
+                archive_cache: ArchiveCache::new(&cache),
                 cache,
                 agent,
-                groups,
-                entry,
-                sandboxes: AtomicU64::new(0),
-                opening: Semaphore::new(MAX_CONCURRENT_LAUNCHES),
-                building: Mutex::default(),
-                without: Vec::new(),
+                group_parents: groups,
+                registry_entry: entry,
+                sandbox_count: AtomicU64::new(0),
+                launch_slots: Semaphore::new(MAX_CONCURRENT_LAUNCHES),
+                build_mutexes: Mutex::default(),
+                disabled_defences: Vec::new(),
             })
         };
         Ok(Self(Arc::new(inner().map_err(|error| cache_fault(&cache_dir, &error))?)))
@@ -131,8 +131,8 @@ impl Native {
 }
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
-        .cause(Cause::from_io_error(error))
+    Fault::new(FaultLayer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
+        .cause(FaultCause::from_io_error(error))
         .hint("choose a writable folder")
 }
 
@@ -159,14 +159,14 @@ impl Backend for Native {
         let cache = inner.cache.clone();
         let base = run_blocking(move || base::resolve(&cache, &base)).await?;
         let digest = layer::digest(&base, spec);
-        let folder = layer::folder(&inner.cache, &digest);
+        let folder = layer::layer_folder(&inner.cache, &digest);
         let prepared = |built| PreparedEnvironment {
             digest: digest.clone(),
             base: base.digest.clone(),
             image: None,
-            handle: folder.display().to_string(),
-            built,
-            absent: HiddenPaths::default(),
+            backend_id: folder.display().to_string(),
+            was_built: built,
+            hidden_paths: HiddenPaths::default(),
         };
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
@@ -178,41 +178,41 @@ impl Backend for Native {
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        let lock = layer::lock(&inner.cache, &digest).await;
+        let lock = layer::lock_layer(&inner.cache, &digest).await;
         let _lock = lock.map_err(|error| cache_fault(&inner.cache, &error))?;
         // While this process waited, another one may have built the layer.
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        inner.build(&base, &digest, spec).await?;
+        inner.build_layer(&base, &digest, spec).await?;
         Ok(prepared(true))
     }
 
-    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
-        let folder = PathBuf::from(&spec.environment.handle);
+    async fn open(&self, request: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
+        let folder = PathBuf::from(&request.environment.backend_id);
         let gone = |error: io::Error| {
             Fault::new(
-                Layer::Environment,
+                FaultLayer::Environment,
                 format!("cannot use the layer {}: {error}", folder.display()),
             )
-            .cause(Cause::Gone)
+            .cause(FaultCause::Gone)
             .hint("it was removed during the run; the next try rebuilds it")
         };
         let record = layer::read_record(&folder).map_err(gone)?;
         let archive = self.0.pin_base_archive(&record.base).await?;
         layer::check_complete(&folder, &record).map_err(gone)?;
         let lower = vec![folder.join("tree"), record.base.folder.clone()];
-        let absent = spec.environment.absent.clone();
+        let absent = request.environment.hidden_paths.clone();
         let cuts = match record.base.host && !absent.paths.is_empty() {
             true => self.0.prepare_overlays(absent).await?,
             false => Vec::new(),
         };
         let extra =
-            mounts::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
+            mounts::mount_binds(&request.mounts).map_err(|fault| fault.context(&request.purpose))?;
         let sandbox =
-            self.0.open(&record.base, lower, Purpose::Trial(&spec.limits, cuts, extra)).await;
-        let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
-        sandbox.set_archive(archive);
+            self.0.open_sandbox(&record.base, lower, Purpose::Trial(&request.limits, cuts, extra)).await;
+        let mut sandbox = sandbox.map_err(|fault| fault.context(&request.purpose))?;
+        sandbox.set_archive_pin(archive);
         sandbox.handle().set_image_env(archive::image_settings(&record.base.folder).env);
         Ok(Box::new(sandbox))
     }
@@ -225,24 +225,24 @@ impl Backend for Native {
         .await
     }
 
-    async fn discard(&self, kept: &CacheEntry) -> Result<bool, Fault> {
-        let (cache, kept) = (self.0.cache.clone(), kept.clone());
+    async fn discard(&self, entry: &CacheEntry) -> Result<bool, Fault> {
+        let (cache, kept) = (self.0.cache.clone(), entry.clone());
         let removed = move || {
             cache_entries::remove(&cache, &kept).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("cannot remove {}: {error}", kept.handle))
+                Fault::new(FaultLayer::Sandbox, format!("cannot remove {}: {error}", kept.backend_id))
             })
         };
         run_blocking(removed).await.map(|()| true)
     }
 
-    async fn check(&self) -> Result<(), Fault> {
+    async fn check_availability(&self) -> Result<(), Fault> {
         let agent = &self.0.agent;
         if agent.is_file() && self.0.cache.join("stage").is_dir() {
             return Ok(());
         }
         let what = format!("{} was removed during the run", self.0.cache.display());
-        Err(Fault::new(Layer::Sandbox, what)
-            .cause(Cause::Missing)
+        Err(Fault::new(FaultLayer::Sandbox, what)
+            .cause(FaultCause::Missing)
             .hint("`proctor resume` creates the cache folder again"))
     }
 
@@ -262,11 +262,11 @@ enum Purpose<'a> {
     Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
 
-impl Inner {
+impl NativeState {
     /// Returns the mutex for building a layer. All tasks in this process that need the layer share
     /// it.
     fn build_mutex(&self, digest: &str) -> Arc<AsyncMutex<()>> {
-        let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut building = self.build_mutexes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
             return turn;
         }
@@ -292,7 +292,7 @@ impl Inner {
         }
         let turn = self.build_mutex(&archive.display().to_string());
         let _turn = turn.lock().await;
-        let lock = archive::lock(&self.cache, archive).await;
+        let lock = archive::lock_archive(&self.cache, archive).await;
         let _lock = lock.map_err(|error| cache_fault(&self.cache, &error))?;
         let (inner, archive) = (Arc::clone(self), archive.to_owned());
         run_blocking(move || inner.unpack(archive)).await.map(Some)
@@ -301,10 +301,10 @@ impl Inner {
     /// Unpacks an archive and returns a pin on it. Blocking. The caller must hold the lock on the
     /// archive.
     fn unpack(&self, archive: PathBuf) -> Result<Arc<ArchivePin>, Fault> {
-        let Self { cache, room, .. } = self;
+        let Self { cache, archive_cache: room, .. } = self;
         let wrong = |error: io::Error| cache_fault(cache, &error);
         archive::sweep(cache, &archive).map_err(wrong)?;
-        let name = archive::name(cache, &archive);
+        let name = archive::archive_name(cache, &archive);
         let name = name.map_err(|error| base::archive_fault(&archive, &error))?;
         // Pin the archive first, so that another process that makes room does not remove it.
         let hold = room.pin(&name).map_err(wrong)?;
@@ -324,8 +324,8 @@ impl Inner {
         let (inner, name) = (Arc::clone(self), name.to_owned());
         run_blocking(move || {
             let held = || -> io::Result<Option<Arc<ArchivePin>>> {
-                let hold = inner.room.pin(&name)?;
-                Ok(inner.room.touch(&name)?.then_some(hold))
+                let hold = inner.archive_cache.pin(&name)?;
+                Ok(inner.archive_cache.touch(&name)?.then_some(hold))
             };
             held().map_err(|error| cache_fault(&inner.cache, &error))
         })
@@ -349,17 +349,17 @@ impl Inner {
         }
     }
 
-    async fn prepare_overlays(&self, absent: HiddenPaths) -> Result<Vec<HostOverlay>, Fault> {
+    async fn prepare_overlays(&self, hidden_paths: HiddenPaths) -> Result<Vec<HostOverlay>, Fault> {
         let store = self.cache.join("absent");
         let made = move || {
-            absent::prepare_overlays(&store, &absent).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
+            absent::prepare_overlays(&store, &hidden_paths).map_err(|error| {
+                Fault::new(FaultLayer::Sandbox, format!("cannot hide copies on the host: {error}"))
             })
         };
         run_blocking(made).await
     }
 
-    async fn build(
+    async fn build_layer(
         self: &Arc<Self>,
         base: &ResolvedBase,
         digest: &str,
@@ -368,83 +368,83 @@ impl Inner {
         let (inner, owned, name) = (Arc::clone(self), spec.clone(), digest.to_owned());
         let under = base.clone();
         let building = run_blocking(move || {
-            LayerBuild::begin(&inner.cache, inner.entry.name(), &name, &under, &owned)
+            LayerBuild::begin(&inner.cache, inner.registry_entry.name(), &name, &under, &owned)
         })
         .await?;
         if !spec.setup.is_empty() {
             let extra =
                 setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
                     Fault::new(
-                        Layer::Environment,
+                        FaultLayer::Environment,
                         format!("cannot prepare the set-up environment: {error}"),
                     )
-                    .cause(Cause::from_io_error(&error))
+                    .cause(FaultCause::from_io_error(&error))
                 })?;
             let lower = vec![base.folder.clone()];
             let mut sandbox =
-                self.open(base, lower, Purpose::Build(&building, extra.clone())).await?;
+                self.open_sandbox(base, lower, Purpose::Build(&building, extra.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed).map_err(|fault| with_one_user_hint(fault, sandbox.enforcement()))?;
             setup::sweep_mount_points(&building.tree(), &extra).map_err(|error| {
                 Fault::new(
-                    Layer::Environment,
+                    FaultLayer::Environment,
                     format!("cannot remove leftover mount points from the layer: {error}"),
                 )
-                .cause(Cause::from_io_error(&error))
+                .cause(FaultCause::from_io_error(&error))
             })?;
         }
-        let (place, base) = (layer::folder(&self.cache, digest), base.clone());
+        let (place, base) = (layer::layer_folder(&self.cache, digest), base.clone());
         run_blocking(move || building.finish(&place, base)).await
     }
 
-    async fn open(
+    async fn open_sandbox(
         &self,
         base: &ResolvedBase,
         lower: Vec<PathBuf>,
-        kind: Purpose<'_>,
+        purpose: Purpose<'_>,
     ) -> Result<NativeSandbox, Fault> {
-        let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
-        let limits = match &kind {
+        let number = self.sandbox_count.fetch_add(1, Ordering::Relaxed);
+        let limits = match &purpose {
             Purpose::Trial(limits, ..) => Some(*limits),
             Purpose::Build(..) => None,
         };
-        let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
+        let mut group = self.group_parents.create_group(&format!("sandbox-{number}"), limits, &self.registry_entry);
         let (mut binds, covers) =
             if base.host { mounts::host_mounts() } else { Default::default() };
-        if let Purpose::Trial(_, cuts, extra) = &kind {
+        if let Purpose::Trial(_, cuts, extra) = &purpose {
             mounts::add_overlays(&mut binds, cuts);
             binds.extend(extra.iter().cloned());
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
-        let (map, one_user) = ids::map();
+        let (map, one_user) = ids::id_map();
         enforcement.not_enforced.extend(one_user);
-        let (ids, upper, shm_bytes) = match &kind {
+        let (ids, upper, shm_bytes) = match &purpose {
             Purpose::Build(building, _) => {
                 let upper = UpperLayer::Folder {
                     upper: to_raw_path(&building.tree()),
-                    work: to_raw_path(&building.work()),
+                    work: to_raw_path(&building.work_folder()),
                 };
                 (map, upper, 64 << 20)
             }
             Purpose::Trial(limits, ..) => {
-                enforcement.not_enforced.append(&mut group.missing);
+                enforcement.not_enforced.append(&mut group.not_enforced);
                 if !group.has_pids && !ids::is_machine_root() {
                     // The kernel counts processes per user namespace, so this limit applies only to
                     // this sandbox. It does not apply to the machine's root.
-                    process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
+                    process_limit = Some(limits.processes + cgroup::AGENT_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
                 enforcement.not_enforced.extend(base.missing.iter().cloned());
                 let share = share::divide_memory(limits, group.has_memory, &mut enforcement);
-                let limited = !self.without.contains(&Defence::Inodes);
+                let limited = !self.disabled_defences.contains(&Defence::Inodes);
                 let inodes = if limited { share.inodes } else { 0 };
                 (map, UpperLayer::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
         };
-        let network = matches!(kind, Purpose::Build(..));
-        if let Purpose::Build(_, extra) = kind {
+        let network = matches!(purpose, Purpose::Build(..));
+        if let Purpose::Build(_, extra) = purpose {
             binds.extend(extra);
         }
         let plan = SandboxLayout {
@@ -459,12 +459,12 @@ impl Inner {
             hostname: "sandbox".to_owned(),
             shm_bytes,
             process_limit,
-            without: self.without.clone(),
+            without: self.disabled_defences.clone(),
         };
         // Creating a sandbox briefly needs several descriptors, so limit how many are created at
         // once.
         let begun = Instant::now();
-        let _turn = self.opening.acquire().await;
+        let _turn = self.launch_slots.acquire().await;
         let waited = begun.elapsed();
         let launched = match launch(&self.agent, &plan).await {
             Ok(launched) => launched,
@@ -474,12 +474,12 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = HostResources { helper: launched.helper, group, archive: None };
+        let held = HostResources { helper: launched.helper, group, archive_pin: None };
         let (reader, writer) = launched.stream.into_split();
         match SandboxHandle::connect(reader, writer).await {
             Ok(handle) => {
                 let memory = held.group.memory_events();
-                handle.set_diagnostics(Arc::new(KernelDiagnostics { memory }));
+                handle.set_diagnostics(Arc::new(KernelDiagnostics { memory_events: memory }));
                 Ok(NativeSandbox::new(handle, enforcement, held, waited))
             }
             Err(error) => {
@@ -496,7 +496,7 @@ const MISSING_USER_ERRORS: [&str; 2] = ["Invalid argument", "Operation not permi
 /// If the sandbox had only one user, adds a hint with the usual cause to a set-up line's fault.
 fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
-    let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
+    let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER_PREFIX));
     match one_user {
         Some(entry) if MISSING_USER_ERRORS.iter().any(|words| fault.what.contains(words)) => {
             let repair = find_hint(entry).unwrap_or_default();
@@ -527,9 +527,9 @@ fn sweep(cache: &Path) -> io::Result<Vec<String>> {
 }
 
 async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Fault::new(Layer::Sandbox, format!("a background task failed: {error}")))
+    spawn_blocking(operation).await.unwrap_or_else(|error| {
+        Err(Fault::new(FaultLayer::Sandbox, format!("a background task failed: {error}")))
     })
 }

@@ -21,15 +21,15 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Prefix of the name of a runtime's group. Versions without locks used a dash instead of the dot;
 /// their groups are not removed.
-const PREFIX: &str = "proctor.";
+const GROUP_PREFIX: &str = "proctor.";
 
 /// Maximum number of directories to check in one hierarchy. A typical machine has hundreds of them,
 /// a large one about ten thousand.
 const MAX_FOLDERS: usize = 200_000;
 
 /// Returns the directory for a runtime's groups below a parent.
-pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
-    parent.join(format!("{PREFIX}{runtime}"))
+pub(crate) fn runtime_group_folder(parent: &Path, runtime: &str) -> PathBuf {
+    parent.join(format!("{GROUP_PREFIX}{runtime}"))
 }
 
 /// Creates and locks the directory. The runtime owns the directory until the returned file is
@@ -69,7 +69,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
                 continue;
             }
             let path = entry.path();
-            if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            if !entry.file_name().to_string_lossy().starts_with(GROUP_PREFIX) {
                 left.push(path);
                 continue;
             }
@@ -94,14 +94,14 @@ fn remove_dead(folder: &Path) -> io::Result<bool> {
     }
     let lock = File::open(folder)?;
     match lock.try_lock() {
-        Ok(()) => remove(folder).map(|()| true),
+        Ok(()) => remove_group(folder).map(|()| true),
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
 /// Kills all processes in a group and its subgroups, and removes the groups.
-pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove_group(folder: &Path) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         match fs::read_dir(folder) {
@@ -110,7 +110,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
             Ok(entries) => {
                 for entry in entries.flatten() {
                     if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                        remove(&entry.path())?;
+                        remove_group(&entry.path())?;
                     }
                 }
             }
@@ -142,9 +142,9 @@ mod tests {
         fs::create_dir_all(&inner).unwrap();
         // Create an owned group whose process id does not exist, and a dead group whose process id
         // belongs to a live process.
-        let owned = folder(&inner, "4194305-1-0");
+        let owned = runtime_group_folder(&inner, "4194305-1-0");
         let lock = claim(&owned).unwrap();
-        let used_again = folder(root.path(), &format!("{}-1-0", process::id()));
+        let used_again = runtime_group_folder(root.path(), &format!("{}-1-0", process::id()));
         fs::create_dir(&used_again).unwrap();
         let of_somebody_else = inner.join("proctor-1-1-0");
         fs::create_dir(&of_somebody_else).unwrap();
@@ -167,7 +167,7 @@ mod tests {
                 }
             });
             for number in 0..300 {
-                let folder = folder(root.path(), &format!("1-1-{number}"));
+                let folder = runtime_group_folder(root.path(), &format!("1-1-{number}"));
                 let lock = claim(&folder).unwrap();
                 std::thread::yield_now();
                 assert!(folder.exists(), "{number}: removed, although it has an owner");

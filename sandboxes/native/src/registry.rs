@@ -13,17 +13,17 @@ use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
 /// This runtime's entry: a lock file that lists the control groups that the runtime created, one
 /// path per line.
-pub(crate) struct Entry {
+pub(crate) struct RegistryEntry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
     /// The locks on the control groups; see [`crate::owned_groups`].
-    locks: Mutex<Vec<File>>,
+    group_locks: Mutex<Vec<File>>,
 }
 
-impl Entry {
-    pub(crate) fn make(cache: &Path) -> io::Result<Self> {
-        let lock = RuntimeLock::acquire(&folder(cache))?;
-        Ok(Self { lock, groups: Mutex::default(), locks: Mutex::default() })
+impl RegistryEntry {
+    pub(crate) fn create(cache: &Path) -> io::Result<Self> {
+        let lock = RuntimeLock::acquire(&registry_folder(cache))?;
+        Ok(Self { lock, groups: Mutex::default(), group_locks: Mutex::default() })
     }
 
     /// Returns the runtime's unique name.
@@ -32,18 +32,18 @@ impl Entry {
     }
 
     /// Records a control group before it is created.
-    pub(crate) fn note(&self, group: &Path) -> io::Result<()> {
+    pub(crate) fn record_group(&self, group: &Path) -> io::Result<()> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).push(group.to_owned());
-        self.lock.note(&group.display().to_string())
+        self.lock.add_note(&group.display().to_string())
     }
 
     /// Holds a lock on a control group as long as the runtime or one of its sandboxes lives.
     pub(crate) fn keep_lock(&self, lock: File) {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
+        self.group_locks.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
     }
 }
 
-impl Drop for Entry {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         let groups = self.groups.get_mut().unwrap_or_else(PoisonError::into_inner);
         let left = groups.iter().any(|group| {
@@ -59,9 +59,9 @@ impl Drop for Entry {
 /// Returns the entries of dead runtimes in a cache. Each entry is locked, so that no other sweep
 /// processes it at the same time.
 pub(crate) fn dead_entries(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
-    dead_runtimes(&folder(cache))
+    dead_runtimes(&registry_folder(cache))
 }
 
-fn folder(cache: &Path) -> PathBuf {
+fn registry_folder(cache: &Path) -> PathBuf {
     cache.join("runtimes")
 }

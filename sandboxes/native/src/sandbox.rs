@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{Enforcement, FailureDiagnostics, Sandbox, SandboxHandle};
-use proctor_types::{Fault, Layer, SandboxCounts};
+use proctor_types::{Fault, FaultLayer, SandboxCounts};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
@@ -15,14 +15,14 @@ use crate::{
 };
 
 /// How long a sandbox may take to shut down before it is killed.
-const GRACE: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     host_resources: Option<HostResources>,
     /// How long the sandbox waited for its turn to be created.
-    waited: Duration,
+    wait_time: Duration,
 }
 
 /// What a sandbox uses on the host: its helper, its control groups and its archive.
@@ -30,19 +30,19 @@ pub(crate) struct HostResources {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
     /// Prevents the removal of the archive that contains the sandbox's root.
-    pub(crate) archive: Option<Arc<ArchivePin>>,
+    pub(crate) archive_pin: Option<Arc<ArchivePin>>,
 }
 
 /// What the kernel reports about a sandbox that has ended.
 pub(crate) struct KernelDiagnostics {
     /// The memory counters; `None` if memory is not limited.
-    pub(crate) memory: Option<MemoryEvents>,
+    pub(crate) memory_events: Option<MemoryEvents>,
 }
 
 #[async_trait]
 impl FailureDiagnostics for KernelDiagnostics {
     async fn kill_reason(&self) -> Option<String> {
-        let killed = self.memory.as_ref().is_some_and(MemoryEvents::has_limit_kill);
+        let killed = self.memory_events.as_ref().is_some_and(MemoryEvents::has_limit_kill);
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
@@ -56,16 +56,16 @@ impl NativeSandbox {
     pub(crate) fn new(
         handle: Arc<SandboxHandle>,
         enforcement: Enforcement,
-        held: HostResources,
-        waited: Duration,
+        host_resources: HostResources,
+        wait_time: Duration,
     ) -> Self {
-        Self { handle, enforcement, host_resources: Some(held), waited }
+        Self { handle, enforcement, host_resources: Some(host_resources), wait_time: wait_time }
     }
 
     /// Prevents an archive from being removed until the sandbox has ended.
-    pub(crate) fn set_archive(&mut self, archive: Option<Arc<ArchivePin>>) {
+    pub(crate) fn set_archive_pin(&mut self, pin: Option<Arc<ArchivePin>>) {
         if let Some(held) = &mut self.host_resources {
-            held.archive = archive;
+            held.archive_pin = pin;
         }
     }
 }
@@ -74,7 +74,7 @@ impl HostResources {
     /// Ends the sandbox and releases its resources. The kernel frees the overlay and its memory
     /// with the namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
-        if !self.helper.exits_within(GRACE).await {
+        if !self.helper.wait_for_exit(SHUTDOWN_GRACE_PERIOD).await {
             self.kill().await;
         }
         self.finish().await
@@ -90,7 +90,7 @@ impl HostResources {
         // The sandbox's first process ends with the helper, and all other processes end with the
         // first one.
         self.helper.kill();
-        let _ = self.helper.exits_within(GRACE).await;
+        let _ = self.helper.wait_for_exit(SHUTDOWN_GRACE_PERIOD).await;
     }
 
     async fn finish(self) -> Result<(), Fault> {
@@ -99,11 +99,11 @@ impl HostResources {
         match removed {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
-                Layer::Sandbox,
+                FaultLayer::Sandbox,
                 format!("cannot remove the sandbox's control group: {error}"),
             )),
             Err(error) => {
-                Err(Fault::new(Layer::Sandbox, format!("cannot close the sandbox: {error}")))
+                Err(Fault::new(FaultLayer::Sandbox, format!("cannot close the sandbox: {error}")))
             }
         }
     }
@@ -123,14 +123,14 @@ impl Sandbox for NativeSandbox {
         let of_kernel =
             self.host_resources.as_ref().map(|held| held.group.counts()).unwrap_or_default();
         let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
-        let slot_seconds = Some(self.waited.as_secs_f64());
+        let slot_seconds = Some(self.wait_time.as_secs_f64());
         SandboxCounts { commands_timed_out, disk_refused, slot_seconds, ..of_kernel }
     }
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.host_resources.take() else { return Ok(()) };
         // Ignore errors: a sandbox that no longer exists doesn't need to shut down.
-        let _ = timeout(GRACE, self.handle.shutdown()).await;
+        let _ = timeout(SHUTDOWN_GRACE_PERIOD, self.handle.shutdown()).await;
         held.release().await
     }
 }
@@ -140,7 +140,7 @@ impl Drop for NativeSandbox {
         let Some(held) = self.host_resources.take() else { return };
         // Wait in a thread for the helper and for the processes in the groups, because the async
         // runtime may be shutting down too.
-        let HostResources { mut helper, mut group, archive } = held;
+        let HostResources { mut helper, mut group, archive_pin: archive } = held;
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);

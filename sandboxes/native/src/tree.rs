@@ -12,15 +12,15 @@ use crate::mapped_removal;
 
 /// Copies a tree: directories, files with their modes and times, and links as links. Skips sockets,
 /// pipes and devices, because they are not source code.
-pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    copy_with_handler(from, to, &mut |_, error| Err(error))
+pub(crate) fn copy(source: &Path, destination: &Path) -> io::Result<()> {
+    copy_with_handler(source, destination, &mut |_, error| Err(error))
 }
 
 /// Copies a tree like [`copy`], but skips what this user cannot read. Returns the skipped paths. A
 /// skipped directory is created but left empty.
-pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn copy_readable(source: &Path, destination: &Path) -> io::Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
-    copy_with_handler(from, to, &mut |path, error| match error.kind() {
+    copy_with_handler(source, destination, &mut |path, error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
             missing.push(path.to_owned());
             Ok(())
@@ -33,26 +33,26 @@ pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
 /// A function that is called for each path that cannot be read.
 type UnreadableHandler<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
-fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    let mut entries = match fs::read_dir(from) {
+fn copy_with_handler(source_root: &Path, destination_root: &Path, on_unreadable: UnreadableHandler<'_>) -> io::Result<()> {
+    fs::create_dir_all(destination_root)?;
+    let mut entries = match fs::read_dir(source_root) {
         Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
         Err(error) => {
-            unread(from, error)?;
+            on_unreadable(source_root, error)?;
             Vec::new()
         }
     };
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let (source, target) = (entry.path(), destination_root.join(entry.file_name()));
         let found = entry.metadata()?;
         if found.is_dir() {
-            copy_with_handler(&source, &target, unread)?;
+            copy_with_handler(&source, &target, on_unreadable)?;
         } else if found.is_symlink() {
             symlink(fs::read_link(&source)?, &target)?;
         } else if found.is_file() {
             if let Err(error) = fs::copy(&source, &target) {
-                unread(&source, error)?;
+                on_unreadable(&source, error)?;
                 continue;
             }
             let file = fs::OpenOptions::new().append(true).open(&target);
@@ -63,7 +63,7 @@ fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> i
             }
         }
     }
-    fs::set_permissions(to, fs::metadata(from)?.permissions())
+    fs::set_permissions(destination_root, fs::metadata(source_root)?.permissions())
 }
 
 /// Removes a tree, including files of mapped ids and directories that an overlay left without
@@ -71,11 +71,11 @@ fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> i
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            match unlock(path).and_then(|()| fs::remove_dir_all(path)) {
+            match make_accessible(path).and_then(|()| fs::remove_dir_all(path)) {
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() =>
                 {
-                    mapped_removal::remove_mapped(path)
+                    mapped_removal::remove_mapped_tree(path)
                 }
                 other => other,
             }
@@ -85,12 +85,12 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn unlock(path: &Path) -> io::Result<()> {
+fn make_accessible(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
+            make_accessible(&entry.path())?;
         }
     }
     Ok(())
@@ -98,9 +98,9 @@ fn unlock(path: &Path) -> io::Result<()> {
 
 /// Moves a finished directory to its final location. Succeeds if another process has already put
 /// the same content there.
-pub(crate) fn publish(made: &Path, place: &Path) -> io::Result<()> {
-    match fs::rename(made, place) {
-        Err(_) if place.is_dir() => remove(made),
+pub(crate) fn publish(source: &Path, destination: &Path) -> io::Result<()> {
+    match fs::rename(source, destination) {
+        Err(_) if destination.is_dir() => remove(source),
         other => other,
     }
 }

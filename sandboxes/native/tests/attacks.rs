@@ -17,9 +17,9 @@ use std::{
 
 use not_run::not_run;
 use proctor_conformance::{
-    announce,
+    print_results,
     attacks::{attacks, run_attacks, run_expecting_success},
-    find_unproven, render,
+    find_unproven, render_results,
 };
 use proctor_native::Native;
 use proctor_sandbox_api::{Backend, Base, LayerSpec, PreparedEnvironment, wire::RawPath};
@@ -70,16 +70,16 @@ fn list_resources(cache: &Path) -> Vec<String> {
 
 /// Runs all attacks. At most `skips` of them may be skipped because their limit is not enforced on
 /// this machine.
-async fn assert_attacks_fail(name: &str, skips: usize) {
+async fn assert_attacks_fail(name: &str, max_skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = prepare_environment(&native).await;
     let results = run_attacks(&native, &environment, &|| list_resources(cache.path())).await;
-    announce(name, &results);
+    print_results(name, &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
-    assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));
+    let missed = find_unproven(attacks.iter().map(|attack| attack.name), max_skips, &results);
+    assert!(missed.is_empty(), "{missed:#?}\n{}", render_results(&results));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,19 +29,19 @@ use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use users::User;
 
 /// This variable is set in a test process that root started as another user.
-const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
+const CHILD_PROCESS_VAR: &str = "PROCTOR_TEST_ROOTLESS";
 
 /// The variable with a directory that root prepared for the test.
-const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
+const ROOTFS_VAR: &str = "PROCTOR_TEST_ROOTFS";
 
 /// Runs the test as `user` if this process is root. Returns whether the test is finished, because
 /// it has run or cannot run.
-fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
-    if env::var_os(STARTED).is_some() {
+fn run_as_user(user: Option<User>, test_name: &str, rootfs: Option<&Path>) -> bool {
+    if env::var_os(CHILD_PROCESS_VAR).is_some() {
         assert!(!geteuid().is_root());
         return false;
     }
-    let (Some(()), Some(user)) = (users::if_root(test), user) else { return true };
+    let (Some(()), Some(user)) = (users::if_root(test_name), user) else { return true };
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("test");
     // Don't use `fs::copy`: another test may start a process meanwhile, which would inherit the
@@ -52,15 +52,15 @@ fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     chown(home.path(), Some(user.uid), Some(user.gid)).unwrap();
     let mut command = Process::new(&program);
     command
-        .args([test, "--exact", "--nocapture"])
+        .args([test_name, "--exact", "--nocapture"])
         .current_dir(home.path())
         .env("HOME", home.path())
         .env("TMPDIR", home.path())
-        .env(STARTED, "1")
+        .env(CHILD_PROCESS_VAR, "1")
         .uid(user.uid)
         .gid(user.gid);
     if let Some(rootfs) = rootfs {
-        command.env(ROOTFS, rootfs);
+        command.env(ROOTFS_VAR, rootfs);
     }
     let output = command.output().unwrap();
     let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
@@ -69,7 +69,7 @@ fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     true
 }
 
-fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+fn layer_spec(base: Base, setup: &[&str]) -> LayerSpec {
     LayerSpec {
         base,
         source: None,
@@ -80,7 +80,7 @@ fn spec(base: Base, setup: &[&str]) -> LayerSpec {
     }
 }
 
-async fn open(native: &Native, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
+async fn open_sandbox(native: &Native, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
     let limits =
         SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 256, ..SandboxSpec::default() };
     let request = SandboxRequest {
@@ -100,35 +100,35 @@ async fn shell(sandbox: &dyn Sandbox, line: &str, user: Option<&str>) -> String 
 }
 
 /// Returns the entry of the sandbox's enforcement that has this prefix.
-fn entry<'a>(sandbox: &'a dyn Sandbox, begin: &str) -> Option<&'a String> {
-    sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(begin))
+fn find_enforcement_entry<'a>(sandbox: &'a dyn Sandbox, prefix: &str) -> Option<&'a String> {
+    sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(prefix))
 }
 
 /// Returns the names in a cache directory, except those that end with `.lock`.
-fn names(folder: &Path) -> Vec<String> {
+fn cache_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
 /// Runs the kit. A check may be skipped only if its limit starts with an entry of `may_skip`.
-async fn assert_kit_passes(name: &str, may_skip: &[&str]) {
+async fn assert_kit_passes(name: &str, skippable_limits: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &["true"])).await.unwrap();
     let results = proctor_conformance::run_kit(&native, &prepared, !tier::is_full()).await;
-    proctor_conformance::announce(name, &results);
+    proctor_conformance::print_results(name, &results);
     assert!(results.len() > 20, "{} checks", results.len());
     for result in &results {
-        let reason = result.skipped_reason.as_deref().unwrap_or_default();
-        let skipped = !reason.is_empty() && may_skip.iter().any(|begin| reason.starts_with(begin));
-        assert!(result.passed || skipped, "{}", proctor_conformance::render(&results));
+        let reason = result.skip_reason.as_deref().unwrap_or_default();
+        let skipped = !reason.is_empty() && skippable_limits.iter().any(|begin| reason.starts_with(begin));
+        assert!(result.has_passed || skipped, "{}", proctor_conformance::render_results(&results));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_id_passes_the_kit() {
-    if has_run_as(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
+    if run_as_user(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
         return;
     }
     assert_kit_passes("native, one id", &["memory:", "cpus:", "other users:", "agent_identity:"])
@@ -138,7 +138,7 @@ async fn one_id_passes_the_kit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_range_passes_the_kit() {
     let test = "id_range_passes_the_kit";
-    if has_run_as(users::ranged(test), test, None) {
+    if run_as_user(users::ranged(test), test, None) {
         return;
     }
     assert_kit_passes("native, a range of ids", &["memory:", "cpus:"]).await;
@@ -147,19 +147,19 @@ async fn id_range_passes_the_kit() {
 #[tokio::test]
 async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     let test = "id_range_provides_other_users_and_their_files_can_be_removed";
-    if has_run_as(users::ranged(test), test, None) {
+    if run_as_user(users::ranged(test), test, None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let layers = cache.path().join("layers");
     let give = "mkdir -m 700 /home/u && touch /home/u/f && chown -R 1000:1001 /home/u";
-    native.prepare(&spec(Base::Host, &[give, "false"])).await.unwrap_err();
-    assert_eq!(names(&layers), [""; 0], "a failed layer must be removed");
+    native.prepare(&layer_spec(Base::Host, &[give, "false"])).await.unwrap_err();
+    assert_eq!(cache_names(&layers), [""; 0], "a failed layer must be removed");
 
-    let prepared = native.prepare(&spec(Base::Host, &[give])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
-    assert_eq!(entry(&*sandbox, "other users:"), None);
+    let prepared = native.prepare(&layer_spec(Base::Host, &[give])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
+    assert_eq!(find_enforcement_entry(&*sandbox, "other users:"), None);
     assert_eq!(shell(&*sandbox, "stat -c %u:%g /home/u/f", None).await, "1000:1001\n");
     let line = "id -u; echo y > /home/u/f && cat /home/u/f";
     assert_eq!(shell(&*sandbox, line, Some("1000:1001")).await, "1000\ny\n");
@@ -171,24 +171,24 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.description);
     }
-    assert_eq!(names(&layers), [""; 0]);
+    assert_eq!(cache_names(&layers), [""; 0]);
 }
 
 #[tokio::test]
 async fn one_id_rejects_other_users_with_a_hint() {
-    if has_run_as(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
+    if run_as_user(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let fault = native.prepare(&spec(Base::Host, &["touch /x && chown 1000 /x"])).await;
+    let fault = native.prepare(&layer_spec(Base::Host, &["touch /x && chown 1000 /x"])).await;
     let fault = fault.unwrap_err();
     assert!(fault.what.contains("set-up line 1"), "{fault}");
     assert!(fault.hint.as_deref().unwrap_or_default().contains("/etc/subuid"), "{fault}");
 
-    let prepared = native.prepare(&spec(Base::Host, &["touch /x && chown 0:0 /x"])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
-    assert!(entry(&*sandbox, "other users:").is_some());
+    let prepared = native.prepare(&layer_spec(Base::Host, &["touch /x && chown 0:0 /x"])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
+    assert!(find_enforcement_entry(&*sandbox, "other users:").is_some());
     assert_eq!(shell(&*sandbox, "id -u; stat -c %u /x", Some("root")).await, "0\n0\n");
     let mut command = Command::shell("true");
     command.user = Some("1000".into());
@@ -203,16 +203,16 @@ async fn one_id_rejects_other_users_with_a_hint() {
 #[tokio::test]
 async fn unmappable_id_range_leaves_one_id() {
     let test = "unmappable_id_range_leaves_one_id";
-    if has_run_as(users::ranged(test), test, None) {
+    if run_as_user(users::ranged(test), test, None) {
         return;
     }
     // Disable set-uid programs for the current thread, which starts the agent.
     rustix::thread::set_no_new_privs(true).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
-    let said = entry(&*sandbox, "other users:").unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &["true"])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
+    let said = find_enforcement_entry(&*sandbox, "other users:").unwrap();
     assert!(said.contains("newuidmap"), "{said}");
     assert_eq!(shell(&*sandbox, "id -u", None).await, "0\n");
     sandbox.close().await.unwrap();
@@ -220,7 +220,7 @@ async fn unmappable_id_range_leaves_one_id() {
 
 #[tokio::test]
 async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
-    if has_run_as(
+    if run_as_user(
         Some(users::one_id(3)),
         "lower_process_limit_of_the_user_is_kept_and_recorded",
         None,
@@ -231,9 +231,9 @@ async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
     setrlimit(Resource::Nproc, few).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
-    let said = entry(&*sandbox, "processes:").unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &["true"])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
+    let said = find_enforcement_entry(&*sandbox, "processes:").unwrap();
     assert!(said.contains("200 instead of 272"), "{said}");
     let line = r"sed -n 's/^Max processes *\([0-9]*\) .*/\1/p' /proc/self/limits";
     assert_eq!(shell(&*sandbox, line, None).await, "200\n");
@@ -269,27 +269,27 @@ async fn foreign_root_file_system_is_copied() {
         make.args(["-c", MAKE_ROOTFS, "sh"]).arg(rootfs.path());
         assert!(make.status().unwrap().success());
     }
-    if has_run_as(Some(users::one_id(4)), test, Some(rootfs.path())) {
+    if run_as_user(Some(users::one_id(4)), test, Some(rootfs.path())) {
         return;
     }
-    let rootfs = PathBuf::from(env::var_os(ROOTFS).unwrap());
+    let rootfs = PathBuf::from(env::var_os(ROOTFS_VAR).unwrap());
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let base = Base::Folder(rootfs.clone());
-    let prepared = native.prepare(&spec(base.clone(), &["echo built > /etc/built"])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
+    let prepared = native.prepare(&layer_spec(base.clone(), &["echo built > /etc/built"])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
     let line =
         "cat /etc/built; echo more >> /etc/passwd && touch /tmp/a && mkdir /root/b && echo changed";
     assert_eq!(shell(&*sandbox, line, None).await, "built\nchanged\n");
     let secret = shell(&*sandbox, "cat /etc/secret", None).await;
     assert!(secret.contains("No such file"), "{secret}");
-    let said = entry(&*sandbox, "base:").unwrap();
+    let said = find_enforcement_entry(&*sandbox, "base:").unwrap();
     assert!(said.contains("/etc/secret") && said.contains("/root"), "{said}");
     sandbox.close().await.unwrap();
     assert_eq!(fs::read_to_string(rootfs.join("etc/passwd")).unwrap().lines().count(), 1);
     // The root file system must be copied only once.
-    let again = native.prepare(&spec(base, &["echo built > /etc/built"])).await.unwrap();
-    assert_eq!((again.built, again.digest), (false, prepared.digest));
+    let again = native.prepare(&layer_spec(base, &["echo built > /etc/built"])).await.unwrap();
+    assert_eq!((again.was_built, again.digest), (false, prepared.digest));
 }
 
 /// A shell script that creates an image archive of that root file system. It contains a directory
@@ -317,24 +317,24 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
             assert!(make.status().unwrap().success());
         }
     }
-    if has_run_as(Some(users::one_id(5)), test, Some(rootfs.path())) {
+    if run_as_user(Some(users::one_id(5)), test, Some(rootfs.path())) {
         return;
     }
-    let image = PathBuf::from(env::var_os(ROOTFS).unwrap()).join("image/image.tar");
+    let image = PathBuf::from(env::var_os(ROOTFS_VAR).unwrap()).join("image/image.tar");
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Archive(image), &["true"])).await.unwrap();
-    let mut sandbox = open(&native, &prepared).await;
+    let prepared = native.prepare(&layer_spec(Base::Archive(image), &["true"])).await.unwrap();
+    let mut sandbox = open_sandbox(&native, &prepared).await;
     let line = "stat -c '%a %u' /bin /etc/secret; cat /etc/secret; mkdir /bin/made && echo made";
     assert_eq!(shell(&*sandbox, line, None).await, "555 0\n600 0\nsecret\nmade\n");
-    assert!(entry(&*sandbox, "owners:").is_some());
+    assert!(find_enforcement_entry(&*sandbox, "owners:").is_some());
     sandbox.close().await.unwrap();
     for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.description);
     }
     // An archive's lock file is never removed. Otherwise, a process that has just opened it would
     // lock a file that no other process sees.
-    let mut left = names(&cache.path().join("bases"));
+    let mut left = cache_names(&cache.path().join("bases"));
     left.retain(|name| !name.starts_with(".in-use-"));
     assert_eq!(left, [""; 0]);
 }

@@ -22,9 +22,9 @@ use proctor_sandbox_api::{
     Backend, Base, Command, Exhaustion, LayerSpec, PreparedEnvironment, Sandbox, SandboxError,
     SandboxRequest, SourceTree, wire::RawPath,
 };
-use proctor_types::{Layer, SandboxSpec};
+use proctor_types::{FaultLayer, SandboxSpec};
 
-fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+fn layer_spec(base: Base, setup: &[&str]) -> LayerSpec {
     LayerSpec {
         base,
         source: None,
@@ -58,12 +58,12 @@ async fn layer_is_built_once_with_source_and_setup() {
     fs::create_dir(&source).unwrap();
     fs::write(source.join("code.py"), "print('code')\n").unwrap();
     let native = Native::new(folder.path().join("cache")).unwrap();
-    let mut spec = spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    let mut spec = layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
     spec.source =
-        Some(SourceTree { folder: source, digest: "one".into(), at: RawPath::from("/testbed") });
+        Some(SourceTree { folder: source, digest: "one".into(), destination: RawPath::from("/testbed") });
     let (first, second) = tokio::join!(native.prepare(&spec), native.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert!(first.built != second.built, "exactly one of the two must build");
+    assert!(first.was_built != second.was_built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
     let mut one = native.open(&sandbox_request(&first)).await.unwrap();
@@ -94,14 +94,14 @@ fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..32 {
             let native = std::sync::Arc::clone(&native);
-            tasks.spawn(async move { native.prepare(&spec(Base::Host, &["sleep 1"])).await });
+            tasks.spawn(async move { native.prepare(&layer_spec(Base::Host, &["sleep 1"])).await });
         }
         tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await
     });
     // If a thread waited for a lock, dropping the runtime would hang.
     runtime.shutdown_background();
     let built = built.unwrap();
-    assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().built).count(), 1);
+    assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().was_built).count(), 1);
 }
 
 #[tokio::test]
@@ -109,8 +109,8 @@ async fn failed_setup_line_is_quoted_and_leaves_no_layer() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let lines = ["true", "echo why it failed >&2; exit 3"];
-    let fault = native.prepare(&spec(Base::Host, &lines)).await.unwrap_err();
-    assert_eq!(fault.layer, Layer::Environment);
+    let fault = native.prepare(&layer_spec(Base::Host, &lines)).await.unwrap_err();
+    assert_eq!(fault.layer, FaultLayer::Environment);
     assert!(fault.what.contains("line 2") && fault.what.contains("status 3"), "{fault}");
     assert!(fault.what.contains("why it failed"), "{fault}");
     let left: Vec<_> = fs::read_dir(cache.path().join("layers"))
@@ -127,7 +127,7 @@ async fn setup_has_network_and_resolver_but_sandbox_does_not() {
     let native = Native::new(cache.path().to_owned()).unwrap();
     let lines =
         ["test -s /etc/resolv.conf", "ls /sys/class/net > /net || cat /proc/net/dev > /net"];
-    let prepared = native.prepare(&spec(Base::Host, &lines)).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &lines)).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     assert_eq!(shell(&*sandbox, "cat /etc/resolv.conf").await, "");
     let devices = shell(&*sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1").await;
@@ -139,7 +139,7 @@ async fn setup_has_network_and_resolver_but_sandbox_does_not() {
 async fn setup_creates_virtual_environment_on_host_base() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let said = shell(
         &*sandbox,
@@ -153,7 +153,7 @@ async fn setup_creates_virtual_environment_on_host_base() {
 #[tokio::test]
 async fn archive_needs_neither_shell_nor_libc() {
     let folder = tempfile::tempdir().unwrap();
-    let archive = save(folder.path());
+    let archive = save_archive(folder.path());
     let native = Native::new(folder.path().join("cache")).unwrap();
     // If gzip and zstd are installed, also test archives as `docker save | gzip` and `docker save |
     // zstd` write them.
@@ -166,13 +166,13 @@ async fn archive_needs_neither_shell_nor_libc() {
     }
     assert!(archives.len() > 1, "neither gzip nor zstd is installed");
     for archive in archives {
-        let prepared = native.prepare(&spec(Base::Archive(archive), &[])).await.unwrap();
+        let prepared = native.prepare(&layer_spec(Base::Archive(archive), &[])).await.unwrap();
         let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
         let done = sandbox.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
-        assert_eq!(done.exited.code, Some(64), "{done:?}");
+        assert_eq!(done.exit.code, Some(64), "{done:?}");
         assert!(done.stderr.text().contains("usage: agentd"), "{done:?}");
         let missing = sandbox.handle().run(Command::new(["/bin/sh"])).await.unwrap();
-        assert_eq!(missing.exited.code, Some(127));
+        assert_eq!(missing.exit.code, Some(127));
         sandbox.close().await.unwrap();
     }
 }
@@ -182,7 +182,7 @@ async fn archive_needs_neither_shell_nor_libc() {
 #[tokio::test]
 async fn archive_is_unpacked_by_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    let archive = save(folder.path());
+    let archive = save_archive(folder.path());
     let bases = folder.path().join("cache/bases");
     fs::create_dir_all(&bases).unwrap();
     let digest = proctor_types::sha256_hex(archive.as_os_str().as_encoded_bytes());
@@ -192,7 +192,7 @@ async fn archive_is_unpacked_by_one_process_at_a_time() {
     let left = bases.join(format!(".archive-{key}-killed"));
     fs::create_dir(&left).unwrap();
     let native = Native::new(folder.path().join("cache")).unwrap();
-    let spec = spec(Base::Archive(archive), &[]);
+    let spec = layer_spec(Base::Archive(archive), &[]);
     let waiting = tokio::time::timeout(Duration::from_millis(600), native.prepare(&spec)).await;
     assert!(waiting.is_err(), "the process did not wait for the lock");
     assert!(left.exists());
@@ -211,11 +211,11 @@ async fn evicted_archive_is_unpacked_again() {
     let [first, second, third] = [1, 2, 3].map(|number| {
         let place = folder.path().join(number.to_string());
         fs::create_dir(&place).unwrap();
-        let archive = save(&place);
+        let archive = save_archive(&place);
         // Zeros at the end of a tar file change its digest and nothing else.
         let zeros = vec![0; 512 * number];
         fs::OpenOptions::new().append(true).open(&archive).unwrap().write_all(&zeros).unwrap();
-        spec(Base::Archive(archive), &[])
+        layer_spec(Base::Archive(archive), &[])
     });
     let unpacked = || {
         let entries = fs::read_dir(cache.join("bases")).unwrap().flatten();
@@ -227,7 +227,7 @@ async fn evicted_archive_is_unpacked_again() {
     let second = native.prepare(&second).await.unwrap();
     assert_eq!(unpacked(), 2, "the archive in use must be kept");
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
-    assert_eq!(done.exited.code, Some(64), "{done:?}");
+    assert_eq!(done.exit.code, Some(64), "{done:?}");
     one.close().await.unwrap();
 
     let mut two = native.open(&sandbox_request(&second)).await.unwrap();
@@ -235,7 +235,7 @@ async fn evicted_archive_is_unpacked_again() {
     assert_eq!(unpacked(), 2, "the third must replace the first");
     let mut one = native.open(&sandbox_request(&first)).await.unwrap();
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
-    assert_eq!(done.exited.code, Some(64), "{done:?}");
+    assert_eq!(done.exit.code, Some(64), "{done:?}");
     assert_eq!(unpacked(), 2, "the first must replace the third");
     one.close().await.unwrap();
     two.close().await.unwrap();
@@ -245,7 +245,7 @@ async fn evicted_archive_is_unpacked_again() {
 async fn image_base_is_rejected_with_a_hint() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let fault = native.prepare(&spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
+    let fault = native.prepare(&layer_spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
     assert!(fault.hint.unwrap().contains("docker save"));
     let fault = native.image_settings(&Base::Dockerfile("/x".into())).await.unwrap_err();
     assert!(fault.what.contains("environment.dockerfile"), "{fault}");
@@ -255,7 +255,7 @@ async fn image_base_is_rejected_with_a_hint() {
 async fn sandbox_root_cannot_change_the_host() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     for forbidden in [
         "chmod 600 /dev/null",
@@ -270,7 +270,7 @@ async fn sandbox_root_cannot_change_the_host() {
         "find /home /usr/lib/python3/dist-packages -mindepth 1 | grep .",
     ] {
         let done = sandbox.handle().run(Command::shell(forbidden)).await.unwrap();
-        assert_ne!(done.exited.code, Some(0), "{forbidden} was allowed");
+        assert_ne!(done.exit.code, Some(0), "{forbidden} was allowed");
     }
     let mode = fs::metadata("/dev/null")
         .map(|found| std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777);
@@ -284,7 +284,7 @@ async fn sandbox_root_cannot_change_the_host() {
 async fn proc_reveals_no_host_path() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let name = cache.path().file_name().unwrap().to_str().unwrap();
     // Use a pattern that does not match its own text in the search's command line.
@@ -301,7 +301,7 @@ async fn proc_reveals_no_host_path() {
 async fn limits_are_enforced_or_listed_as_not_enforced() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let said = shell(&*sandbox, "head -c 100M /dev/zero > /big; stat -c %s /big; rm /big").await;
     assert!(said.contains("No space left on device"), "{said}");
@@ -309,7 +309,7 @@ async fn limits_are_enforced_or_listed_as_not_enforced() {
     if !missing.contains("memory:") {
         let hog = "python3 -c 'x = bytearray(400 << 20); print(len(x))'";
         let done = sandbox.handle().run(Command::shell(hog)).await.unwrap();
-        assert_ne!(done.exited.code, Some(0), "400 MiB were allocated with a limit of 256 MiB");
+        assert_ne!(done.exit.code, Some(0), "400 MiB were allocated with a limit of 256 MiB");
     }
     if !missing.contains("processes:") {
         let many = "for i in $(seq 200); do sleep 5 & done 2>&1";
@@ -324,7 +324,7 @@ async fn limits_are_enforced_or_listed_as_not_enforced() {
 async fn sandbox_opens_quickly() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut took = Vec::new();
     for _ in 0..21 {
         let started = Instant::now();
@@ -350,7 +350,7 @@ async fn hold_a_sandbox() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     let seconds = std::env::var("PROCTOR_TEST_SLEEP").unwrap();
     let native = Native::new(cache).unwrap();
-    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let prepared = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     // Start the process in its own session, because the command's process group is killed when the
     // command ends.
@@ -372,36 +372,36 @@ async fn sweep_once() {
 
 /// A command prefix that starts a process in its own PID namespace. The namespace ends with the
 /// process.
-const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const PID_NAMESPACE_COMMAND: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// Returns a command that runs one of this binary's ignored tests in a separate process. `before`
 /// is a command prefix.
-fn separate_test_process(before: &[&str], test: &str, cache: &Path) -> Process {
+fn separate_test_process(command_prefix: &[&str], test_name: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
-    let words = before.iter().map(PathBuf::from).chain([own]);
+    let words = command_prefix.iter().map(PathBuf::from).chain([own]);
     let words: Vec<PathBuf> = words.collect();
     let mut process = Process::new(&words[0]);
     process
         .args(&words[1..])
-        .args([test, "--exact", "--ignored", "--nocapture"])
+        .args([test_name, "--exact", "--ignored", "--nocapture"])
         .env("PROCTOR_TEST_CACHE", cache)
         .stdout(Stdio::piped());
     process
 }
 
 /// A separate process with a runtime in the middle of a trial.
-struct Holder {
+struct RuntimeProcess {
     child: std::process::Child,
     seconds: &'static str,
     groups: Vec<PathBuf>,
-    entry: PathBuf,
+    entry_path: PathBuf,
 }
 
-impl Holder {
+impl RuntimeProcess {
     /// Starts the process. `seconds` is an unusual argument that identifies the command in its
     /// sandbox.
-    fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
-        let mut child = separate_test_process(before, "hold_a_sandbox", cache)
+    fn start(command_prefix: &[&str], cache: &Path, seconds: &'static str) -> Self {
+        let mut child = separate_test_process(command_prefix, "hold_a_sandbox", cache)
             .env("PROCTOR_TEST_SLEEP", seconds)
             .spawn()
             .unwrap();
@@ -410,7 +410,7 @@ impl Holder {
         let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();
         let groups =
             fs::read_to_string(&entry).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>();
-        let mut holder = Self { child, seconds, groups, entry };
+        let mut holder = Self { child, seconds, groups, entry_path: entry };
         let deadline = Instant::now() + Duration::from_secs(5);
         while holder.count_sleepers() == 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
@@ -434,9 +434,9 @@ impl Holder {
 
     /// Asserts that the control groups of the runtime's sandboxes and the processes in them still
     /// exist.
-    fn assert_spared(&self, swept: &[String]) {
+    fn assert_not_swept(&self, removed_groups: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
-            assert!(!swept.contains(&group.display().to_string()), "{swept:?}");
+            assert!(!removed_groups.contains(&group.display().to_string()), "{removed_groups:?}");
             let sandboxes = fs::read_dir(group).unwrap().flatten();
             assert_eq!(sandboxes.filter(|entry| entry.path().is_dir()).count(), 1);
         }
@@ -469,7 +469,7 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for RuntimeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -479,28 +479,28 @@ impl Drop for Holder {
 #[tokio::test]
 async fn killed_runtime_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
-    let mut holder = Holder::start(&[], cache.path(), "4242");
+    let mut holder = RuntimeProcess::start(&[], cache.path(), "4242");
     // A concurrent sweep does not touch live runtimes.
     let native = Native::new(cache.path().to_owned()).unwrap();
-    holder.assert_spared(&native.sweep().await.unwrap());
+    holder.assert_not_swept(&native.sweep().await.unwrap());
     holder.kill();
     holder.assert_swept(&native).await;
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(cache.path().to_str().unwrap()), "{mounts}");
-    assert!(!holder.entry.exists());
+    assert!(!holder.entry_path.exists());
 }
 
 #[tokio::test]
 async fn killed_runtime_is_swept_by_runtime_with_another_cache() {
     let (cache, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut holder = Holder::start(&[], cache.path(), "4243");
+    let mut holder = RuntimeProcess::start(&[], cache.path(), "4243");
     let native = Native::new(other.path().to_owned()).unwrap();
-    holder.assert_spared(&native.sweep().await.unwrap());
+    holder.assert_not_swept(&native.sweep().await.unwrap());
     holder.kill();
     let swept = native.sweep().await.unwrap();
     println!("swept {swept:?}");
     holder.assert_swept(&native).await;
-    assert!(holder.entry.exists(), "the entry in the other cache must be kept");
+    assert!(holder.entry_path.exists(), "the entry in the other cache must be kept");
 }
 
 /// A run that starts with a copy of a live run's cache finds the live run's entries but not its
@@ -508,8 +508,8 @@ async fn killed_runtime_is_swept_by_runtime_with_another_cache() {
 #[tokio::test]
 async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let cache = tempfile::tempdir().unwrap();
-    let mut holder = Holder::start(&[], cache.path(), "4246");
-    let name = holder.entry.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut holder = RuntimeProcess::start(&[], cache.path(), "4246");
+    let name = holder.entry_path.file_name().unwrap().to_str().unwrap().to_owned();
     // A layer that the live runtime is still building.
     let building = cache.path().join(format!("layers/.building-{name}-0123456789abcdef"));
     fs::create_dir_all(building.join("tree")).unwrap();
@@ -527,20 +527,20 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
             assert!(done.unwrap().success(), "{kind}");
         }
         let native = Native::new(other).unwrap();
-        holder.assert_spared(&native.sweep().await.unwrap());
+        holder.assert_not_swept(&native.sweep().await.unwrap());
         assert!(building.join("tree").exists(), "{kind}");
     }
     holder.kill();
     let native = Native::new(cache.path().to_owned()).unwrap();
     holder.assert_swept(&native).await;
-    assert!(!holder.entry.exists() && !building.exists(), "a dead runtime must be swept");
+    assert!(!holder.entry_path.exists() && !building.exists(), "a dead runtime must be swept");
 }
 
 /// In its own PID namespace, the runtime has a different process id, which may belong to another
 /// process outside.
 #[tokio::test]
 async fn live_runtime_is_not_swept_across_pid_namespaces() {
-    let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
+    let probe = Process::new(PID_NAMESPACE_COMMAND[0]).args(&PID_NAMESPACE_COMMAND[1..]).arg("true").output();
     if !probe.is_ok_and(|done| done.status.success()) {
         let test = "live_runtime_is_not_swept_across_pid_namespaces";
         return not_run(test, "ROOT", "no PID namespaces");
@@ -548,35 +548,35 @@ async fn live_runtime_is_not_swept_across_pid_namespaces() {
     let caches = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let native = Native::new(caches[0].path().to_owned()).unwrap();
 
-    let mut inside = Holder::start(&OTHER_NAMESPACE, caches[1].path(), "4244");
-    inside.assert_spared(&native.sweep().await.unwrap());
+    let mut inside = RuntimeProcess::start(&PID_NAMESPACE_COMMAND, caches[1].path(), "4244");
+    inside.assert_not_swept(&native.sweep().await.unwrap());
     inside.kill();
     inside.assert_swept(&native).await;
 
-    let mut outside = Holder::start(&[], caches[2].path(), "4245");
+    let mut outside = RuntimeProcess::start(&[], caches[2].path(), "4245");
     let done =
-        separate_test_process(&OTHER_NAMESPACE, "sweep_once", caches[1].path()).output().unwrap();
+        separate_test_process(&PID_NAMESPACE_COMMAND, "sweep_once", caches[1].path()).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && said.contains("SWEPT"), "{said}");
-    outside.assert_spared(&[]);
+    outside.assert_not_swept(&[]);
     outside.kill();
     outside.assert_swept(&native).await;
 }
 
 /// Creates an image archive in the format of `docker save`. Its only file is the agent.
-fn save(folder: &Path) -> PathBuf {
+fn save_archive(folder: &Path) -> PathBuf {
     let mut layer = tar::Builder::new(Vec::new());
-    put(&mut layer, "bin/agentd", agent());
+    append_file(&mut layer, "bin/agentd", agent());
     let layer = layer.into_inner().unwrap();
     let mut image = tar::Builder::new(Vec::new());
-    put(&mut image, "blobs/sha256/layer", &layer);
-    put(&mut image, "manifest.json", br#"[{"Layers": ["blobs/sha256/layer"]}]"#);
+    append_file(&mut image, "blobs/sha256/layer", &layer);
+    append_file(&mut image, "manifest.json", br#"[{"Layers": ["blobs/sha256/layer"]}]"#);
     let path = folder.join("image.tar");
     fs::write(&path, image.into_inner().unwrap()).unwrap();
     path
 }
 
-fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
+fn append_file(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes.len() as u64);
     header.set_mode(0o755);
@@ -589,8 +589,8 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
 async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let gone = SandboxError::Broken { why: "the stream ended".to_owned() }.to_fault("looking");
+    let environment = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
+    let gone = SandboxError::Broken { reason: "the stream ended".to_owned() }.to_fault("looking");
     let mut hog = native.open(&sandbox_request(&environment)).await.unwrap();
     let mut calm = native.open(&sandbox_request(&environment)).await.unwrap();
     if hog.enforcement().not_enforced.iter().any(|limit| limit.starts_with("memory:")) {
@@ -613,7 +613,7 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let (how, why) = calm.handle().diagnose_exhaustion(&fault).await.unwrap();
     assert_eq!(how, Exhaustion::Refused);
     assert!(why.contains("No space left"), "{why}");
-    let other = proctor_types::Fault::new(proctor_types::Layer::Record, "the disk");
+    let other = proctor_types::Fault::new(proctor_types::FaultLayer::Record, "the disk");
     assert_eq!(calm.handle().diagnose_exhaustion(&other).await, None);
     hog.close().await.unwrap();
     calm.close().await.unwrap();
@@ -624,7 +624,7 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
 async fn open_sandbox_uses_one_descriptor() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let environment = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let sockets = || {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
         links.filter_map(|entry| fs::read_link(entry.path()).ok()).count()

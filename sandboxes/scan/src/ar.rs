@@ -1,12 +1,12 @@
 //! Reads `ar` archives, such as Debian packages and static libraries.
 
 const MAGIC: &[u8] = b"!<arch>\n";
-const HEADER: usize = 60;
+const HEADER_BYTES: usize = 60;
 
 /// Returns whether these bytes are an `ar` archive. Besides the magic bytes, there must be a first
 /// entry.
 pub fn is_archive(bytes: &[u8]) -> bool {
-    bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
+    bytes.strip_prefix(MAGIC).is_some_and(|rest| parse_size(rest).is_some())
 }
 
 /// Returns the name and content of each entry up to the first invalid header. The remaining bytes
@@ -17,8 +17,8 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         if rest.is_empty() {
             return None;
         }
-        let Some(size) = size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
-        let (header, body) = rest.split_at(HEADER);
+        let Some(size) = parse_size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
+        let (header, body) = rest.split_at(HEADER_BYTES);
         // If the archive is truncated, scan the part that exists.
         let content = &body[..size.min(body.len())];
         // Contents start at even offsets.
@@ -28,7 +28,7 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-fn size(header: &[u8]) -> Option<usize> {
-    let header = header.get(..HEADER).filter(|header| header[58..] == *b"`\n")?;
+fn parse_size(header: &[u8]) -> Option<usize> {
+    let header = header.get(..HEADER_BYTES).filter(|header| header[58..] == *b"`\n")?;
     std::str::from_utf8(header[48..58].trim_ascii()).ok()?.parse().ok()
 }

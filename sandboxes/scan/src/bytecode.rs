@@ -3,7 +3,7 @@
 use proctor_wire::{FindingKind, fingerprint};
 
 use crate::{
-    secrets::{Index, Tally},
+    secrets::{SecretIndex, Tally},
     text,
 };
 
@@ -21,12 +21,12 @@ pub fn is_bytecode(bytes: &[u8]) -> bool {
 /// Does not parse the code, but tries every position as the start of a string. The format differs
 /// between Python versions, but the encoding of strings does not.
 pub fn scan_bytecode(
-    index: &Index,
+    index: &SecretIndex,
     path: &[u8],
     bytes: &[u8],
     tally: &mut Tally,
 ) -> Option<FindingKind> {
-    let mut carried = vec![stem(path).to_vec()];
+    let mut carried = vec![module_stem(path).to_vec()];
     let mut at = 0;
     while at < bytes.len() {
         let Some((string, next)) = read_string(bytes, at) else {
@@ -54,13 +54,13 @@ pub fn scan_bytecode(
 }
 
 /// Returns `module` for `__pycache__/module.cpython-311.opt-1.pyc`.
-fn stem(path: &[u8]) -> &[u8] {
+fn module_stem(path: &[u8]) -> &[u8] {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     name.split(|&byte| byte == b'.').next().unwrap_or(name)
 }
 
-fn ends_with_path(path: &[u8], end: &[u8]) -> bool {
-    path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
+fn ends_with_path(path: &[u8], suffix: &[u8]) -> bool {
+    path.strip_suffix(suffix).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
 }
 
 /// Returns the string that starts at `at`, and the position of its end. The type byte may have the
@@ -95,7 +95,7 @@ mod tests {
         assert!(is_bytecode(&bytes));
         assert_eq!(read_string(&bytes, 16), Some((&b"to_man"[..], 24)));
         assert_eq!(read_string(&bytes, bytes.len() - 9), None, "code is not a string");
-        assert_eq!(stem(b"/a/__pycache__/roman.cpython-311.pyc"), b"roman");
+        assert_eq!(module_stem(b"/a/__pycache__/roman.cpython-311.pyc"), b"roman");
         assert!(ends_with_path(b"/src/pkg/roman", b"pkg/roman"));
         assert!(!ends_with_path(b"/src/mypkg/roman", b"pkg/roman"));
     }

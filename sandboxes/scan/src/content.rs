@@ -10,13 +10,13 @@ use crate::{
     encoded,
     expand::{Expansion, Method, expand},
     modules, pack,
-    secrets::{Index, Tally},
+    secrets::{SecretIndex, Tally},
     tar, text, zip,
 };
 
 /// Scans the contents of files and collects findings.
 pub struct Scanner<'a> {
-    pub index: &'a Index,
+    pub index: &'a SecretIndex,
     pub limits: ScanLimits,
     pub reply: ScanReply,
     /// Numbers of all windows that were found in text, even if there are too few for a finding.
@@ -29,23 +29,23 @@ pub struct Scanner<'a> {
 #[derive(Clone)]
 pub struct Location {
     pub path: RawPath,
-    pub inside: Vec<RawPath>,
+    pub inner_paths: Vec<RawPath>,
 }
 
 impl Location {
     fn name(&self) -> &[u8] {
-        self.inside.last().unwrap_or(&self.path).as_bytes()
+        self.inner_paths.last().unwrap_or(&self.path).as_bytes()
     }
 
-    fn within(&self, name: &[u8]) -> Self {
-        let mut inside = self.inside.clone();
+    fn inner_location(&self, name: &[u8]) -> Self {
+        let mut inside = self.inner_paths.clone();
         inside.push(RawPath::new(name));
-        Self { path: self.path.clone(), inside }
+        Self { path: self.path.clone(), inner_paths: inside }
     }
 }
 
 impl<'a> Scanner<'a> {
-    pub fn new(index: &'a Index, limits: ScanLimits) -> Self {
+    pub fn new(index: &'a SecretIndex, limits: ScanLimits) -> Self {
         let (reply, found_windows, covered_roots) = Default::default();
         Self { index, limits, reply, found_windows, covered_roots }
     }
@@ -58,94 +58,94 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans bytes. Detects their format by the content alone, because a copy may have any name.
-    pub fn scan_content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    pub fn scan_content(&mut self, location: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::find_end_record(bytes).is_none() {
             return;
         }
         if let Some(end) = zip::find_end_record(bytes) {
-            return self.scan_zip(place, bytes, end, depth);
+            return self.scan_zip(location, bytes, end, depth);
         }
         if pack::is_pack(bytes) {
-            return self.scan_pack(place, bytes, depth);
+            return self.scan_pack(location, bytes, depth);
         }
         if let Some(method) = Method::detect(bytes) {
-            return self.scan_compressed(place, bytes, method, depth);
+            return self.scan_compressed(location, bytes, method, depth);
         }
         if tar::is_tar(bytes) {
-            return self.scan_members(place, tar::entries(bytes), depth);
+            return self.scan_members(location, tar::entries(bytes), depth);
         }
         if ar::is_archive(bytes) {
-            return self.scan_members(place, ar::entries(bytes), depth);
+            return self.scan_members(location, ar::entries(bytes), depth);
         }
         if bytecode::is_bytecode(bytes) {
             let mut tally = Tally::default();
-            let found = bytecode::scan_bytecode(self.index, place.name(), bytes, &mut tally);
-            return self.add_finding(place, found);
+            let found = bytecode::scan_bytecode(self.index, location.name(), bytes, &mut tally);
+            return self.add_finding(location, found);
         }
-        self.scan_plain(place, bytes, depth);
+        self.scan_plain(location, bytes, depth);
     }
 
     /// Scans content that is not an archive: text in some encoding, or bytes with an embedded
     /// stream.
-    fn scan_plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    fn scan_plain(&mut self, location: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
         let narrowed = text::narrow_utf16(bytes);
         let bytes = narrowed.as_deref().unwrap_or(bytes);
         let mut tally = Tally::default();
         text::count_windows(self.index, bytes, &mut tally);
-        let suffix = place.name().rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+        let suffix = location.name().rsplit(|&byte| byte == b'.').next().unwrap_or_default();
         if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
             text::count_reversed_windows(self.index, bytes, &mut tally);
         }
         self.found_windows.extend(tally.windows());
         let found = tally.best_text_match(self.index);
-        self.add_finding(place, found);
+        self.add_finding(location, found);
         if self.reply.findings.len() > known {
             return;
         }
         let limit = self.limits.expanded_bytes;
         embedded::find_embedded(bytes, limit, &mut |piece| match piece {
-            EmbeddedData::Pack(bytes) => self.scan_pack(place, bytes, depth),
+            EmbeddedData::Pack(bytes) => self.scan_pack(location, bytes, depth),
             EmbeddedData::Stream(bytes, is_cut) => {
                 self.reply.too_large += u64::from(is_cut);
-                self.scan_inner(place, &bytes, depth);
+                self.scan_inner(location, &bytes, depth);
             }
         });
-        encoded::find_encoded(bytes, &mut |bytes| self.scan_inner(place, &bytes, depth));
+        encoded::find_encoded(bytes, &mut |bytes| self.scan_inner(location, &bytes, depth));
     }
 
-    fn scan_inner(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    fn scan_inner(&mut self, location: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.next_depth(depth) else { return };
-        self.scan_content(place, bytes, depth);
+        self.scan_content(location, bytes, depth);
     }
 
     /// Checks whether a path is a hidden module that could be imported.
-    pub fn check_path(&mut self, place: &Location) {
-        let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
-        self.add_finding(place, module.map(|module| FindingKind::Module { module }));
+    pub fn check_path(&mut self, location: &Location) {
+        let module = modules::find_module(&self.index.secrets, location.name(), !location.inner_paths.is_empty());
+        self.add_finding(location, module.map(|module| FindingKind::Module { module }));
     }
 
-    fn add_finding(&mut self, place: &Location, found: Option<FindingKind>) {
-        let Some(what) = found else { return };
+    fn add_finding(&mut self, location: &Location, kind: Option<FindingKind>) {
+        let Some(what) = kind else { return };
         if self.reply.findings.len() >= self.limits.findings as usize {
             self.reply.more = true;
             return;
         }
         // One finding per file is enough, even if the archive contains more.
-        if self.reply.findings.last().is_some_and(|last| last.path == place.path) {
+        if self.reply.findings.last().is_some_and(|last| last.path == location.path) {
             return;
         }
-        let path = place.path.as_bytes();
+        let path = location.path.as_bytes();
         let modules = &self.index.secrets.modules;
         let whole = match what {
-            FindingKind::Module { module } if place.inside.is_empty() => {
+            FindingKind::Module { module } if location.inner_paths.is_empty() => {
                 modules.get(module as usize).map(|module| roots::package_root(path, module))
             }
             _ => roots::repository_root(path),
         };
         self.covered_roots
             .extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
-        let Location { path, inside } = place.clone();
+        let Location { path, inner_paths: inside } = location.clone();
         self.reply.findings.push(Finding { path, inside, what });
     }
 
@@ -157,21 +157,21 @@ impl<'a> Scanner<'a> {
         Some(depth + 1)
     }
 
-    fn scan_compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
+    fn scan_compressed(&mut self, location: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
             // The two magic bytes can occur by chance, so scan the bytes as plain content instead.
-            Expansion::Damaged if method == Method::Zlib => self.scan_plain(place, bytes, depth),
+            Expansion::Damaged if method == Method::Zlib => self.scan_plain(location, bytes, depth),
             Expansion::Damaged => self.reply.unreadable += 1,
             expanded => {
                 let Some(depth) = self.next_depth(depth) else { return };
                 let bytes = self.unwrap_expansion(expanded);
-                self.scan_content(place, &bytes, depth);
+                self.scan_content(location, &bytes, depth);
             }
         }
     }
 
-    fn unwrap_expansion(&mut self, expanded: Expansion) -> Vec<u8> {
-        match expanded {
+    fn unwrap_expansion(&mut self, expansion: Expansion) -> Vec<u8> {
+        match expansion {
             Expansion::Whole(bytes) => bytes,
             Expansion::Truncated(bytes) => {
                 self.reply.too_large += 1;
@@ -184,13 +184,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn scan_zip(&mut self, place: &Location, bytes: &[u8], end: usize, depth: u32) {
+    fn scan_zip(&mut self, location: &Location, bytes: &[u8], end: usize, depth: u32) {
         let Some(depth) = self.next_depth(depth) else { return };
         let mut left = self.limits.expanded_bytes;
         for entry in zip::entries(bytes, end) {
-            let inner = place.within(entry.name);
+            let inner = location.inner_location(entry.name);
             self.check_path(&inner);
-            let content = entry.content(left);
+            let content = entry.expand_content(left);
             let content = self.unwrap_expansion(content);
             left = left.saturating_sub(content.len() as u64);
             self.scan_content(&inner, &content, depth);
@@ -203,13 +203,13 @@ impl<'a> Scanner<'a> {
     /// Scans each member of an archive under its name.
     fn scan_members<'b, N: AsRef<[u8]>>(
         &mut self,
-        place: &Location,
+        location: &Location,
         members: impl Iterator<Item = (N, &'b [u8])>,
         depth: u32,
     ) {
         let Some(depth) = self.next_depth(depth) else { return };
         for (name, content) in members {
-            let inner = place.within(name.as_ref());
+            let inner = location.inner_location(name.as_ref());
             self.check_path(&inner);
             self.scan_content(&inner, content, depth);
         }
@@ -217,11 +217,11 @@ impl<'a> Scanner<'a> {
 
     /// Scans each object in a pack like a file: for example, a wheel that was once committed is
     /// opened too.
-    fn scan_pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    fn scan_pack(&mut self, location: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.next_depth(depth) else { return };
         let limit = self.limits.expanded_bytes;
         let whole = pack::visit_objects(bytes, limit, &mut |object| {
-            self.scan_content(place, object, depth);
+            self.scan_content(location, object, depth);
         });
         self.reply.too_large += u64::from(!whole);
     }

@@ -37,7 +37,7 @@ pub enum EmbeddedData<'a> {
 
 /// Calls `look` with each pack and stream that starts after the content's first byte. Expands at
 /// most `limit` bytes in total.
-pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
+pub fn find_embedded(bytes: &[u8], limit: u64, visit: &mut dyn FnMut(EmbeddedData<'_>)) {
     // Valid UTF-8 contains no streams. This check is the fastest, so it comes first.
     if str::from_utf8(bytes).is_ok()
         || SKIPPED_IMAGE_MAGICS.iter().any(|image| bytes.starts_with(image))
@@ -45,7 +45,7 @@ pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData
         return;
     }
     for at in memmem::find_iter(bytes, pack::MAGIC).filter(|at| *at > 0) {
-        look(EmbeddedData::Pack(&bytes[at..]));
+        visit(EmbeddedData::Pack(&bytes[at..]));
     }
     let mut left = limit;
     for (mark, ahead, method) in FORMAT_MAGICS {
@@ -55,16 +55,16 @@ pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData
                 continue;
             };
             if Method::detect(&bytes[at..]) == Some(method) {
-                end = at + expand_stream(&bytes[at..], method, &mut left, look);
+                end = at + expand_stream(&bytes[at..], method, &mut left, visit);
             }
         }
     }
-    find_zlib(bytes, &mut left, look);
+    find_zlib(bytes, &mut left, visit);
 }
 
 /// Finds zlib streams. Their header has only two bytes, the first of which is `x` for the usual
 /// window size. It occurs by chance every few kilobytes, so the bytes after it must expand too.
-fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
+fn find_zlib(bytes: &[u8], bytes_left: &mut u64, visit: &mut dyn FnMut(EmbeddedData<'_>)) {
     // Search for the second byte, which contains the compression level. Leave out its fourth
     // possible value: it is a common letter and would cause most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
@@ -85,7 +85,7 @@ fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>
         inflater.reset(true);
         let status = inflater.decompress(&bytes[at..], &mut probe, FlushDecompress::None);
         if status.is_ok() && inflater.total_out() >= MIN_STREAM_BYTES as u64 {
-            end = at + expand_stream(&bytes[at..], Method::Zlib, left, look);
+            end = at + expand_stream(&bytes[at..], Method::Zlib, bytes_left, visit);
         }
     }
 }
@@ -95,35 +95,35 @@ fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>
 fn expand_stream(
     bytes: &[u8],
     method: Method,
-    left: &mut u64,
-    look: &mut dyn FnMut(EmbeddedData<'_>),
+    bytes_left: &mut u64,
+    visit: &mut dyn FnMut(EmbeddedData<'_>),
 ) -> usize {
     let mut content = Vec::new();
     let rest = match method {
         Method::Gzip => {
             let mut decoder = bufread::GzDecoder::new(bytes);
-            read_stream(&mut decoder, *left, &mut content);
+            read_stream(&mut decoder, *bytes_left, &mut content);
             decoder.into_inner().len()
         }
         Method::Zlib => {
             let mut decoder = bufread::ZlibDecoder::new(bytes);
-            read_stream(&mut decoder, *left, &mut content);
+            read_stream(&mut decoder, *bytes_left, &mut content);
             decoder.into_inner().len()
         }
         // The length of these streams is unknown. Streams after this one in the content are found
         // separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
-            let expanded = expand(method, bytes, *left);
+            let expanded = expand(method, bytes, *bytes_left);
             if let Expansion::Whole(expanded) | Expansion::Truncated(expanded) = expanded {
                 content = expanded;
             }
             bytes.len()
         }
     };
-    let is_cut = content.len() as u64 >= *left;
-    *left -= (content.len() as u64).min(*left);
+    let is_cut = content.len() as u64 >= *bytes_left;
+    *bytes_left -= (content.len() as u64).min(*bytes_left);
     if content.len() >= MIN_STREAM_BYTES {
-        look(EmbeddedData::Stream(content, is_cut));
+        visit(EmbeddedData::Stream(content, is_cut));
     }
     bytes.len() - rest
 }

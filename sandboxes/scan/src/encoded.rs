@@ -30,7 +30,7 @@ const BASE64_VALUES: [u8; 256] = {
 };
 
 /// Decodes each long run of letters, and calls `look` with the result if it is plausible.
-pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+pub fn find_encoded(bytes: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
     // A run of sufficient length has a letter at one of these positions, wherever it starts.
     let mut at = MIN_RUN_LETTERS - 1;
     while at < bytes.len() {
@@ -47,16 +47,16 @@ pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
             .count();
         let to = at + bytes[at..].iter().take_while(|byte| is_letter(byte)).count();
         if to - (at - from) >= MIN_RUN_LETTERS {
-            decode_run(&bytes[at - from..to], look);
+            decode_run(&bytes[at - from..to], visit);
         }
         at = to + MIN_RUN_LETTERS;
     }
 }
 
-fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+fn decode_run(letters: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
     // Wrapped text has lines of equal width and a shorter last line. Shorter lines before them are
     // a heading. A list of names is also a run of letters, but its lines vary in length.
-    let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let lines = || letters.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines().map(<[u8]>::len).max().unwrap_or(0);
     let wide =
         || lines().skip_while(move |line| line.len() < width).take_while(move |l| l.len() == width);
@@ -88,7 +88,7 @@ fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
         bytes
     };
     if is_plausible(&decode(PROBE_BYTES)) {
-        look(decode(usize::MAX));
+        visit(decode(usize::MAX));
     }
 }
 

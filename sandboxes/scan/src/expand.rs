@@ -54,7 +54,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expansion {
             Err(_) => Expansion::Damaged,
         },
         Method::Xz => {
-            let mut sink = Sink { bytes: Vec::new(), limit };
+            let mut sink = LimitedBuffer { bytes: Vec::new(), limit };
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expansion::Whole(sink.bytes),
@@ -81,19 +81,19 @@ fn read_limited(reader: impl Read, limit: u64) -> Expansion {
     }
 }
 
-struct Sink {
+struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: u64,
 }
 
-impl Write for Sink {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+impl Write for LimitedBuffer {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
         let isolate = (self.limit as usize).saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&piece[..piece.len().min(isolate)]);
-        if piece.len() > isolate {
+        self.bytes.extend_from_slice(&chunk[..chunk.len().min(isolate)]);
+        if chunk.len() > isolate {
             return Err(io::Error::other("the expansion limit is reached"));
         }
-        Ok(piece.len())
+        Ok(chunk.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

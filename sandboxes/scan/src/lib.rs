@@ -17,13 +17,13 @@ mod walk;
 mod windows;
 mod zip;
 
-pub use windows::Windows;
+pub use windows::WindowSet;
 
 use std::time::Instant;
 
 use proctor_wire::{Refusal, ScanReply, ScanRequest, Secrets};
 
-use self::{secrets::Index, walk::Walk};
+use self::{secrets::SecretIndex, walk::Walk};
 
 /// Walks the roots, and returns what was found and what was skipped. Corrupt content never causes
 /// an error; it is counted.
@@ -36,7 +36,7 @@ pub fn scan(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<ScanReply, Refusal> {
     let started = Instant::now();
-    let index = Index::new(secrets);
+    let index = SecretIndex::new(secrets);
     let mut walk = Walk::new(is_cancelled, request, &index);
     for root in &request.roots {
         walk.walk_root(root)?;

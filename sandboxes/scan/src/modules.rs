@@ -4,7 +4,7 @@ use proctor_wire::Secrets;
 
 /// Returns the index of the hidden module that `path` is a copy of. `packed` means that the path is
 /// in an archive, where the top directory may be `name-version`.
-pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
+pub fn find_module(secrets: &Secrets, path: &[u8], is_packed: bool) -> Option<u32> {
     // Return early for nearly all paths.
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let suffix = name.rsplit(|&byte| byte == b'.').next()?;
@@ -29,11 +29,11 @@ pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
         }
         let Some(above) = folders.strip_suffix(&wanted[..]) else { return false };
         match above.last() {
-            None => packed,
+            None => is_packed,
             Some(folder) => {
                 let is_root = |root: &String| root.as_bytes() == *folder;
                 secrets.import_roots.iter().any(is_root)
-                    || (packed && above.len() == 1 && !wanted.is_empty())
+                    || (is_packed && above.len() == 1 && !wanted.is_empty())
             }
         }
     });
@@ -45,13 +45,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn find_returns_importable_and_packed_modules() {
+    fn find_module_returns_importable_and_packed_modules() {
         let secrets = Secrets {
             modules: vec!["roman/tally".into(), "six".into()],
             import_roots: vec!["site-packages".into(), "_vendor".into()],
             ..Secrets::default()
         };
-        let find = |path: &str, packed| find(&secrets, path.as_bytes(), packed);
+        let find = |path: &str, packed| find_module(&secrets, path.as_bytes(), packed);
         for path in [
             "/v/lib/python3.11/site-packages/roman/tally.py",
             "/v/site-packages/roman/__pycache__/tally.cpython-311.pyc",

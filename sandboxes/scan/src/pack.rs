@@ -20,11 +20,11 @@ pub fn is_pack(bytes: &[u8]) -> bool {
 
 /// Calls `look` with each object's content. Returns `false` if the pack is corrupt or more than
 /// `limit` bytes were expanded.
-pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+pub fn visit_objects(bytes: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
     let (mut kept_bytes, mut expanded) = (0, 0);
     let mut at = 12;
-    let count = bytes.get(8..12).map_or(0, big_endian);
+    let count = bytes.get(8..12).map_or(0, parse_big_endian);
     for _ in 0..count {
         let start = at;
         let Some((kind, mut body)) = read_header(bytes, at) else { return false };
@@ -49,7 +49,7 @@ pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> b
             Some(base) => apply_delta(base, &content).unwrap_or(content),
             None => content,
         };
-        look(&whole);
+        visit(&whole);
         if expanded > limit {
             return false;
         }
@@ -61,7 +61,7 @@ pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> b
     true
 }
 
-fn big_endian(field: &[u8]) -> usize {
+fn parse_big_endian(field: &[u8]) -> usize {
     field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
 }
 

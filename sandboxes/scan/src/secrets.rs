@@ -27,26 +27,26 @@ impl Hasher for IdentityHasher {
     }
 }
 
-type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<IdentityHasher>>;
+type SecretTable = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<IdentityHasher>>;
 
-pub struct Index {
+pub struct SecretIndex {
     pub secrets: Secrets,
     /// The (block, number) pairs of each window hash.
-    windows: Table,
+    windows: SecretTable,
     /// The (set, number) pairs of each name hash.
-    names: Table,
+    names: SecretTable,
     /// The lengths of windows that occur in the secrets, in lines.
-    pub lengths: Vec<usize>,
+    pub window_lengths: Vec<usize>,
 }
 
-impl Index {
+impl SecretIndex {
     pub fn new(secrets: Secrets) -> Self {
-        let (mut windows, mut names) = (Table::default(), Table::default());
-        let mut lengths = Vec::new();
+        let (mut windows, mut names) = (SecretTable::default(), SecretTable::default());
+        let mut window_lengths = Vec::new();
         for (block, of) in secrets.blocks.iter().enumerate() {
             let length = usize::from(of.lines);
-            if (1..=WINDOW_LINES).contains(&length) && !lengths.contains(&length) {
-                lengths.push(length);
+            if (1..=WINDOW_LINES).contains(&length) && !window_lengths.contains(&length) {
+                window_lengths.push(length);
             }
             for (number, window) in of.windows.iter().enumerate() {
                 windows.entry(*window).or_default().push((block as u32, number as u32));
@@ -57,7 +57,7 @@ impl Index {
                 names.entry(*name).or_default().push((set as u32, number as u32));
             }
         }
-        Self { secrets, windows, names, lengths }
+        Self { secrets, windows, names, window_lengths }
     }
 
     pub fn has_names(&self) -> bool {
@@ -73,13 +73,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add_window(&mut self, index: &Index, window: u64) {
+    pub fn add_window(&mut self, index: &SecretIndex, window: u64) {
         for &(block, number) in index.windows.get(&window).into_iter().flatten() {
             self.windows.entry(block).or_default().insert(number);
         }
     }
 
-    pub fn add_name(&mut self, index: &Index, name: u64) {
+    pub fn add_name(&mut self, index: &SecretIndex, name: u64) {
         for &(set, number) in index.names.get(&name).into_iter().flatten() {
             self.names.entry(set).or_default().insert(number);
         }
@@ -92,7 +92,7 @@ impl Tally {
 
     /// Returns the block with the most matches among those with enough matches. One finding per
     /// file is enough.
-    pub fn best_text_match(&self, index: &Index) -> Option<FindingKind> {
+    pub fn best_text_match(&self, index: &SecretIndex) -> Option<FindingKind> {
         self.windows
             .iter()
             .filter_map(|(block, seen)| {
@@ -108,15 +108,15 @@ impl Tally {
     /// bytecode comes from a set's module.
     pub fn best_bytecode_match(
         &self,
-        index: &Index,
-        carries: &dyn Fn(&str) -> bool,
+        index: &SecretIndex,
+        has_name: &dyn Fn(&str) -> bool,
     ) -> Option<FindingKind> {
         self.names
             .iter()
             .filter_map(|(set, seen)| {
                 let of = index.secrets.names.get(*set as usize)?;
                 let matched = seen.len() as u32;
-                let need = if carries(&of.module) { of.need } else { of.need_elsewhere };
+                let need = if has_name(&of.module) { of.need } else { of.need_elsewhere };
                 (matched >= need.max(1)).then_some((matched, *set))
             })
             .max()

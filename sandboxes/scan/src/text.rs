@@ -5,7 +5,7 @@ use proctor_wire::{WINDOW_LINES, fingerprint};
 
 use crate::{
     line_numbers::strip_line_number,
-    secrets::{Index, Tally},
+    secrets::{SecretIndex, Tally},
 };
 
 /// Possible numbers of backslashes before the `n` of a line break: 1 in a string literal, 2 in a
@@ -18,7 +18,7 @@ const BREAK_BACKSLASHES: [usize; 3] = [1, 2, 4];
 /// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
 /// leading line number, and split at the line breaks of a string literal. A file does not show
 /// which form applies, so all are tried, but only around lines where they make a difference.
-pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
+pub fn count_windows(index: &SecretIndex, text: &[u8], tally: &mut Tally) {
     let mut readings = LineReadings::new(index);
     let mut breaks = memmem::find_iter(text, b"\\n");
     let mut next = breaks.next().unwrap_or(usize::MAX);
@@ -35,10 +35,10 @@ pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
 
 /// Like [`count_windows`], but for text whose lines are stored in reverse order, as in an editor's
 /// swap file.
-pub fn count_reversed_windows(index: &Index, text: &[u8], tally: &mut Tally) {
+pub fn count_reversed_windows(index: &SecretIndex, text: &[u8], tally: &mut Tally) {
     let mut track = WindowTrack::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
-        track.push_different(index, piece, tally);
+        track.push_different_line(index, piece, tally);
     }
 }
 
@@ -50,47 +50,47 @@ pub fn narrow_utf16(text: &[u8]) -> Option<Vec<u8>> {
 
 /// Different ways to read the lines of one file, tracked in parallel.
 struct LineReadings<'a> {
-    index: &'a Index,
-    plain: WindowTrack,
-    numbered: WindowTrack,
+    index: &'a SecretIndex,
+    plain_track: WindowTrack,
+    numbered_track: WindowTrack,
     /// For each entry of [`BREAK_BACKSLASHES`], two tracks: lines as they are, and lines without
     /// line numbers.
-    literals: [[WindowTrack; 2]; BREAK_BACKSLASHES.len()],
+    literal_tracks: [[WindowTrack; 2]; BREAK_BACKSLASHES.len()],
 }
 
 impl<'a> LineReadings<'a> {
-    fn new(index: &'a Index) -> Self {
-        let (plain, numbered, literals) = Default::default();
-        Self { index, plain, numbered, literals }
+    fn new(index: &'a SecretIndex) -> Self {
+        let (plain_track, numbered_track, literal_tracks) = Default::default();
+        Self { index, plain_track, numbered_track, literal_tracks }
     }
 
     fn push_line(&mut self, line: &[u8], is_broken: bool, tally: &mut Tally) {
         let index = self.index;
-        let before = self.plain;
+        let before = self.plain_track;
         let plain = fingerprint::hash_line(line).map(|(hash, _)| hash);
         if let Some(hash) = plain {
-            self.plain.push_hash(index, hash, tally);
+            self.plain_track.push_hash(index, hash, tally);
         }
         match strip_line_number(line) {
-            Some(rest) => self.numbered.start_from(before).push_different(index, rest, tally),
-            None => self.numbered.push_same(index, plain, tally),
+            Some(rest) => self.numbered_track.start_tracking(before).push_different_line(index, rest, tally),
+            None => self.numbered_track.push_same_line(index, plain, tally),
         }
         // Checking one track is enough: either all of them are open or none is.
-        if !is_broken && self.literals[0][0].open == 0 {
+        if !is_broken && self.literal_tracks[0][0].lines_to_track == 0 {
             return;
         }
-        for (tracks, backslashes) in self.literals.iter_mut().zip(BREAK_BACKSLASHES) {
+        for (tracks, backslashes) in self.literal_tracks.iter_mut().zip(BREAK_BACKSLASHES) {
             let [whole, numbered] = tracks;
             if !is_broken {
-                whole.push_same(index, plain, tally);
-                numbered.push_same(index, plain, tally);
+                whole.push_same_line(index, plain, tally);
+                numbered.push_same_line(index, plain, tally);
                 continue;
             }
-            whole.start_from(before);
-            numbered.start_from(before);
+            whole.start_tracking(before);
+            numbered.start_tracking(before);
             for piece in LiteralLines::new(line, backslashes) {
-                whole.push_different(index, piece, tally);
-                numbered.push_different(index, strip_line_number(piece).unwrap_or(piece), tally);
+                whole.push_different_line(index, piece, tally);
+                numbered.push_different_line(index, strip_line_number(piece).unwrap_or(piece), tally);
             }
         }
     }
@@ -99,50 +99,50 @@ impl<'a> LineReadings<'a> {
 /// The hashes of the last lines in one reading.
 #[derive(Clone, Copy, Default)]
 struct WindowTrack {
-    last: [u64; WINDOW_LINES],
-    known: usize,
+    last_hashes: [u64; WINDOW_LINES],
+    hash_count: usize,
     /// How many more lines can share a window with a line that differs from the plain reading. At
     /// 0, this reading is not tracked, because the plain reading covers its windows.
-    open: usize,
+    lines_to_track: usize,
 }
 
 impl WindowTrack {
     /// Called before a line that differs is added. If this reading is not tracked, starts with the
     /// lines of the plain reading.
-    fn start_from(&mut self, plain: Self) -> &mut Self {
-        if self.open == 0 {
-            *self = plain;
+    fn start_tracking(&mut self, plain_track: Self) -> &mut Self {
+        if self.lines_to_track == 0 {
+            *self = plain_track;
         }
         self
     }
 
     /// Adds a line that differs from that of the plain reading.
-    fn push_different(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
-        if let Some((hash, _)) = fingerprint::hash_line(piece) {
+    fn push_different_line(&mut self, index: &SecretIndex, line: &[u8], tally: &mut Tally) {
+        if let Some((hash, _)) = fingerprint::hash_line(line) {
             self.push_hash(index, hash, tally);
         }
-        self.open = WINDOW_LINES - 1;
+        self.lines_to_track = WINDOW_LINES - 1;
     }
 
     /// Adds a line that is the same as in the plain reading.
-    fn push_same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
-        if self.open > 0
-            && let Some(hash) = plain
+    fn push_same_line(&mut self, index: &SecretIndex, plain_hash: Option<u64>, tally: &mut Tally) {
+        if self.lines_to_track > 0
+            && let Some(hash) = plain_hash
         {
-            self.open -= 1;
+            self.lines_to_track -= 1;
             self.push_hash(index, hash, tally);
         }
     }
 
-    fn push_hash(&mut self, index: &Index, hash: u64, tally: &mut Tally) {
-        self.last.rotate_left(1);
-        self.last[WINDOW_LINES - 1] = hash;
-        self.known = (self.known + 1).min(WINDOW_LINES);
-        for &length in &index.lengths {
-            if length <= self.known {
+    fn push_hash(&mut self, index: &SecretIndex, hash: u64, tally: &mut Tally) {
+        self.last_hashes.rotate_left(1);
+        self.last_hashes[WINDOW_LINES - 1] = hash;
+        self.hash_count = (self.hash_count + 1).min(WINDOW_LINES);
+        for &length in &index.window_lengths {
+            if length <= self.hash_count {
                 tally.add_window(
                     index,
-                    fingerprint::hash_window(&self.last[WINDOW_LINES - length..]),
+                    fingerprint::hash_window(&self.last_hashes[WINDOW_LINES - length..]),
                 );
             }
         }

@@ -12,16 +12,16 @@ use rustix::fs::OFlags;
 
 use crate::{
     content::{Location, Scanner},
-    secrets::Index,
+    secrets::SecretIndex,
 };
 
 /// How many bytes at the start of a file identify a program or library. Those are not scanned.
-const HEAD: usize = 4;
+const HEAD_BYTES: usize = 4;
 
 pub struct Walk<'a> {
     is_cancelled: &'a dyn Fn() -> bool,
     request: &'a ScanRequest,
-    look: Scanner<'a>,
+    scanner: Scanner<'a>,
     entries: u64,
 }
 
@@ -29,13 +29,13 @@ impl<'a> Walk<'a> {
     pub fn new(
         is_cancelled: &'a dyn Fn() -> bool,
         request: &'a ScanRequest,
-        index: &'a Index,
+        index: &'a SecretIndex,
     ) -> Self {
-        Self { is_cancelled, request, look: Scanner::new(index, request.limits), entries: 0 }
+        Self { is_cancelled, request, scanner: Scanner::new(index, request.limits), entries: 0 }
     }
 
     pub fn finish(self) -> ScanReply {
-        self.look.reply
+        self.scanner.reply
     }
 
     pub fn walk_root(&mut self, root: &RawPath) -> Result<(), Refusal> {
@@ -59,47 +59,47 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn list_folder(&mut self, path: &Path, left: &mut Vec<PathBuf>) {
+    fn list_folder(&mut self, path: &Path, pending_paths: &mut Vec<PathBuf>) {
         let bytes = path.as_os_str().as_bytes();
         if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
             return;
         }
         let Ok(entries) = fs::read_dir(path) else {
-            self.look.reply.unreadable += 1;
+            self.scanner.reply.unreadable += 1;
             return;
         };
         let mut inner: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         // Entries are popped from the end, so sort in reverse to visit the first name first.
         inner.sort_unstable_by(|a, b| b.cmp(a));
-        left.append(&mut inner);
+        pending_paths.append(&mut inner);
     }
 
-    fn scan_file(&mut self, path: &Path, meta: &Metadata) {
+    fn scan_file(&mut self, path: &Path, metadata: &Metadata) {
         let bytes = path.as_os_str().as_bytes();
         if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
             return;
         }
-        if self.look.is_covered(bytes) {
+        if self.scanner.is_covered(bytes) {
             return;
         }
-        let place = Location { path: RawPath::new(bytes), inside: Vec::new() };
-        self.look.check_path(&place);
-        if meta.len() == 0 || !self.is_wanted(path) {
+        let place = Location { path: RawPath::new(bytes), inner_paths: Vec::new() };
+        self.scanner.check_path(&place);
+        if metadata.len() == 0 || !self.should_scan(path) {
             return;
         }
-        match read(path, self.request.limits.file_bytes) {
+        match read_content(path, self.request.limits.file_bytes) {
             Ok(Content::Bytes(content)) => {
-                self.look.reply.files += 1;
-                self.look.reply.bytes += content.len() as u64;
-                self.look.scan_content(&place, &content, 0);
+                self.scanner.reply.files += 1;
+                self.scanner.reply.bytes += content.len() as u64;
+                self.scanner.scan_content(&place, &content, 0);
             }
             Ok(Content::Program) => {}
-            Ok(Content::TooLarge) => self.look.reply.too_large += 1,
-            Err(_) => self.look.reply.unreadable += 1,
+            Ok(Content::TooLarge) => self.scanner.reply.too_large += 1,
+            Err(_) => self.scanner.reply.unreadable += 1,
         }
     }
 
-    fn is_wanted(&self, path: &Path) -> bool {
+    fn should_scan(&self, path: &Path) -> bool {
         let Some(suffixes) = &self.request.suffixes else { return true };
         let suffix = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
         suffixes.iter().any(|wanted| wanted.as_bytes() == suffix)
@@ -113,7 +113,7 @@ enum Content {
     TooLarge,
 }
 
-fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
+fn read_content(path: &Path, limit: u64) -> std::io::Result<Content> {
     // Do not block: the name may have become a pipe since the directory was read.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -122,9 +122,9 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
     if !meta.is_file() {
         return Ok(Content::Program);
     }
-    let mut bytes = vec![0; HEAD];
+    let mut bytes = vec![0; HEAD_BYTES];
     let mut filled = 0;
-    while filled < HEAD {
+    while filled < HEAD_BYTES {
         match file.read(&mut bytes[filled..])? {
             0 => break,
             read => filled += read,

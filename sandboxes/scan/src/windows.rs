@@ -6,29 +6,29 @@ use proctor_wire::{Block, RawPath, ScanLimits, Secrets, WINDOW_LINES};
 
 use crate::{
     content::{Location, Scanner},
-    secrets::Index,
+    secrets::SecretIndex,
 };
 
 /// A set of windows of [`WINDOW_LINES`] lines, prepared for lookup.
-pub struct Windows {
-    index: Index,
+pub struct WindowSet {
+    index: SecretIndex,
     limits: ScanLimits,
 }
 
-impl Windows {
+impl WindowSet {
     /// Creates a set from hashes that were computed with `proctor_wire::fingerprint`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
         // The caller counts the matches itself, so use a threshold that is never reached.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
         let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
-        Self { index: Index::new(secrets), limits }
+        Self { index: SecretIndex::new(secrets), limits }
     }
 
     /// Returns the numbers of the windows that occur in the bytes, in any encoding, archive or
     /// stream.
-    pub fn find_in(&self, bytes: &[u8]) -> BTreeSet<u32> {
+    pub fn find_windows(&self, bytes: &[u8]) -> BTreeSet<u32> {
         let mut scanner = Scanner::new(&self.index, self.limits);
-        let nowhere = Location { path: RawPath::default(), inside: Vec::new() };
+        let nowhere = Location { path: RawPath::default(), inner_paths: Vec::new() };
         scanner.scan_content(&nowhere, bytes, 0);
         scanner.found_windows
     }
@@ -56,15 +56,15 @@ mod tests {
             entries: 1,
             findings: 1,
         };
-        let windows = Windows::new(windows, limits);
+        let windows = WindowSet::new(windows, limits);
         let text = lines.join("\n");
         let both = BTreeSet::from([0, 1]);
-        assert_eq!(windows.find_in(text.as_bytes()), both);
-        assert_eq!(windows.find_in(format!("x = \\\n{text:?}").as_bytes()), both);
-        assert_eq!(windows.find_in(lines[..3].join("\r\n").as_bytes()), BTreeSet::from([0]));
-        assert_eq!(windows.find_in(b"while rest:\nrest = rest[1:]\n"), BTreeSet::new());
+        assert_eq!(windows.find_windows(text.as_bytes()), both);
+        assert_eq!(windows.find_windows(format!("x = \\\n{text:?}").as_bytes()), both);
+        assert_eq!(windows.find_windows(lines[..3].join("\r\n").as_bytes()), BTreeSet::from([0]));
+        assert_eq!(windows.find_windows(b"while rest:\nrest = rest[1:]\n"), BTreeSet::new());
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
-        assert_eq!(windows.find_in(&gzip.finish().unwrap()), both);
+        assert_eq!(windows.find_windows(&gzip.finish().unwrap()), both);
     }
 }

@@ -2,17 +2,17 @@
 
 use crate::expand::{Expansion, Method, expand};
 
-const END: &[u8] = b"PK\x05\x06";
+const END_MAGIC: &[u8] = b"PK\x05\x06";
 
 /// Maximum distance between the start of the end record and the end of the file: the record's own
 /// size plus the longest comment.
-const END_REACH: usize = 22 + 0xffff;
+const MAX_END_DISTANCE: usize = 22 + 0xffff;
 
 /// Returns the offset of the end record. A file with an end record is a zip archive, whatever it
 /// starts with.
 pub fn find_end_record(bytes: &[u8]) -> Option<usize> {
     let exact = bytes.len().checked_sub(22)?;
-    if bytes[exact..].starts_with(END) {
+    if bytes[exact..].starts_with(END_MAGIC) {
         return Some(exact);
     }
     // A comment may follow the record. Search for it only if the file starts like an archive:
@@ -20,8 +20,8 @@ pub fn find_end_record(bytes: &[u8]) -> Option<usize> {
     if !bytes.starts_with(b"PK") {
         return None;
     }
-    let from = bytes.len().saturating_sub(END_REACH);
-    bytes[from..].windows(4).rposition(|four| four == END).map(|at| from + at)
+    let from = bytes.len().saturating_sub(MAX_END_DISTANCE);
+    bytes[from..].windows(4).rposition(|four| four == END_MAGIC).map(|at| from + at)
 }
 
 /// One file in an archive.
@@ -32,7 +32,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    pub fn content(&self, limit: u64) -> Expansion {
+    pub fn expand_content(&self, limit: u64) -> Expansion {
         match self.method {
             0 if self.body.len() as u64 > limit => {
                 Expansion::Truncated(self.body[..limit as usize].to_vec())
@@ -53,22 +53,22 @@ pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
 }
 
 fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
-    let size = number(bytes, end + 12, 4)?;
-    let claimed = number(bytes, end + 16, 4)?;
+    let size = parse_number(bytes, end + 12, 4)?;
+    let claimed = parse_number(bytes, end + 16, 4)?;
     // Correct the offsets: if other data precedes the archive, such as a shebang line or a program,
     // all offsets are shifted.
-    let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
+    let directory = end.checked_sub(size).filter(|at| parse_number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);
     let mut entries = Vec::new();
     let mut at = directory;
-    while number(bytes, at, 4) == Some(0x0201_4b50) {
-        let field = |offset, length| number(bytes, at + offset, length);
+    while parse_number(bytes, at, 4) == Some(0x0201_4b50) {
+        let field = |offset, length| parse_number(bytes, at + offset, length);
         let (name, extra, comment) = (field(28, 2)?, field(30, 2)?, field(32, 2)?);
         let entry = (|| {
             let (method, size) = (field(10, 2)?, field(20, 4)?);
             let local = field(42, 4)?.checked_add(shift)?;
-            let start = local + 30 + number(bytes, local + 26, 2)? + number(bytes, local + 28, 2)?;
+            let start = local + 30 + parse_number(bytes, local + 26, 2)? + parse_number(bytes, local + 28, 2)?;
             Some(Entry {
                 name: bytes.get(at + 46..at + 46 + name)?,
                 method: method as u16,
@@ -81,7 +81,7 @@ fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     Some(entries)
 }
 
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
+fn parse_number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     let field = bytes.get(at..at.checked_add(length)?)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | usize::from(byte)))
 }

@@ -8,7 +8,7 @@ pub(crate) fn decode_backslash_escape(rest: &[u8]) -> (impl Iterator<Item = u8> 
     let mut bytes = [0; 4];
     let (length, used) = match rest.get(more) {
         Some(b'n' | b'r' | b't') => (0, 1),
-        Some(b'u') => match rest.get(more + 1..more + 5).and_then(hexadecimal) {
+        Some(b'u') => match rest.get(more + 1..more + 5).and_then(parse_hexadecimal) {
             Some(character) => (character.encode_utf8(&mut bytes).len(), 5),
             None => (0, 0),
         },
@@ -33,7 +33,7 @@ pub(crate) fn decode_html_reference(mut rest: &[u8]) -> (u8, usize) {
         b"quot" => Some(b'"'),
         b"apos" => Some(b'\''),
         b"nbsp" => Some(b' '),
-        [b'#', b'x' | b'X', digits @ ..] => to_byte(hexadecimal(digits)?),
+        [b'#', b'x' | b'X', digits @ ..] => to_byte(parse_hexadecimal(digits)?),
         [b'#', digits @ ..] => std::str::from_utf8(digits).ok()?.parse().ok(),
         _ => None,
     });
@@ -47,7 +47,7 @@ fn to_byte(character: char) -> Option<u8> {
     u8::try_from(u32::from(character)).ok()
 }
 
-fn hexadecimal(digits: &[u8]) -> Option<char> {
+fn parse_hexadecimal(digits: &[u8]) -> Option<char> {
     let digits = std::str::from_utf8(digits).ok()?;
     // `from_str_radix` would also accept a sign.
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

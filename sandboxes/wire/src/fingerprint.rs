@@ -9,14 +9,14 @@
 
 use crate::escapes::{decode_backslash_escape, decode_html_reference};
 
-const START: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0000_0100_0000_01b3;
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
+const MIX_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How a byte in a line is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Class {
+enum ByteClass {
     Text = 0,
     /// Ignored everywhere: white space, quotes and commas.
     Blank = 1,
@@ -26,18 +26,18 @@ enum Class {
     Ampersand,
 }
 
-const CLASSES: [Class; 256] = {
-    let mut classes = [Class::Text; 256];
+const CLASSES: [ByteClass; 256] = {
+    let mut classes = [ByteClass::Text; 256];
     let mut byte = 0;
     while byte < 256 {
         classes[byte] = match byte as u8 {
-            0..=b' ' | b'"' | b'\'' | b',' => Class::Blank,
+            0..=b' ' | b'"' | b'\'' | b',' => ByteClass::Blank,
             b'+' | b'-' | b'<' | b'>' | b'#' | b'/' | b'*' | b'|' | b';' | b'%' | b'!' => {
-                Class::Mark
+                ByteClass::Mark
             }
-            b'\\' => Class::Backslash,
-            b'&' => Class::Ampersand,
-            _ => Class::Text,
+            b'\\' => ByteClass::Backslash,
+            b'&' => ByteClass::Ampersand,
+            _ => ByteClass::Text,
         };
         byte += 1;
     }
@@ -47,29 +47,29 @@ const CLASSES: [Class; 256] = {
 /// Returns the hash of the normalized line and its length after normalization, in bytes. Returns
 /// `None` if nothing is left.
 pub fn hash_line(line: &[u8]) -> Option<(u64, usize)> {
-    let mut left = LineHasher { hash: START, mixed: 0, held: [0; BLOCK_BYTES], count: 0 };
+    let mut left = LineHasher { hash: HASH_START, hashed_bytes: 0, block: [0; BLOCK_BYTES], block_len: 0 };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;
         let class = CLASSES[usize::from(byte)];
         // Nearly every byte takes this path, which has no unpredictable branch. A scan spends most
         // of its time here.
-        if class as u8 <= Class::Blank as u8 {
-            left.push(byte, class == Class::Text);
+        if class as u8 <= ByteClass::Blank as u8 {
+            left.push(byte, class == ByteClass::Text);
             continue;
         }
         match class {
-            Class::Backslash => {
+            ByteClass::Backslash => {
                 let (bytes, used) = decode_backslash_escape(&line[at..]);
                 bytes.for_each(|byte| left.push_decoded(byte));
                 at += used;
             }
-            Class::Ampersand => {
+            ByteClass::Ampersand => {
                 let (byte, used) = decode_html_reference(&line[at..]);
                 left.push_decoded(byte);
                 at += used;
             }
-            Class::Text | Class::Blank | Class::Mark => left.push_decoded(byte),
+            ByteClass::Text | ByteClass::Blank | ByteClass::Mark => left.push_decoded(byte),
         }
     }
     left.finish()
@@ -81,24 +81,24 @@ pub fn normalize(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());
     let mut at = 0;
     let mut keep = |byte: u8| match CLASSES[usize::from(byte)] {
-        Class::Blank | Class::Backslash => {}
-        Class::Mark if left.is_empty() => {}
-        Class::Mark | Class::Ampersand | Class::Text => left.push(byte),
+        ByteClass::Blank | ByteClass::Backslash => {}
+        ByteClass::Mark if left.is_empty() => {}
+        ByteClass::Mark | ByteClass::Ampersand | ByteClass::Text => left.push(byte),
     };
     while let Some(&byte) = text.get(at) {
         at += 1;
         match CLASSES[usize::from(byte)] {
-            Class::Backslash => {
+            ByteClass::Backslash => {
                 let (bytes, used) = decode_backslash_escape(&text[at..]);
                 bytes.for_each(&mut keep);
                 at += used;
             }
-            Class::Ampersand => {
+            ByteClass::Ampersand => {
                 let (byte, used) = decode_html_reference(&text[at..]);
                 keep(byte);
                 at += used;
             }
-            Class::Text | Class::Blank | Class::Mark => keep(byte),
+            ByteClass::Text | ByteClass::Blank | ByteClass::Mark => keep(byte),
         }
     }
     left
@@ -110,17 +110,17 @@ const BLOCK_BYTES: usize = 64;
 struct LineHasher {
     hash: u64,
     /// Number of bytes hashed so far.
-    mixed: usize,
-    held: [u8; BLOCK_BYTES],
-    count: usize,
+    hashed_bytes: usize,
+    block: [u8; BLOCK_BYTES],
+    block_len: usize,
 }
 
 impl LineHasher {
     #[inline(always)]
-    fn push(&mut self, byte: u8, counts: bool) {
-        self.held[self.count % BLOCK_BYTES] = byte;
-        self.count += usize::from(counts);
-        if self.count == BLOCK_BYTES {
+    fn push(&mut self, byte: u8, is_significant: bool) {
+        self.block[self.block_len % BLOCK_BYTES] = byte;
+        self.block_len += usize::from(is_significant);
+        if self.block_len == BLOCK_BYTES {
             self.mix();
         }
     }
@@ -128,41 +128,41 @@ impl LineHasher {
     /// Adds a decoded character, as if it had not been escaped.
     fn push_decoded(&mut self, byte: u8) {
         let counts = match CLASSES[usize::from(byte)] {
-            Class::Blank | Class::Backslash => false,
-            Class::Mark => self.mixed + self.count > 0,
-            Class::Ampersand | Class::Text => true,
+            ByteClass::Blank | ByteClass::Backslash => false,
+            ByteClass::Mark => self.hashed_bytes + self.block_len > 0,
+            ByteClass::Ampersand | ByteClass::Text => true,
         };
         self.push(byte, counts);
     }
 
     fn mix(&mut self) {
-        let end = self.count.next_multiple_of(8);
-        self.held[self.count..end].fill(0);
-        for word in self.held[..end].as_chunks().0 {
+        let end = self.block_len.next_multiple_of(8);
+        self.block[self.block_len..end].fill(0);
+        for word in self.block[..end].as_chunks().0 {
             let word = u64::from_be_bytes(*word);
-            self.hash = (self.hash.rotate_left(23) ^ word).wrapping_mul(MIX);
+            self.hash = (self.hash.rotate_left(23) ^ word).wrapping_mul(MIX_MULTIPLIER);
         }
-        self.mixed += self.count;
-        self.count = 0;
+        self.hashed_bytes += self.block_len;
+        self.block_len = 0;
     }
 
     fn finish(mut self) -> Option<(u64, usize)> {
         self.mix();
-        let hash = (self.hash ^ self.mixed as u64).wrapping_mul(MIX);
-        (self.mixed > 0).then_some((hash ^ hash >> 32, self.mixed))
+        let hash = (self.hash ^ self.hashed_bytes as u64).wrapping_mul(MIX_MULTIPLIER);
+        (self.hashed_bytes > 0).then_some((hash ^ hash >> 32, self.hashed_bytes))
     }
 }
 
 /// Returns the hash of a window, given its lines' hashes.
 pub fn hash_window(lines: &[u64]) -> u64 {
-    lines.iter().fold(START ^ lines.len() as u64, |hash, line| {
-        (hash.rotate_left(23) ^ line).wrapping_mul(MIX)
+    lines.iter().fold(HASH_START ^ lines.len() as u64, |hash, line| {
+        (hash.rotate_left(23) ^ line).wrapping_mul(MIX_MULTIPLIER)
     })
 }
 
 /// Returns the hash of bytes that are not normalized.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+    bytes.iter().fold(HASH_START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(HASH_PRIME))
 }
 
 #[cfg(test)]

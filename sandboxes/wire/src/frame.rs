@@ -82,9 +82,9 @@ pub enum WireError {
     /// The stream does not start with a hello.
     NotAHello,
     /// The two sides use different protocol versions.
-    Version {
+    VersionMismatch {
         /// The version that the other side sent.
-        theirs: u16,
+        peer_version: u16,
     },
     /// A frame's body is longer than [`BODY_LIMIT`].
     TooLong {
@@ -97,18 +97,18 @@ pub enum WireError {
         code: u8,
     },
     /// The body is invalid for the frame's kind.
-    Body {
+    InvalidBody {
         /// The kind of the frame.
         kind: FrameKind,
         /// What is wrong with the body, at most 400 characters.
-        why: String,
+        reason: String,
     },
     /// The frame's stream is not open, or the frame contains more data than the credit allows.
-    Stream {
+    InvalidStream {
         /// The stream's number.
         stream: u32,
         /// What is wrong with the frame.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
@@ -116,15 +116,15 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAHello => write!(f, "the stream does not begin with a Proctor hello"),
-            Self::Version { theirs } => {
+            Self::VersionMismatch { peer_version: theirs } => {
                 write!(f, "the other side uses protocol version {theirs}, this side {VERSION}")
             }
             Self::TooLong { length } => {
                 write!(f, "a frame of {length} bytes exceeds the limit of {BODY_LIMIT}")
             }
             Self::UnknownKind { code } => write!(f, "unknown frame kind {code}"),
-            Self::Body { kind, why } => write!(f, "invalid {kind:?} frame body: {why}"),
-            Self::Stream { stream, why } => write!(f, "stream {stream}: {why}"),
+            Self::InvalidBody { kind, reason: why } => write!(f, "invalid {kind:?} frame body: {why}"),
+            Self::InvalidStream { stream, reason: why } => write!(f, "stream {stream}: {why}"),
         }
     }
 }
@@ -137,10 +137,10 @@ const MAX_ERROR_CHARS: usize = 400;
 impl WireError {
     /// Creates an error from the parser's message. Truncates the message, because it may quote the
     /// whole body.
-    fn body(kind: FrameKind, error: &serde_json::Error) -> Self {
+    fn invalid_body(kind: FrameKind, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        Self::Body { kind, why: clean.take(MAX_ERROR_CHARS).collect() }
+        Self::InvalidBody { kind, reason: clean.take(MAX_ERROR_CHARS).collect() }
     }
 }
 
@@ -157,7 +157,7 @@ pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
     }
     match u16::from_be_bytes([bytes[4], bytes[5]]) {
         VERSION => Ok(()),
-        theirs => Err(WireError::Version { theirs }),
+        theirs => Err(WireError::VersionMismatch { peer_version: theirs }),
     }
 }
 
@@ -181,7 +181,7 @@ impl Frame {
         stream: u32,
         value: &impl serde::Serialize,
     ) -> Result<Self, WireError> {
-        let body = serde_json::to_vec(value).map_err(|error| WireError::body(kind, &error))?;
+        let body = serde_json::to_vec(value).map_err(|error| WireError::invalid_body(kind, &error))?;
         if body.len() > BODY_LIMIT {
             return Err(WireError::TooLong { length: body.len() });
         }
@@ -190,7 +190,7 @@ impl Frame {
 
     /// Parses a JSON body.
     pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, WireError> {
-        serde_json::from_slice(&self.body).map_err(|error| WireError::body(self.kind, &error))
+        serde_json::from_slice(&self.body).map_err(|error| WireError::invalid_body(self.kind, &error))
     }
 
     /// Encodes the frame. The body must not exceed [`BODY_LIMIT`].
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn invalid_hellos_and_frames_return_specific_errors() {
         assert_eq!(check_hello(b"HTTP/1"), Err(WireError::NotAHello));
-        assert_eq!(check_hello(b"PRCT\0\x09"), Err(WireError::Version { theirs: 9 }));
+        assert_eq!(check_hello(b"PRCT\0\x09"), Err(WireError::VersionMismatch { peer_version: 9 }));
         assert!(matches!(Frame::decode(&[0xff; 16]), Err(WireError::TooLong { .. })));
         assert!(matches!(
             Frame::decode(&[0, 0, 0, 0, 99, 0, 0, 0, 0]),

@@ -127,8 +127,8 @@ pub struct BindMount {
 
 impl BindMount {
     /// Creates a bind mount without whiteouts.
-    pub fn new(from: RawPath, to: RawPath) -> Self {
-        Self { from, to, marks: None }
+    pub fn new(source: RawPath, target: RawPath) -> Self {
+        Self { from: source, to: target, marks: None }
     }
 }
 

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_are_the_whole_repository_or_package() {
+    fn root_functions_return_the_whole_repository_or_package() {
         assert_eq!(repository_root(b"/r/.git/objects/ab/cd"), Some(&b"/r/.git"[..]));
         assert_eq!(repository_root(b"/srv/x.git/objects/ab/cd"), Some(&b"/srv/x.git"[..]));
         assert_eq!(repository_root(b"/r/.gitignore"), None);

@@ -11,7 +11,7 @@ const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds");
 
 #[test]
 fn channel_accepts_or_rejects_any_bytes() {
-    fuzz(format!("{SEEDS}/frames"), |bytes| channel(bytes).map_err(check_error_text).is_ok());
+    fuzz(format!("{SEEDS}/frames"), |bytes| decode_channel(bytes).map_err(check_error_text).is_ok());
 }
 
 fn check_error_text(error: WireError) {
@@ -19,7 +19,7 @@ fn check_error_text(error: WireError) {
 }
 
 /// Reads a hello and then frames. Encoding a frame must result in the bytes it was decoded from.
-fn channel(bytes: &[u8]) -> Result<(), WireError> {
+fn decode_channel(bytes: &[u8]) -> Result<(), WireError> {
     let Some((hello, mut rest)) = bytes.split_first_chunk::<HELLO_BYTES>() else {
         return Err(WireError::NotAHello);
     };
@@ -29,9 +29,9 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
         assert_eq!(frame.encode(), rest[..used]);
         rest = &rest[used..];
         match frame.kind {
-            FrameKind::Open => body::<Request>(&frame)?,
-            FrameKind::Reply => body::<Result<Reply, Refusal>>(&frame)?,
-            FrameKind::Accepted => body::<AcceptedConnection>(&frame)?,
+            FrameKind::Open => check_body_round_trip::<Request>(&frame)?,
+            FrameKind::Reply => check_body_round_trip::<Result<Reply, Refusal>>(&frame)?,
+            FrameKind::Accepted => check_body_round_trip::<AcceptedConnection>(&frame)?,
             FrameKind::Data | FrameKind::Credit | FrameKind::End | FrameKind::Cancel => {}
         }
     }
@@ -39,7 +39,7 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
 }
 
 /// If a body can be parsed, it must survive a round trip.
-fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
+fn check_body_round_trip<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
     frame: &Frame,
 ) -> Result<(), WireError> {
     let read: T = frame.parse()?;

@@ -29,13 +29,13 @@ pub struct EditReport {
     pub file: String,
     /// Whether the edit was applied and, if not, why.
     #[serde(flatten)]
-    pub status: Status,
+    pub status: EditResult,
 }
 
 /// The possible outcomes of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub enum Status {
+pub enum EditResult {
     /// The edit was applied.
     Applied,
     /// The old and the new snippet are equal.
@@ -80,23 +80,23 @@ pub struct ApplyOutcome {
 /// Each old snippet is searched for in the original file and must occur there exactly once. Lines
 /// that both snippets start or end with are context. If an edit cannot be applied, it is skipped,
 /// and its report says why.
-pub fn apply(edits: &[Edit], matching: MatchMode, current: &FileLookup<'_>) -> ApplyOutcome {
+pub fn apply(edits: &[Edit], match_mode: MatchMode, lookup: &FileLookup<'_>) -> ApplyOutcome {
     let mut work: BTreeMap<String, EditedFile> = BTreeMap::new();
     let mut applied = ApplyOutcome::default();
     for (index, edit) in edits.iter().enumerate() {
-        let path = resolve_path(edit.file(), matching, current);
+        let path = resolve_path(edit.file(), match_mode, lookup);
         let status = match proctor_patch::check_path(&path.as_str().into()) {
-            Err(_) => Status::ForbiddenPath,
+            Err(_) => EditResult::ForbiddenPath,
             Ok(()) => {
                 let file =
-                    work.entry(path.clone()).or_insert_with(|| EditedFile::new(current(&path)));
-                file.apply_edit(index, edit, matching)
+                    work.entry(path.clone()).or_insert_with(|| EditedFile::new(lookup(&path)));
+                file.apply_edit(index, edit, match_mode)
             }
         };
         applied.edits.push(EditReport { file: path, status });
     }
     for (path, file) in work {
-        let before = current(&path);
+        let before = lookup(&path);
         let after = file.finish();
         if after != before {
             applied.files.insert(path, after);
@@ -106,10 +106,10 @@ pub fn apply(edits: &[Edit], matching: MatchMode, current: &FileLookup<'_>) -> A
 }
 
 /// Returns the path that an edit refers to.
-fn resolve_path(file: &str, matching: MatchMode, current: &FileLookup<'_>) -> String {
+fn resolve_path(file: &str, match_mode: MatchMode, lookup: &FileLookup<'_>) -> String {
     let stripped = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
-    match (matching, stripped) {
-        (MatchMode::Reference, Some(stripped)) if current(file).is_none() => stripped.to_owned(),
+    match (match_mode, stripped) {
+        (MatchMode::Reference, Some(stripped)) if lookup(file).is_none() => stripped.to_owned(),
         _ => file.to_owned(),
     }
 }
@@ -127,7 +127,7 @@ struct EditedFile {
     ends_with_newline: Option<bool>,
     /// Whether carriage returns count as part of the lines.
     keeps_carriage_returns: Option<bool>,
-    created: bool,
+    is_created: bool,
 }
 
 /// A range of original lines and its replacement.
@@ -153,73 +153,73 @@ impl EditedFile {
             mode: None,
             ends_with_newline: None,
             keeps_carriage_returns: None,
-            created: false,
+            is_created: false,
         }
     }
 
-    fn apply_edit(&mut self, index: usize, edit: &Edit, matching: MatchMode) -> Status {
+    fn apply_edit(&mut self, index: usize, edit: &Edit, match_mode: MatchMode) -> EditResult {
         match edit {
-            Edit::Delete { .. } if self.original.is_none() => Status::NoFile,
-            Edit::Delete { .. } if !self.spans.is_empty() => Status::Overlap,
+            Edit::Delete { .. } if self.original.is_none() => EditResult::NoFile,
+            Edit::Delete { .. } if !self.spans.is_empty() => EditResult::Overlap,
             Edit::Delete { .. } => {
                 self.is_deleted = true;
-                Status::Applied
+                EditResult::Applied
             }
-            Edit::Mode { mode, .. } => {
+            Edit::SetMode { mode, .. } => {
                 self.mode = Some(*mode);
-                Status::Applied
+                EditResult::Applied
             }
-            Edit::Replace { .. } if self.is_deleted => Status::Overlap,
-            Edit::Replace { before, after, .. } => self.replace(index, before, after, matching),
+            Edit::Replace { .. } if self.is_deleted => EditResult::Overlap,
+            Edit::Replace { old_snippet: before, new_snippet: after, .. } => self.replace(index, before, after, match_mode),
         }
     }
 
     fn replace(
         &mut self,
         index: usize,
-        before: &Snippet,
-        after: &Snippet,
-        matching: MatchMode,
-    ) -> Status {
-        let Some(text) = &self.text else { return Status::NotText };
-        let (before, after) = match matching {
-            MatchMode::Exact => (before.clone(), after.clone()),
-            MatchMode::Reference => (trim_blank_lines(before), trim_blank_lines(after)),
+        old_snippet: &Snippet,
+        new_snippet: &Snippet,
+        match_mode: MatchMode,
+    ) -> EditResult {
+        let Some(text) = &self.text else { return EditResult::NotText };
+        let (before, after) = match match_mode {
+            MatchMode::Exact => (old_snippet.clone(), new_snippet.clone()),
+            MatchMode::Reference => (trim_blank_lines(old_snippet), trim_blank_lines(new_snippet)),
         };
         let empty = text.lines.is_empty();
         if before.lines.is_empty() {
             if !empty {
-                return Status::NotEmpty;
+                return EditResult::NotEmpty;
             }
-            return self.fill(index, &after);
+            return self.fill_empty_file(index, &after);
         }
         if self.original.is_none() {
-            return Status::NoFile;
+            return EditResult::NoFile;
         }
         // A snippet without carriage returns also matches lines that end in CRLF.
         let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
-        let literal = text.crlf && (written(&before) || written(&after));
-        if self.keeps_carriage_returns.is_some_and(|other| text.crlf && other != literal) {
-            return Status::Overlap;
+        let literal = text.has_crlf && (written(&before) || written(&after));
+        if self.keeps_carriage_returns.is_some_and(|other| text.has_crlf && other != literal) {
+            return EditResult::Overlap;
         }
         let held = if literal { text.clone().with_carriage_returns() } else { text.clone() };
-        let places = find_matches(&held, &before, matching);
+        let places = find_matches(&held, &before, match_mode);
         let at = match places.as_slice() {
-            [] => return Status::NoMatch,
+            [] => return EditResult::NoMatch,
             [at] => *at,
-            more => return Status::Ambiguous { times: more.len() },
+            more => return EditResult::Ambiguous { times: more.len() },
         };
         let reaches_end = at + before.lines.len() == held.lines.len();
         // Only the last lines of a file can lack a final newline.
         if after.lacks_final_newline && !reaches_end {
-            return Status::NoMatch;
+            return EditResult::NoMatch;
         }
         let ended = match (before.lacks_final_newline, after.lacks_final_newline) {
             (_, true) => Some(false),
             (true, false) => Some(true),
             (false, false) => None,
         };
-        let same = |a: &String, b: &String| match matching {
+        let same = |a: &String, b: &String| match match_mode {
             MatchMode::Exact => a == b,
             MatchMode::Reference => a.trim_end() == b.trim_end(),
         };
@@ -230,7 +230,7 @@ impl EditedFile {
         let lines = new[..new.len() - tail].to_vec();
         let nothing = start == end && lines.is_empty();
         if nothing && ended.is_none_or(|ended| ended == held.ends_with_newline) {
-            return Status::NoDifference;
+            return EditResult::NoDifference;
         }
         if !nothing {
             let meets = |span: &Span| match (span.start == span.end, start == end) {
@@ -242,27 +242,27 @@ impl EditedFile {
                 (false, false) => start < span.end && span.start < end,
             };
             if self.spans.iter().any(meets) {
-                return Status::Overlap;
+                return EditResult::Overlap;
             }
             self.spans.push(Span { start, end, lines, index });
         }
         self.ends_with_newline = ended.or(self.ends_with_newline);
-        self.keeps_carriage_returns = text.crlf.then_some(literal);
-        Status::Applied
+        self.keeps_carriage_returns = text.has_crlf.then_some(literal);
+        EditResult::Applied
     }
 
     /// Sets the whole content of an empty or missing file.
-    fn fill(&mut self, index: usize, after: &Snippet) -> Status {
-        if self.created {
-            return Status::Overlap;
+    fn fill_empty_file(&mut self, index: usize, new_snippet: &Snippet) -> EditResult {
+        if self.is_created {
+            return EditResult::Overlap;
         }
-        if self.original.is_some() && after.lines.is_empty() {
-            return Status::NoDifference;
+        if self.original.is_some() && new_snippet.lines.is_empty() {
+            return EditResult::NoDifference;
         }
-        self.created = true;
-        self.ends_with_newline = Some(!after.lacks_final_newline);
-        self.spans.push(Span { start: 0, end: 0, lines: after.lines.clone(), index });
-        Status::Applied
+        self.is_created = true;
+        self.ends_with_newline = Some(!new_snippet.lacks_final_newline);
+        self.spans.push(Span { start: 0, end: 0, lines: new_snippet.lines.clone(), index });
+        EditResult::Applied
     }
 
     fn finish(self) -> FileState {
@@ -271,7 +271,7 @@ impl EditedFile {
         }
         let mode = self.mode.or(self.original.as_ref().map(|(mode, _)| *mode)).unwrap_or(MODE_FILE);
         let executable = |mode: u32| if mode & 0o100 == 0 { MODE_FILE } else { MODE_EXECUTABLE };
-        if self.spans.is_empty() && self.ends_with_newline.is_none() && !self.created {
+        if self.spans.is_empty() && self.ends_with_newline.is_none() && !self.is_created {
             return self.original.map(|(was, bytes)| match self.mode {
                 None => (was, bytes),
                 Some(mode) => (executable(mode), bytes),
@@ -294,16 +294,16 @@ impl EditedFile {
 }
 
 /// Returns the positions at which a snippet occurs in a file.
-fn find_matches(held: &Lines, snippet: &Snippet, matching: MatchMode) -> Vec<usize> {
+fn find_matches(file_lines: &Lines, snippet: &Snippet, match_mode: MatchMode) -> Vec<usize> {
     let lines = &snippet.lines;
-    let Some(last) = held.lines.len().checked_sub(lines.len()) else { return Vec::new() };
-    let same = |a: &str, b: &str| match matching {
+    let Some(last) = file_lines.lines.len().checked_sub(lines.len()) else { return Vec::new() };
+    let same = |a: &str, b: &str| match match_mode {
         MatchMode::Exact => a == b,
         MatchMode::Reference => a.trim_end() == b.trim_end(),
     };
     let fits = |at: &usize| {
-        let slice = &held.lines[*at..*at + lines.len()];
-        let ends = !snippet.lacks_final_newline || (!held.ends_with_newline && *at == last);
+        let slice = &file_lines.lines[*at..*at + lines.len()];
+        let ends = !snippet.lacks_final_newline || (!file_lines.ends_with_newline && *at == last);
         ends && slice.iter().zip(lines).all(|(a, b)| same(a, b))
     };
     (0..=last).filter(fits).collect()

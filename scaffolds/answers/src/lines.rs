@@ -8,7 +8,7 @@ pub(crate) struct Lines {
     pub(crate) ends_with_newline: bool,
     /// Whether each line feed comes after a carriage return. If so, the lines don't contain these
     /// carriage returns.
-    pub(crate) crlf: bool,
+    pub(crate) has_crlf: bool,
 }
 
 impl Lines {
@@ -25,15 +25,15 @@ impl Lines {
         // If a line ends in two carriage returns, keep all of them: a snippet could not distinguish
         // the second one from the line break.
         let doubled = |line: &&String| line.ends_with("\r\r");
-        let crlf = with_end > 0
+        let has_crlf = with_end > 0
             && lines[..with_end].iter().all(|line| line.ends_with('\r') && !doubled(&line))
             && !lines[with_end..].iter().any(|line| line.ends_with('\r'));
-        if crlf {
+        if has_crlf {
             for line in &mut lines[..with_end] {
                 line.pop();
             }
         }
-        Self { lines, ends_with_newline, crlf }
+        Self { lines, ends_with_newline, has_crlf }
     }
 
     /// Returns the original text.
@@ -43,7 +43,7 @@ impl Lines {
             out.push_str(line);
             let last = index + 1 == self.lines.len();
             if !last || self.ends_with_newline {
-                out.push_str(if self.crlf { "\r\n" } else { "\n" });
+                out.push_str(if self.has_crlf { "\r\n" } else { "\n" });
             }
         }
         out
@@ -51,7 +51,7 @@ impl Lines {
 
     /// Puts the carriage returns back into the lines.
     pub(crate) fn with_carriage_returns(mut self) -> Self {
-        if std::mem::take(&mut self.crlf) {
+        if std::mem::take(&mut self.has_crlf) {
             let with_end =
                 if self.ends_with_newline { self.lines.len() } else { self.lines.len() - 1 };
             for line in &mut self.lines[..with_end] {
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(Lines::from_text(text).text(), text, "{text:?}");
             assert_eq!(Lines::from_text(text).with_carriage_returns().text(), text, "{text:?}");
         }
-        assert!(Lines::from_text("a\r\nb").crlf);
-        assert!(!Lines::from_text("a\r\nb\n").crlf);
+        assert!(Lines::from_text("a\r\nb").has_crlf);
+        assert!(!Lines::from_text("a\r\nb\n").has_crlf);
     }
 }

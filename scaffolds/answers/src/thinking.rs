@@ -11,26 +11,26 @@ const TAGS: [(&str, &str); 4] = [
 
 /// Returns the part of a response after the model's reasoning, or the whole response if it has no
 /// reasoning. Returns `None` if the reasoning does not end.
-pub fn after_thinking(response: &str) -> Option<&str> {
+pub fn answer_after_thinking(response: &str) -> Option<&str> {
     let text = response.trim_start();
     for (start, end) in TAGS {
         if let Some(rest) = text.strip_prefix(start) {
             return rest.split_once(end).map(|(_, after)| after);
         }
     }
-    let after = TAGS.iter().find_map(|(start, end)| after_lone_end(response, start, end));
+    let after = TAGS.iter().find_map(|(start, end)| text_after_lone_end(response, start, end));
     Some(after.unwrap_or(response))
 }
 
 /// Returns the answer without the reasoning before it. If the reasoning does not end, returns an
 /// empty answer, because the response was cut off during reasoning.
 pub(crate) fn strip_thinking(answer: &str) -> &str {
-    after_thinking(answer).unwrap_or_default()
+    answer_after_thinking(answer).unwrap_or_default()
 }
 
 /// Returns the text after an end tag without a start tag. Ignores a tag that the model mentions or
 /// writes to a file, and a tag after the answer, which some templates leave there.
-fn after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+fn text_after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     text.match_indices(end).find_map(|(at, tag)| {
         let (before, after) = (&text[..at], &text[at + tag.len()..]);
         let ends_reasoning = !before.contains(start)
@@ -42,12 +42,12 @@ fn after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> 
 }
 
 /// Whether a tag between the two texts is part of a sentence or a quotation.
-fn is_mention(before: &str, after: &str) -> bool {
+fn is_mention(text_before: &str, text_after: &str) -> bool {
     // A line that begins with backticks may be a fence.
-    let line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
+    let line = text_before.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
     let opens = |quote: char| line.matches(quote).count() % 2 == 1;
     let follows_word = line.ends_with(' ') && !line.trim().is_empty();
-    follows_word || opens('"') || opens('`') || after.starts_with(['\'', '"'])
+    follows_word || opens('"') || opens('`') || text_after.starts_with(['\'', '"'])
 }
 
 /// Whether the text has an even number of code fences. The rest of a block that contains the tag
@@ -58,14 +58,14 @@ fn has_whole_blocks(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{after_thinking, strip_thinking};
+    use super::{answer_after_thinking, strip_thinking};
 
     #[test]
     fn strip_thinking_removes_only_a_leading_block() {
         assert_eq!(strip_thinking("\n<think>draft</think>\nanswer"), "\nanswer");
         assert_eq!(strip_thinking("<think>cut"), "");
         assert_eq!(strip_thinking("a <think>b</think>"), "a <think>b</think>");
-        assert_eq!(after_thinking("<think>cut"), None);
+        assert_eq!(answer_after_thinking("<think>cut"), None);
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             ("</think>\n\nanswer", "\n\nanswer"),
             ("draft[/THINK]answer", "answer"),
         ] {
-            assert_eq!(after_thinking(response), Some(answer), "{response}");
+            assert_eq!(answer_after_thinking(response), Some(answer), "{response}");
         }
     }
 
@@ -93,7 +93,7 @@ mod tests {
             "```bash\nls\n```\n</think>\n",
             "x = \"thought</think>answer\"\n",
         ] {
-            assert_eq!(after_thinking(response), Some(response), "{response}");
+            assert_eq!(answer_after_thinking(response), Some(response), "{response}");
         }
     }
 }

@@ -52,10 +52,10 @@ mod source;
 mod template;
 
 pub use limits::AnnouncedLimits;
-pub use material::{Gold, GoldFile, InitialTree, Material};
-pub use overlay::{Overlay, PromptFolderError};
+pub use material::{GoldFacts, GoldFile, InitialTree, Material};
+pub use overlay::{PromptOverlay, PromptFolderError};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, SettingError};
-pub use session::{Brief, FileEdit, FinishedToolCall, ForkBrief, ModelEndpoint, Session, Stop};
+pub use session::{TaskBrief, FileEdit, FinishedToolCall, ForkContext, ModelEndpoint, Session, Stop};
 pub use source::{ProgressSink, ScaffoldSource, Scaffolds, SourceError};
 pub use template::{template_environment, template_error};

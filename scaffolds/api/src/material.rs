@@ -18,19 +18,19 @@ pub struct Material {
     /// files either.
     pub components: Vec<NewComponent>,
     /// The commands with which the benchmark's harness applies a patch. The first is `git apply`.
-    pub apply: Vec<String>,
+    pub apply_commands: Vec<String>,
     /// Facts about the gold patch, for selecting files and for scores on the host. Contains no file
     /// content.
-    pub gold: Gold,
+    pub gold: GoldFacts,
 }
 
 /// The paths and definitions in the gold patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gold {
+pub struct GoldFacts {
     /// The files that the gold patch changes, sorted by path.
     pub files: Vec<GoldFile>,
     /// The file and signature of each function and class that the gold patch adds to Python files.
-    pub defined: Vec<(String, String)>,
+    pub definitions: Vec<(String, String)>,
 }
 
 /// A file that the gold patch changes.
@@ -39,7 +39,7 @@ pub struct GoldFile {
     /// The file's path, relative to the work directory.
     pub path: String,
     /// Whether the patch creates the file.
-    pub created: bool,
+    pub is_new: bool,
 }
 
 /// The state of the work directory when the trial started.

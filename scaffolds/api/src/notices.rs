@@ -2,23 +2,23 @@
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
-    Budget, BudgetEnding, BudgetKind, Disclosure, Fault, Layer, Message, ModelRequest, Spending,
+    Budget, BudgetEnding, BudgetKind, Disclosure, Fault, FaultLayer, Message, ModelRequest, Spending,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-const COUNTDOWN: &str = include_str!("../../../prompts/budget/countdown.md.j2");
-const GRACE: &str = include_str!("../../../prompts/budget/grace.md.j2");
+const COUNTDOWN_TEMPLATE: &str = include_str!("../../../prompts/budget/countdown.md.j2");
+const GRACE_TEMPLATE: &str = include_str!("../../../prompts/budget/grace.md.j2");
 
 /// Returns the templates of the notices for this budget, which are factors of the arm. Empty if the
 /// budget is hidden, or if it is announced only once and ends without a last response.
-pub fn notices(budget: &Budget) -> Map<String, Value> {
+pub fn notice_templates(budget: &Budget) -> Map<String, Value> {
     let mut texts = Map::new();
     if budget.disclosure == Disclosure::Countdown {
-        texts.insert("countdown".into(), COUNTDOWN.into());
+        texts.insert("countdown".into(), COUNTDOWN_TEMPLATE.into());
     }
     if budget.ending == BudgetEnding::Grace {
-        texts.insert("grace".into(), GRACE.into());
+        texts.insert("grace".into(), GRACE_TEMPLATE.into());
     }
     texts
 }
@@ -33,13 +33,13 @@ struct RemainingLimit {
 
 /// The wall-clock, working and tool time that is left, in seconds. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TimeLeft {
+pub struct RemainingTime {
     /// Wall-clock time.
-    pub wall: Option<f64>,
+    pub wall_seconds: Option<f64>,
     /// Wall-clock time without the time spent waiting for endpoints.
-    pub working: Option<f64>,
+    pub working_seconds: Option<f64>,
     /// Time spent in tools.
-    pub tools: Option<f64>,
+    pub tool_seconds: Option<f64>,
 }
 
 /// Returns the request with a notice of what is left of each limit, appended to the last message.
@@ -49,32 +49,32 @@ pub struct TimeLeft {
 /// # Errors
 /// Fails if the template cannot be rendered.
 pub fn add_countdown_notice(
-    ask: ModelRequest,
+    request: ModelRequest,
     budget: &Budget,
-    spent: &Spending,
-    time: TimeLeft,
+    spending: &Spending,
+    remaining_time: RemainingTime,
 ) -> Result<ModelRequest, Fault> {
-    let left = remaining_limits(budget, spent, time);
+    let left = remaining_limits(budget, spending, remaining_time);
     if left.is_empty() {
-        return Ok(ask);
+        return Ok(request);
     }
-    let notice = render(COUNTDOWN, json!({ "left": left }))?;
-    Ok(append_notice(ask, &notice))
+    let notice = render(COUNTDOWN_TEMPLATE, json!({ "left": left }))?;
+    Ok(append_notice(request, &notice))
 }
 
 /// Returns the request for the last response after a limit is reached.
 ///
 /// # Errors
 /// Fails if the template cannot be rendered.
-pub fn add_grace_notice(ask: ModelRequest, kind: BudgetKind) -> Result<ModelRequest, Fault> {
-    let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
-    Ok(append_notice(ask, &notice))
+pub fn add_grace_notice(request: ModelRequest, kind: BudgetKind) -> Result<ModelRequest, Fault> {
+    let notice = render(GRACE_TEMPLATE, json!({ "unit": unit(kind) }))?;
+    Ok(append_notice(request, &notice))
 }
 
 /// Appends the notice to the last message and adds no message of its own, because some endpoints
 /// reject two consecutive messages with the same role.
-fn append_notice(mut ask: ModelRequest, notice: &str) -> ModelRequest {
-    if let Some(last) = ask.messages.last_mut() {
+fn append_notice(mut request: ModelRequest, notice: &str) -> ModelRequest {
+    if let Some(last) = request.messages.last_mut() {
         let (Message::System { content }
         | Message::User { content }
         | Message::Tool { content, .. }
@@ -83,10 +83,10 @@ fn append_notice(mut ask: ModelRequest, notice: &str) -> ModelRequest {
         content.push_str(gap);
         content.push_str(notice.trim());
     }
-    ask
+    request
 }
 
-fn remaining_limits(budget: &Budget, spent: &Spending, time: TimeLeft) -> Vec<RemainingLimit> {
+fn remaining_limits(budget: &Budget, spending: &Spending, remaining_time: RemainingTime) -> Vec<RemainingLimit> {
     let count = |limit: Option<u64>, spent: u64, kind| {
         let limit = limit?;
         let left = limit.saturating_sub(spent).to_string();
@@ -96,24 +96,24 @@ fn remaining_limits(budget: &Budget, spent: &Spending, time: TimeLeft) -> Vec<Re
         let (left, limit) = (format!("{:.0}", left?), format!("{:.0}", limit?));
         Some(RemainingLimit { left, limit, unit: unit(kind) })
     };
-    let total = spent.input_tokens + spent.output_tokens;
-    let fresh = spent.uncached_input_tokens();
+    let total = spending.input_tokens + spending.output_tokens;
+    let fresh = spending.uncached_input_tokens();
     let money = budget.cost_usd.map(|limit| RemainingLimit {
-        left: format!("{:.2}", (limit - spent.cost_usd).max(0.0)),
+        left: format!("{:.2}", (limit - spending.cost_usd).max(0.0)),
         limit: format!("{limit:.2}"),
         unit: unit(BudgetKind::Cost),
     });
     [
-        count(budget.steps, spent.steps, BudgetKind::Steps),
-        count(budget.main_steps, spent.main_steps(), BudgetKind::MainSteps),
-        count(budget.input_tokens, spent.input_tokens, BudgetKind::InputTokens),
-        count(budget.output_tokens, spent.output_tokens, BudgetKind::OutputTokens),
+        count(budget.steps, spending.steps, BudgetKind::Steps),
+        count(budget.main_steps, spending.main_steps(), BudgetKind::MainSteps),
+        count(budget.input_tokens, spending.input_tokens, BudgetKind::InputTokens),
+        count(budget.output_tokens, spending.output_tokens, BudgetKind::OutputTokens),
         count(budget.total_tokens, total, BudgetKind::TotalTokens),
         count(budget.uncached_input_tokens, fresh, BudgetKind::UncachedInputTokens),
         money,
-        seconds(budget.wall_seconds, time.wall, BudgetKind::Wall),
-        seconds(budget.working_seconds, time.working, BudgetKind::Working),
-        seconds(budget.tool_seconds, time.tools, BudgetKind::Tools),
+        seconds(budget.wall_seconds, remaining_time.wall_seconds, BudgetKind::Wall),
+        seconds(budget.working_seconds, remaining_time.working_seconds, BudgetKind::Working),
+        seconds(budget.tool_seconds, remaining_time.tool_seconds, BudgetKind::Tools),
     ]
     .into_iter()
     .flatten()
@@ -136,28 +136,28 @@ fn unit(kind: BudgetKind) -> &'static str {
     }
 }
 
-fn render(template: &str, with: Value) -> Result<String, Fault> {
+fn render(template: &str, variables: Value) -> Result<String, Fault> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment
-        .render_str(template, Serde(with))
-        .map_err(|error| Fault::new(Layer::Setup, format!("prompts/budget: {error:#}")))
+        .render_str(template, Serde(variables))
+        .map_err(|error| Fault::new(FaultLayer::Setup, format!("prompts/budget: {error:#}")))
 }
 
 #[cfg(test)]
 mod tests {
     use proctor_types::{Budget, BudgetKind, Message, ModelRequest, Spending};
 
-    use super::{TimeLeft, add_countdown_notice, add_grace_notice};
+    use super::{RemainingTime, add_countdown_notice, add_grace_notice};
 
-    fn last_message_content(ask: &ModelRequest) -> &str {
-        match ask.messages.last() {
+    fn last_message_content(request: &ModelRequest) -> &str {
+        match request.messages.last() {
             Some(Message::Tool { content, .. }) => content,
             other => panic!("{other:?}"),
         }
     }
 
-    fn sample_ask() -> ModelRequest {
+    fn sample_request() -> ModelRequest {
         let last = Message::Tool { call_id: "c".into(), content: "ok".into() };
         ModelRequest {
             messages: vec![Message::System { content: "s".into() }, last],
@@ -174,31 +174,31 @@ mod tests {
             ..Budget::default()
         };
         let spent = Spending { steps: 12, cost_usd: 0.5, ..Spending::default() };
-        let time = TimeLeft { tools: Some(12.4), ..TimeLeft::default() };
+        let time = RemainingTime { tool_seconds: Some(12.4), ..RemainingTime::default() };
         let told =
-            add_countdown_notice(sample_ask(), &budget, &spent, time).expect("a sound template");
+            add_countdown_notice(sample_request(), &budget, &spent, time).expect("a sound template");
         assert_eq!(
             last_message_content(&told),
             "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
              tools. The files as they are when a limit is reached are judged.]"
         );
-        assert_eq!(told.messages[0], sample_ask().messages[0]);
+        assert_eq!(told.messages[0], sample_request().messages[0]);
     }
 
     #[test]
     fn countdown_notice_is_omitted_without_limits() {
         let told = add_countdown_notice(
-            sample_ask(),
+            sample_request(),
             &Budget::default(),
             &Spending::default(),
-            TimeLeft::default(),
+            RemainingTime::default(),
         );
-        assert_eq!(told.expect("nothing to render"), sample_ask());
+        assert_eq!(told.expect("nothing to render"), sample_request());
     }
 
     #[test]
     fn grace_notice_names_the_limit_that_was_reached() {
-        let told = add_grace_notice(sample_ask(), BudgetKind::Steps).expect("a sound template");
+        let told = add_grace_notice(sample_request(), BudgetKind::Steps).expect("a sound template");
         assert!(
             last_message_content(&told).starts_with("ok\n\n[The limit on answers is reached."),
             "{told:?}"

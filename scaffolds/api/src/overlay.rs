@@ -14,25 +14,25 @@ const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptFolderError {
     /// What is wrong, and in which file.
-    pub what: String,
+    pub problem: String,
     /// How to fix it.
     pub hint: String,
 }
 
 impl PromptFolderError {
     /// Creates an error from a description and a fix.
-    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into() }
+    pub fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { problem: problem.into(), hint: hint.into() }
     }
 }
 
 /// Prompt texts that override built-in texts, by folder and file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overlay {
+pub struct PromptOverlay {
     texts: BTreeMap<(String, String), String>,
 }
 
-impl Overlay {
+impl PromptOverlay {
     /// Reads a user's prompt folder. `known` lists the folders of one scaffold and the files in
     /// them. The texts are in subfolders with the same names. If the scaffold has a single folder,
     /// they may also be at the top level.
@@ -40,9 +40,9 @@ impl Overlay {
     /// # Errors
     /// Fails if a file does not belong to the scaffold, a file cannot be read, or the folder has no
     /// prompt for the scaffold.
-    pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, PromptFolderError> {
+    pub fn read(dir: &Path, known_files: &[(&str, Vec<&str>)]) -> Result<Self, PromptFolderError> {
         let mut overlay = Self::default();
-        let one = match known {
+        let one = match known_files {
             [(folder, files)] => Some((*folder, files)),
             _ => None,
         };
@@ -55,13 +55,13 @@ impl Overlay {
                     );
                     return Err(PromptFolderError::new(
                         what,
-                        format!("move it into {}", format_folders(known)),
+                        format!("move it into {}", format_folders(known_files)),
                     ));
                 };
                 overlay.add(folder, files, &name, &path)?;
                 continue;
             }
-            let Some((folder, files)) = known.iter().find(|(folder, _)| *folder == name) else {
+            let Some((folder, files)) = known_files.iter().find(|(folder, _)| *folder == name) else {
                 if FOLDERS.contains(&name.as_str()) {
                     continue;
                 }
@@ -75,8 +75,8 @@ impl Overlay {
         match overlay.texts.is_empty() {
             true => {
                 let what =
-                    format!("{} has no prompt file for {}", dir.display(), format_folders(known));
-                let files = known.iter().flat_map(|(_, files)| files).copied();
+                    format!("{} has no prompt file for {}", dir.display(), format_folders(known_files));
+                let files = known_files.iter().flat_map(|(_, files)| files).copied();
                 let files = files.collect::<Vec<_>>().join(", ");
                 Err(PromptFolderError::new(what, format!("files: {files}")))
             }
@@ -140,23 +140,23 @@ fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, PromptFolderError> {
     Ok(found)
 }
 
-fn format_folders(known: &[(&str, Vec<&str>)]) -> String {
-    let folders = known.iter().map(|(folder, _)| format!("`{folder}`"));
+fn format_folders(known_files: &[(&str, Vec<&str>)]) -> String {
+    let folders = known_files.iter().map(|(folder, _)| format!("`{folder}`"));
     folders.collect::<Vec<_>>().join(" or ")
 }
 
-fn suggest_name(wrong: &str, known: &[&str]) -> String {
+fn suggest_name(unknown_name: &str, known_names: &[&str]) -> String {
     // Ignore the file extension, which may be missing or wrong: for `task.md` and `task.j2`,
     // suggest `task.md.j2`.
-    let stem = wrong.split('.').next().unwrap_or(wrong);
+    let stem = unknown_name.split('.').next().unwrap_or(unknown_name);
     let likeness = |name: &str| {
-        let whole = strsim::jaro_winkler(wrong, name);
+        let whole = strsim::jaro_winkler(unknown_name, name);
         whole.max(strsim::jaro_winkler(stem, name.split('.').next().unwrap_or(name)))
     };
-    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let best = known_names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match best.filter(|name| likeness(name) > 0.75) {
         Some(best) => format!("did you mean `{best}`?"),
-        None => format!("known: {}", known.join(", ")),
+        None => format!("known: {}", known_names.join(", ")),
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn overlay_reads_texts_at_the_top_or_in_the_scaffold_folder() {
         let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
-        let read = |files: &[&str]| Overlay::read(folder(files).path(), &known);
+        let read = |files: &[&str]| PromptOverlay::read(folder(files).path(), &known);
         let top = read(&["task.md.j2", ".swp"]).unwrap();
         assert_eq!(top.get("tools", "task.md.j2"), Some("text of task.md.j2"));
         assert_eq!(top.get("tools", "tool_shell.md.j2"), None);
@@ -195,12 +195,12 @@ mod tests {
             (&[], "no prompt file for `tools`", "task.md.j2"),
         ] {
             let wrong = read(files).unwrap_err();
-            assert!(wrong.what.contains(what) && wrong.hint.contains(hint), "{files:?}: {wrong:?}");
+            assert!(wrong.problem.contains(what) && wrong.hint.contains(hint), "{files:?}: {wrong:?}");
         }
-        let missing = Overlay::read(Path::new("/none/such"), &known).unwrap_err();
-        assert!(missing.what.starts_with("/none/such: "), "{missing:?}");
+        let missing = PromptOverlay::read(Path::new("/none/such"), &known).unwrap_err();
+        assert!(missing.problem.starts_with("/none/such: "), "{missing:?}");
         let both = [known[0].clone(), ("bash", vec!["task.md.j2"])];
-        let wrong = Overlay::read(folder(&["task.md.j2"]).path(), &both).unwrap_err();
+        let wrong = PromptOverlay::read(folder(&["task.md.j2"]).path(), &both).unwrap_err();
         assert_eq!(wrong.hint, "move it into `tools` or `bash`");
     }
 }

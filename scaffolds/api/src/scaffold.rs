@@ -17,14 +17,14 @@ pub enum Finish {
         /// The category used in reports.
         cause: ExitCause,
         /// The reason, for the record and the report.
-        why: String,
+        reason: String,
     },
 }
 
 impl Finish {
     /// Creates an exit without a submission.
-    pub fn exited(why: impl Into<String>) -> Self {
-        Self::Exited { cause: ExitCause::Finished, why: why.into() }
+    pub fn exit(reason: impl Into<String>) -> Self {
+        Self::Exited { cause: ExitCause::Finished, reason: reason.into() }
     }
 }
 
@@ -47,15 +47,15 @@ pub struct SettingError {
     /// The key.
     pub key: String,
     /// What is wrong with the value.
-    pub what: String,
+    pub problem: String,
     /// How to fix it.
     pub hint: String,
 }
 
 impl SettingError {
     /// Creates an error for a key, with a hint on how to fix it.
-    pub fn new(key: &str, what: String, hint: &str) -> Self {
-        Self { key: key.to_owned(), what, hint: hint.to_owned() }
+    pub fn new(key: &str, problem: String, hint: &str) -> Self {
+        Self { key: key.to_owned(), problem: problem, hint: hint.to_owned() }
     }
 }
 
@@ -85,13 +85,13 @@ pub trait Scaffold: Send + Sync {
     /// Fails if a key is unknown or a value has the wrong type.
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        match given.keys().next() {
+        match arm_settings.keys().next() {
             None => Ok(Map::new()),
             Some(key) => Err(SettingError {
                 key: key.clone(),
-                what: format!("the scaffold `{}` has no settings", self.name()),
+                problem: format!("the scaffold `{}` has no settings", self.name()),
                 hint: "remove the key".into(),
             }),
         }

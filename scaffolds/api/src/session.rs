@@ -3,7 +3,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{
-    Budget, BudgetKind, BudgetScope, Fault, Layer, Message, ModelRequest, ModelResponse,
+    Budget, BudgetKind, BudgetScope, Fault, FaultLayer, Message, ModelRequest, ModelResponse,
     TokenizerFile, Traffic,
 };
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::{InitialTree, Material};
 /// What the scaffold may know about its task. It never contains hidden tests, the gold patch or a
 /// mask, except in the fields that are only for `gold`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Brief {
+pub struct TaskBrief {
     /// The task's id.
     pub task: String,
     /// The task description for the agent.
@@ -25,15 +25,15 @@ pub struct Brief {
     /// The user who runs commands, if the task sets one.
     pub user: Option<String>,
     /// The time limit for one command.
-    pub command_limit: Duration,
+    pub command_timeout: Duration,
     /// The limits, if the arm announces them.
-    pub announced: Option<Budget>,
+    pub announced_budget: Option<Budget>,
     /// The name under which the endpoint knows the model, if the arm uses a model.
     pub model: Option<String>,
     /// The model's context window in tokens, if known.
     pub context_window: Option<u64>,
     /// The context window from Proctor's own model table, for a client that cannot do without one.
-    pub listed_window: Option<u64>,
+    pub listed_context_window: Option<u64>,
     /// The model's output limit in tokens, if the arm sets one.
     pub max_output_tokens: Option<u64>,
     /// Only for `gold`: the gold patch. Absent for every scaffold that calls a model.
@@ -53,14 +53,14 @@ pub struct Brief {
     /// The arm's settings, as returned by [`Scaffold::resolve_settings`](crate::Scaffold::resolve_settings).
     pub settings: Map<String, Value>,
     /// What is known about the fork, if this trial was forked from another one.
-    pub fork: Option<ForkBrief>,
+    pub fork: Option<ForkContext>,
 }
 
 /// What a forked trial's conversation contains in addition to the scaffold's own prompts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForkBrief {
+pub struct ForkContext {
     /// The first messages of the original trial, if its conversation is copied.
-    pub opening: Option<Vec<Message>>,
+    pub first_messages: Option<Vec<Message>>,
     /// The number of responses after which to give the model a hint, and the hint.
     pub hint: Option<(u64, String)>,
 }
@@ -103,17 +103,17 @@ pub struct FinishedToolCall {
     /// The tool's name.
     pub name: String,
     /// The output shown to the model.
-    pub shown: String,
+    pub shown_output: String,
     /// The complete output, if `shown` is truncated.
-    pub full: Option<Vec<u8>>,
+    pub full_output: Option<Vec<u8>>,
     /// The exit status, if the tool ran a command that was not killed.
     pub exit_status: Option<i32>,
     /// The duration of the call.
     pub duration: Duration,
     /// Whether the arguments could not be parsed. Such calls are counted in the outcome.
-    pub malformed: bool,
+    pub is_malformed: bool,
     /// The edit that the call made, if the tool supports undo.
-    pub edited: Option<FileEdit>,
+    pub file_edit: Option<FileEdit>,
 }
 
 /// One edit to a file.
@@ -122,16 +122,16 @@ pub struct FileEdit {
     /// The path, relative to the sandbox's root.
     pub path: String,
     /// The content before the edit; `None` if the file did not exist.
-    pub before: Option<Vec<u8>>,
+    pub old_content: Option<Vec<u8>>,
     /// The content after the edit; `None` if the edit was undone.
-    pub after: Option<Vec<u8>>,
+    pub new_content: Option<Vec<u8>>,
 }
 
 /// The interface between a scaffold and its trial.
 #[async_trait]
 pub trait Session: Send {
     /// Returns what the scaffold may know about the task.
-    fn brief(&self) -> &Brief;
+    fn brief(&self) -> &TaskBrief;
 
     /// Returns the sandbox to act in. Its methods return an error only if the sandbox itself is
     /// broken; a failed command is a normal result.
@@ -171,7 +171,7 @@ pub trait Session: Send {
     ) -> Result<(), Stop>;
 
     /// Records a call's result. Must be called exactly once per call.
-    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop>;
+    async fn record_tool_result(&mut self, result: FinishedToolCall) -> Result<(), Stop>;
 
     /// Resolves when the trial cannot continue because of a limit, a fault or a rejected request.
     /// The scaffold then stops its client in the sandbox, and how the client exits no longer
@@ -195,13 +195,13 @@ pub trait Session: Send {
     /// and the inner result contains the reason. This is not a fault, because the patch comes from
     /// a model.
     async fn try_patch(&mut self, _patch: &[u8]) -> Result<Result<(), String>, Stop> {
-        Err(Fault::new(Layer::Setup, "this session cannot apply patches").into())
+        Err(Fault::new(FaultLayer::Setup, "this session cannot apply patches").into())
     }
 
     /// Returns the state of the work directory at the trial's start. Reads it from the record
     /// instead of the sandbox.
     async fn initial_tree(&mut self) -> Result<Arc<dyn InitialTree>, Stop> {
-        Err(Fault::new(Layer::Setup, "this session has no initial tree").into())
+        Err(Fault::new(FaultLayer::Setup, "this session has no initial tree").into())
     }
 
     /// Hides files and directories from the scaffold's client. `paths` are absolute. Snapshots keep
@@ -220,5 +220,5 @@ pub trait Session: Send {
     /// Returns whether a conversation certainly exceeds the context window. `counted` is the
     /// endpoint's own token count for the first part. `estimated` is Proctor's count for the rest,
     /// which may be inaccurate. In case of doubt, returns `false`, so that the endpoint decides.
-    fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool;
+    fn exceeds_context_window(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool;
 }

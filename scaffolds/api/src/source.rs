@@ -26,7 +26,7 @@ pub enum SourceError {
     #[error("{what}")]
     Build {
         /// What failed.
-        what: String,
+        problem: String,
         /// How to fix it.
         hint: Option<String>,
     },
@@ -63,7 +63,7 @@ pub trait ScaffoldSource {
     async fn build(
         &self,
         names: &BTreeSet<&str>,
-        say: ProgressSink<'_>,
+        report_progress: ProgressSink<'_>,
     ) -> Result<bool, SourceError>;
 
     /// Like [`Self::scaffolds_for_arms`], but with bundles. Builds missing bundles.
@@ -73,6 +73,6 @@ pub trait ScaffoldSource {
     async fn scaffolds_with_bundles(
         &self,
         record: &RunRecord,
-        say: ProgressSink<'_>,
+        report_progress: ProgressSink<'_>,
     ) -> Result<Scaffolds, SourceError>;
 }

@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, FinishedToolCall, Overlay, PromptFolderError, Scaffold, Session, Stop,
+    Finish, FinishedToolCall, PromptOverlay, PromptFolderError, Scaffold, Session, Stop,
 };
 use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use crate::{
     command::{ShellSettings, run_line},
     conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
-    tools::{Output, SUBMIT, ToolCallResult, ToolContext, ToolError},
+    tools::{ToolOutput, SUBMIT, ToolCallResult, ToolContext, ToolError},
 };
 use grammar::{Action, parse};
 
@@ -57,48 +57,48 @@ pub struct Bash {
 impl Bash {
     /// # Errors
     /// See [`Prompts::load`].
-    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&PromptOverlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load("bash", prompts)?;
         let settings = prompts.settings()?;
         Ok(Self { prompts: Arc::new(prompts), settings })
     }
 
     /// Records a block, runs it, and records its result.
-    pub(crate) async fn run(
+    pub(crate) async fn run_block(
         &self,
         session: &mut dyn Session,
         call_id: &str,
         line: &str,
     ) -> Result<ToolCallResult, Stop> {
         if let Some(done) = session.recorded_result(call_id, BASH).await? {
-            let (shown, exit_status) = (done.shown, done.exit_status);
-            return Ok(ToolCallResult { shown, exit_status, submitted: false });
+            let (shown, exit_status) = (done.shown_output, done.exit_status);
+            return Ok(ToolCallResult { shown_output: shown, exit_status, is_submitted: false });
         }
         session.record_tool_call(call_id, BASH, json!({ "command": line })).await?;
         let context = ToolContext::from_session(session);
         let start = Instant::now();
         let shell = self.settings.shell;
-        let done = run_line(&context, &self.prompts, shell, line, context.command_limit).await;
+        let done = run_line(&context, &self.prompts, shell, line, context.command_timeout).await;
         let output = match done {
             Ok(output) => output,
-            Err(ToolError::Tell(text) | ToolError::Malformed(text)) => Output::from_text(text),
+            Err(ToolError::Tell(text) | ToolError::Malformed(text)) => ToolOutput::from_text(text),
             Err(ToolError::Stop(stop)) => return Err(stop),
         };
         let called = ToolCallResult {
-            shown: output.shown.clone(),
+            shown_output: output.shown_output.clone(),
             exit_status: output.exit_status,
-            submitted: false,
+            is_submitted: false,
         };
         session
             .record_tool_result(FinishedToolCall {
                 call_id: call_id.to_owned(),
                 name: BASH.to_owned(),
-                shown: output.shown,
-                full: output.full,
+                shown_output: output.shown_output,
+                full_output: output.full_output,
                 exit_status: output.exit_status,
                 duration: start.elapsed(),
-                malformed: false,
-                edited: None,
+                is_malformed: false,
+                file_edit: None,
             })
             .await?;
         Ok(called)
@@ -115,7 +115,7 @@ impl Bash {
             .record_tool_result(FinishedToolCall {
                 call_id,
                 name,
-                shown,
+                shown_output: shown,
                 ..FinishedToolCall::default()
             })
             .await
@@ -127,7 +127,7 @@ impl Bash {
         session: &mut dyn Session,
         call_id: &str,
         answer: &str,
-        shown: &str,
+        shown_output: &str,
     ) -> Result<(), Stop> {
         if session.recorded_result(call_id, BASH).await?.is_some() {
             return Ok(());
@@ -137,8 +137,8 @@ impl Bash {
             .record_tool_result(FinishedToolCall {
                 call_id: call_id.to_owned(),
                 name: BASH.to_owned(),
-                shown: shown.to_owned(),
-                malformed: true,
+                shown_output: shown_output.to_owned(),
+                is_malformed: true,
                 ..FinishedToolCall::default()
             })
             .await
@@ -172,11 +172,11 @@ impl Scaffold for Bash {
 
     /// Repeats: call the model, run the command, return its output.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let mut talk = Conversation::open(&self.prompts, session.brief(), Vec::new())?;
+        let mut talk = Conversation::start(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;
         for step in 1_u64.. {
-            if let Some(why) = talk.context_overflow(session) {
-                return Ok(Finish::exited(why));
+            if let Some(why) = talk.context_overflow_reason(session) {
+                return Ok(Finish::exit(why));
             }
             let answer = talk.ask(session).await?;
             if is_paused(&answer) {
@@ -190,8 +190,8 @@ impl Scaffold for Bash {
                 }
                 Ok(Action::Run(line)) => {
                     unread = 0;
-                    let called = self.run(session, &call_id, &line).await?;
-                    talk.push_user_message(called.shown);
+                    let called = self.run_block(session, &call_id, &line).await?;
+                    talk.push_user_message(called.shown_output);
                 }
                 Err(problem) => {
                     let with = json!({ "problem": problem, "length": is_truncated(&answer) });
@@ -203,12 +203,12 @@ impl Scaffold for Bash {
                     if unread >= self.settings.nudge_limit {
                         let why =
                             format!("{unread} responses in a row without exactly one command");
-                        return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
+                        return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, reason: why });
                     }
                 }
             }
         }
         // Unreachable in practice, because the budget ends a trial long before.
-        Ok(Finish::exited("too many steps"))
+        Ok(Finish::exit("too many steps"))
     }
 }

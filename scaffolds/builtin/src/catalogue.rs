@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use proctor_scaffold_api::{Overlay, Scaffold};
+use proctor_scaffold_api::{PromptOverlay, Scaffold};
 use serde_json::Value;
 
 use crate::{Bash, Gold, Noop, PromptError, Prompts, Replay, SingleShot, Tools};
@@ -28,12 +28,12 @@ pub fn restore_scaffold(
     factors: &Value,
 ) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
-        "bash" => Prompts::overlay_with_factors(Overlay::default(), "bash", factors)?,
-        "single-shot" => Prompts::overlay_with_factors(Overlay::default(), "single-shot", factors)?,
-        "tools" => Prompts::overlay_with_factors(Overlay::default(), "tools", factors)?,
+        "bash" => Prompts::overlay_with_factors(PromptOverlay::default(), "bash", factors)?,
+        "single-shot" => Prompts::overlay_with_factors(PromptOverlay::default(), "single-shot", factors)?,
+        "tools" => Prompts::overlay_with_factors(PromptOverlay::default(), "tools", factors)?,
         "replay" => {
             let tools =
-                Prompts::overlay_with_factors(Overlay::default(), "tools", &factors["tools"])?;
+                Prompts::overlay_with_factors(PromptOverlay::default(), "tools", &factors["tools"])?;
             Prompts::overlay_with_factors(tools, "bash", &factors["bash"])?
         }
         _ => return builtin_scaffold(name),
@@ -43,7 +43,7 @@ pub fn restore_scaffold(
 
 fn builtin_with_prompts(
     name: &str,
-    prompts: Option<&Overlay>,
+    prompts: Option<&PromptOverlay>,
 ) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     Ok(Some(match name {
         "bash" => Arc::new(Bash::load(prompts)?),
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn template_with_unknown_variable_is_rejected_at_load() {
         let error = load_with_prompts("bash", &[("task.md.j2", "{{ gold }}")]).err().unwrap();
-        assert!(error.what.contains("bash/task.md.j2"), "{error:?}");
+        assert!(error.problem.contains("bash/task.md.j2"), "{error:?}");
         let error =
             load_with_prompts("bash", &[("manifest.toml", "nudge_limits = 3")]).err().unwrap();
-        assert!(error.what.contains("bash/manifest.toml"), "{error:?}");
-        assert!(error.what.contains("nudge_limits"), "{error:?}");
+        assert!(error.problem.contains("bash/manifest.toml"), "{error:?}");
+        assert!(error.problem.contains("nudge_limits"), "{error:?}");
         let error = load_with_prompts("gold", &[("task.md.j2", "")]).err().unwrap();
-        assert_eq!(error.what, "the scaffold `gold` has no prompts");
+        assert_eq!(error.problem, "the scaffold `gold` has no prompts");
     }
 }

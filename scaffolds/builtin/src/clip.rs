@@ -7,7 +7,7 @@
 
 use proctor_sandbox_api::CapturedOutput;
 use proctor_scaffold_api::Stop;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::Serialize;
 
 /// Text with more bytes per token than this is truncated even if it has few tokens. This limits the
@@ -15,7 +15,7 @@ use serde::Serialize;
 const BYTES_PER_TOKEN: usize = 16;
 /// If at most this many bytes are left out, their tokens are counted exactly. Otherwise, the count
 /// is estimated from a sample.
-const COUNT_LIMIT: usize = 128 << 10;
+const MAX_COUNTED_BYTES: usize = 128 << 10;
 
 /// Captured output. `head` is the complete output, or its first part if bytes are missing; `tail`
 /// is the last part.
@@ -23,7 +23,7 @@ const COUNT_LIMIT: usize = 128 << 10;
 pub struct RawOutput {
     pub head: Vec<u8>,
     /// Number of bytes between head and tail that were not captured.
-    pub missing: u64,
+    pub missing_bytes: u64,
     pub tail: Vec<u8>,
 }
 
@@ -40,21 +40,21 @@ pub struct Omission {
 /// Text that fits in the limit: either complete, or a head and a tail with a description of the
 /// gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Clipped {
-    Whole(String),
-    Cut { head: String, cut: Omission, tail: String },
+pub enum ClippedText {
+    Complete(String),
+    Truncated { head: String, omission: Omission, tail: String },
 }
 
 impl RawOutput {
-    pub fn whole(text: impl Into<Vec<u8>>) -> Self {
+    pub fn from_complete(text: impl Into<Vec<u8>>) -> Self {
         Self { head: text.into(), ..Self::default() }
     }
 
     /// Returns all captured bytes. If bytes are missing, a line marks the gap.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
-        if self.missing > 0 {
-            bytes.extend(format!("\n[{} bytes were not kept]\n", self.missing).bytes());
+        if self.missing_bytes > 0 {
+            bytes.extend(format!("\n[{} bytes were not kept]\n", self.missing_bytes).bytes());
         }
         bytes.extend(self.tail);
         bytes
@@ -63,23 +63,23 @@ impl RawOutput {
 
 impl From<String> for RawOutput {
     fn from(text: String) -> Self {
-        Self::whole(text)
+        Self::from_complete(text)
     }
 }
 
 impl From<CapturedOutput> for RawOutput {
-    fn from(captured: CapturedOutput) -> Self {
-        let beyond = captured.total.saturating_sub(captured.head.len() as u64);
+    fn from(output: CapturedOutput) -> Self {
+        let beyond = output.total_bytes.saturating_sub(output.head.len() as u64);
         // The tail is the end of the whole stream, so it may overlap the head.
-        let keep = captured.tail.len().min(usize::try_from(beyond).unwrap_or(usize::MAX));
-        let tail = captured.tail[captured.tail.len() - keep..].to_vec();
+        let keep = output.tail.len().min(usize::try_from(beyond).unwrap_or(usize::MAX));
+        let tail = output.tail[output.tail.len() - keep..].to_vec();
         let missing = beyond - keep as u64;
         if missing == 0 {
-            let mut head = captured.head;
+            let mut head = output.head;
             head.extend(tail);
-            return Self::whole(head);
+            return Self::from_complete(head);
         }
-        Self { head: captured.head, missing, tail }
+        Self { head: output.head, missing_bytes: missing, tail }
     }
 }
 
@@ -88,41 +88,41 @@ impl From<CapturedOutput> for RawOutput {
 ///
 /// # Errors
 /// Fails only while the async runtime is shutting down.
-pub async fn clip(raw: RawOutput, cap: usize) -> Result<(Clipped, RawOutput), Stop> {
+pub async fn clip(raw: RawOutput, cap: usize) -> Result<(ClippedText, RawOutput), Stop> {
     // A token has at least one byte, so most outputs need no count.
-    if raw.missing == 0 && raw.head.len() <= cap {
-        return Ok((Clipped::Whole(decode_lossy(&raw.head)), raw));
+    if raw.missing_bytes == 0 && raw.head.len() <= cap {
+        return Ok((ClippedText::Complete(decode_lossy(&raw.head)), raw));
     }
     tokio::task::spawn_blocking(move || (clip_blocking(&raw, cap), raw)).await.map_err(|error| {
-        Stop::Fault(Fault::new(Layer::Sandbox, format!("truncating output: {error}")))
+        Stop::Fault(Fault::new(FaultLayer::Sandbox, format!("truncating output: {error}")))
     })
 }
 
 /// Like [`clip`], but runs on the current thread.
-pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
+pub fn clip_blocking(raw: &RawOutput, cap: usize) -> ClippedText {
     let text = decode_lossy(&raw.head);
     let half = (cap / 2).max(1);
-    if raw.missing > 0 {
+    if raw.missing_bytes > 0 {
         let end = decode_lossy(&raw.tail);
         let head = &text[..head_end(&text, half)];
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
-        let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
+        let bytes = gone.len() as u64 + raw.missing_bytes + behind.len() as u64;
         // Assume that the missing bytes have as many tokens and lines per byte as the head.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(count_tokens(head));
         let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };
-        return Clipped::Cut { head: head.to_owned(), cut, tail: tail.to_owned() };
+        return ClippedText::Truncated { head: head.to_owned(), omission: cut, tail: tail.to_owned() };
     }
     if text.len() <= cap || (text.len() <= cap * BYTES_PER_TOKEN && count_tokens(&text) <= cap) {
-        return Clipped::Whole(text);
+        return ClippedText::Complete(text);
     }
     let start = tail_start(&text, half);
     let end = head_end(&text, half).min(start);
     let gone = &text[end..start];
     let (tokens, about) = estimate_tokens(gone);
     let cut = Omission { tokens, lines: count_lines(gone) as u64, bytes: gone.len() as u64, about };
-    Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
+    ClippedText::Truncated { head: text[..end].to_owned(), omission: cut, tail: text[start..].to_owned() }
 }
 
 /// Converts bytes to text. Replaces invalid UTF-8 and NUL, which some endpoints reject, with
@@ -136,10 +136,10 @@ fn count_tokens(text: &str) -> usize {
 }
 
 fn estimate_tokens(text: &str) -> (u64, bool) {
-    if text.len() <= COUNT_LIMIT {
+    if text.len() <= MAX_COUNTED_BYTES {
         return (count_tokens(text) as u64, false);
     }
-    let sample = &text[..text.floor_char_boundary(COUNT_LIMIT)];
+    let sample = &text[..text.floor_char_boundary(MAX_COUNTED_BYTES)];
     (count_tokens(sample) as u64 * text.len() as u64 / sample.len() as u64, true)
 }
 
@@ -154,7 +154,7 @@ fn head_end(text: &str, cap: usize) -> usize {
     if found.len() <= cap {
         return window.len();
     }
-    let end = window.floor_char_boundary(width(&found[..cap]));
+    let end = window.floor_char_boundary(byte_length(&found[..cap]));
     match window[..end].rfind('\n') {
         Some(newline) if newline >= end / 2 => newline + 1,
         _ => end,
@@ -169,7 +169,7 @@ fn tail_start(text: &str, cap: usize) -> usize {
     if found.len() <= cap {
         return from;
     }
-    let size = width(&found[found.len() - cap..]);
+    let size = byte_length(&found[found.len() - cap..]);
     let start = text.ceil_char_boundary(text.len() - size.min(window.len()));
     match text[start..].find('\n') {
         Some(newline) if newline + 1 < size / 2 => start + newline + 1,
@@ -178,8 +178,8 @@ fn tail_start(text: &str, cap: usize) -> usize {
 }
 
 /// Returns the number of bytes covered by these tokens.
-fn width(found: &[proctor_tokens::Rank]) -> usize {
-    proctor_tokens::decoded_length(found).unwrap_or(0)
+fn byte_length(tokens: &[proctor_tokens::Rank]) -> usize {
+    proctor_tokens::decoded_byte_count(tokens).unwrap_or(0)
 }
 
 #[cfg(test)]

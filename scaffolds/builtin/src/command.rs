@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    clip::{Clipped, RawOutput, clip},
+    clip::{ClippedText, RawOutput, clip},
     prompts::Prompts,
-    tools::{Output, ToolContext, ToolError},
+    tools::{ToolOutput, ToolContext, ToolError},
 };
 
 /// The settings in the `[shell]` table of a manifest.
@@ -35,22 +35,22 @@ pub(crate) async fn run_line(
     prompts: &Prompts,
     settings: ShellSettings,
     line: &str,
-    limit: Duration,
-) -> Result<Output, ToolError> {
+    timeout: Duration,
+) -> Result<ToolOutput, ToolError> {
     let mut command =
-        Command::new(["bash", "-c", line]).cwd(context.workdir.as_str()).time_limit(limit);
+        Command::new(["bash", "-c", line]).cwd(context.workdir.as_str()).time_limit(timeout);
     for (key, value) in &context.env {
         command = command.env(key, value.as_str());
     }
     command.user = context.user.clone();
-    command.output_cap = settings.output_bytes;
-    (command.fallback, command.merged) = (Some("/bin/sh".into()), true);
+    command.head_cap = settings.output_bytes;
+    (command.fallback, command.merge_outputs) = (Some("/bin/sh".into()), true);
     let done = context.handle.run(command).await?;
     // Show stderr only if stdout is empty. Commands redirect stderr to stdout, so stderr contains
     // only messages from the sandbox agent, for example that no shell can be started.
-    let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
+    let printed = if done.stdout.total_bytes == 0 { done.stderr } else { done.stdout };
     let (output, full) = clip_for_model(prompts, "shell", printed, settings.output_tokens).await?;
-    let exited = done.exited;
+    let exited = done.exit;
     let shown = prompts.render(
         "shell_result",
         json!({
@@ -60,12 +60,12 @@ pub(crate) async fn run_line(
             "exit_status": exited.code,
             "signal": exited.signal,
             "timed_out": exited.timed_out,
-            "seconds": limit.as_secs_f64(),
+            "seconds": timeout.as_secs_f64(),
         }),
     )?;
     let exit_status = if exited.timed_out { None } else { exited.code };
     let shown = shown.trim_end().to_owned();
-    Ok(Output { shown, full, exit_status, ..Output::default() })
+    Ok(ToolOutput { shown_output: shown, full_output: full, exit_status, ..ToolOutput::default() })
 }
 
 /// Returns the text for the model. If it is truncated, also returns the complete output.
@@ -77,8 +77,8 @@ pub(crate) async fn clip_for_model(
 ) -> Result<(String, Option<Vec<u8>>), Stop> {
     let (clipped, raw) = clip(output.into(), cap).await?;
     match clipped {
-        Clipped::Whole(text) => Ok((text, None)),
-        Clipped::Cut { head, cut, tail } => {
+        ClippedText::Complete(text) => Ok((text, None)),
+        ClippedText::Truncated { head, omission: cut, tail } => {
             let marker = prompts.render(
                 "cut",
                 json!({

@@ -4,7 +4,7 @@ use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use serde_json::{Map, Value, json};
 
 /// Runs the reference solution of a Harbor task. The path of the output is the same as in Harbor.
-const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
+const SOLVE_COMMAND: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
 /// Runs a line in bash, if there is one, and in a process group of its own: background processes
 /// continue to run, as in a Harbor container.
@@ -12,7 +12,7 @@ const BASH_WRAPPER: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
 /// The path of the output of [`SOLVE`].
-const OUTPUT: &str = "/logs/agent/oracle.txt";
+const OUTPUT_PATH: &str = "/logs/agent/oracle.txt";
 
 /// Maximum number of output bytes to keep in the trial's directory.
 const OUTPUT_LIMIT: u64 = 8 << 20;
@@ -40,7 +40,7 @@ impl Scaffold for Gold {
             return solve(session, env).await;
         }
         let Some(gold) = session.brief().gold.clone() else {
-            return Ok(Finish::exited("the task has no gold patch"));
+            return Ok(Finish::exit("the task has no gold patch"));
         };
         session.apply_patch(&gold).await?;
         Ok(Finish::Submitted)
@@ -51,7 +51,7 @@ impl Scaffold for Gold {
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
     let mut command =
-        Command::new(["/bin/sh", "-c", BASH_WRAPPER, "sh", SOLVE]).cwd(brief.workdir.as_str());
+        Command::new(["/bin/sh", "-c", BASH_WRAPPER, "sh", SOLVE_COMMAND]).cwd(brief.workdir.as_str());
     command = command.env("DEBIAN_FRONTEND", "noninteractive");
     for (name, value) in brief.env.iter().chain(&env) {
         command = command.env(name, value.as_str());
@@ -59,15 +59,15 @@ async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<
     command.user.clone_from(&brief.user);
     let handle = std::sync::Arc::clone(session.sandbox());
     let done = handle.run(command).await.map_err(|error| error.to_fault("running solve.sh"))?;
-    let output = match handle.stat(&OUTPUT.into()).await {
+    let output = match handle.stat(&OUTPUT_PATH.into()).await {
         Ok(Some(found)) => {
             let from = found.size.saturating_sub(OUTPUT_LIMIT);
-            handle.read_from_offset(&OUTPUT.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
+            handle.read_from_offset(&OUTPUT_PATH.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
         }
         Ok(None) | Err(_) => done.stderr.head.clone(),
     };
     session.store_evidence("oracle.txt", &output).await?;
-    let ended = proctor_sandbox_api::describe_exit(&done.exited);
+    let ended = proctor_sandbox_api::describe_exit(&done.exit);
     session.note(Map::from_iter([("solve.sh".to_owned(), json!(ended))])).await?;
     Ok(Finish::Submitted)
 }

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, value::Serde};
 use proctor_scaffold_api::{
-    AnnouncedLimits, Brief, Overlay, PromptFolderError, Stop, template_environment, template_error,
+    AnnouncedLimits, TaskBrief, PromptOverlay, PromptFolderError, Stop, template_environment, template_error,
 };
-use proctor_types::{Fault, Layer, from_toml};
+use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -29,27 +29,27 @@ pub struct Prompts {
 pub struct PromptError {
     /// The path of the prompt, such as `tools/task.md.j2`.
     pub file: String,
-    pub what: String,
+    pub problem: String,
 }
 
 impl Prompts {
     /// Loads the embedded texts of one scaffold (such as `tools` or `bash`). Texts in the overlay
     /// override them.
-    pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
+    pub fn load(folder: &'static str, overlay: Option<&PromptOverlay>) -> Result<Self, PromptError> {
         let templates = template_environment(false);
         let mut templates =
             templates.map_err(|error| prompt_error(folder, "manifest.toml", error))?;
         let mut texts = BTreeMap::new();
         let mut settings = Value::Null;
         for (file, embedded) in embedded::files(folder) {
-            let text = over.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
+            let text = overlay.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
             let Some(name) = file.strip_suffix(".md.j2") else {
                 settings = from_toml(&text).map_err(|error| prompt_error(folder, file, error))?;
                 continue;
             };
             templates
                 .add_template_owned(name, text.clone())
-                .and_then(|()| templates.get_template(name)?.render(Serde(sample(name))).map(drop))
+                .and_then(|()| templates.get_template(name)?.render(Serde(sample_variables(name))).map(drop))
                 .map_err(|error| prompt_error(folder, file, template_error(&error)))?;
             texts.insert(name, text);
         }
@@ -64,13 +64,13 @@ impl Prompts {
 
     /// Renders one text. If this fails, loading could not detect the error. The error becomes a
     /// set-up fault and is never shown to the model.
-    pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
-        self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
+    pub fn render(&self, name: &str, variables: impl Serialize) -> Result<String, Stop> {
+        self.templates.get_template(name).and_then(|text| text.render(Serde(variables))).map_err(
             |error| {
                 let folder = self.folder;
                 let why = template_error(&error);
                 let what = format!("cannot render prompt {folder}/{name}.md.j2: {why}");
-                Stop::Fault(Fault::new(Layer::Setup, what))
+                Stop::Fault(Fault::new(FaultLayer::Setup, what))
             },
         )
     }
@@ -82,21 +82,21 @@ impl Prompts {
 
     /// Reads a user's prompt folder. `folders` are the folders in `prompts/` that the scaffold
     /// uses.
-    pub(crate) fn read_overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, PromptFolderError> {
+    pub(crate) fn read_overlay(dir: &Path, folders: &[&str]) -> Result<PromptOverlay, PromptFolderError> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
-        Overlay::read(dir, &known)
+        PromptOverlay::read(dir, &known)
     }
 
     /// Adds texts and settings that [`Prompts::factors`] returned and an arm recorded to an
     /// overlay. Settings are added in parsed form.
     pub(crate) fn overlay_with_factors(
-        over: Overlay,
+        overlay: PromptOverlay,
         folder: &'static str,
         factors: &Value,
-    ) -> Result<Overlay, PromptError> {
+    ) -> Result<PromptOverlay, PromptError> {
         let texts = factors["prompts"].as_object().into_iter().flatten();
-        let over = texts.fold(over, |over, (name, text)| {
+        let over = texts.fold(overlay, |over, (name, text)| {
             over.with_text(folder, &format!("{name}.md.j2"), text.as_str().unwrap_or_default())
         });
         let settings = toml::to_string(&factors["settings"])
@@ -117,14 +117,14 @@ impl fmt::Debug for Prompts {
 }
 
 impl From<PromptError> for PromptFolderError {
-    fn from(PromptError { file, what }: PromptError) -> Self {
+    fn from(PromptError { file, problem: what }: PromptError) -> Self {
         let what = format!("{file}: {}", what.trim().replace('\n', " "));
         Self::new(what, "docs/prompts.md lists the variables of each prompt")
     }
 }
 
-fn prompt_error(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
-    PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
+fn prompt_error(folder: &str, file: &str, problem: impl fmt::Display) -> PromptError {
+    PromptError { file: format!("{folder}/{file}"), problem: problem.to_string() }
 }
 
 /// The template variables of the first messages. They come from the brief and never include the
@@ -138,19 +138,19 @@ pub(crate) struct OpeningVariables<'a> {
 }
 
 impl<'a> OpeningVariables<'a> {
-    pub(crate) fn from_brief(brief: &'a Brief) -> Self {
+    pub(crate) fn from_brief(brief: &'a TaskBrief) -> Self {
         Self {
             statement: brief.statement.trim(),
             workdir: &brief.workdir,
-            command_seconds: brief.command_limit.as_secs(),
-            limits: brief.announced.as_ref().and_then(AnnouncedLimits::from_budget),
+            command_seconds: brief.command_timeout.as_secs(),
+            limits: brief.announced_budget.as_ref().and_then(AnnouncedLimits::from_budget),
         }
     }
 }
 
 /// Returns sample values for the variables of each text. They define which variables users' own
 /// texts may use.
-fn sample(name: &str) -> Value {
+fn sample_variables(name: &str) -> Value {
     match name {
         "system" | "task" => json!({
             "statement": "s", "workdir": "/w", "command_seconds": 1,

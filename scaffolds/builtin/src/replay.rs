@@ -6,7 +6,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Overlay, PromptFolderError, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, PromptOverlay, PromptFolderError, Scaffold, Session, Stop};
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ pub struct Replay {
 impl Replay {
     /// # Errors
     /// See [`Prompts::load`](crate::Prompts::load).
-    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&PromptOverlay>) -> Result<Self, PromptError> {
         Ok(Self { tools: Tools::load(prompts)?, bash: Bash::load(prompts)? })
     }
 
@@ -45,7 +45,7 @@ impl Replay {
         arguments: &Value,
     ) -> Result<ToolCallResult, Stop> {
         match (call.name.as_str(), arguments["command"].as_str()) {
-            (BASH, Some(line)) => self.bash.run(session, &call.id, line).await,
+            (BASH, Some(line)) => self.bash.run_block(session, &call.id, line).await,
             _ => toolbox.call(session, call).await,
         }
     }
@@ -74,15 +74,15 @@ impl Scaffold for Replay {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let Some(path) = session.brief().replay.clone() else {
-            return Ok(Finish::exited("no trajectory to replay"));
+            return Ok(Finish::exit("no trajectory to replay"));
         };
         let recording = Recording::read(&path).await?;
         let mut toolbox = self.tools.toolbox(session);
         let (mut differing, mut run, mut skipped, mut submitted) = (0_u64, 0_u64, 0_u64, false);
         let mut in_step = false;
-        for act in &recording.acts {
+        for act in &recording.actions {
             match act {
-                RecordedAction::Answered => {
+                RecordedAction::Response => {
                     if in_step {
                         session.end_step().await?;
                     }
@@ -90,16 +90,16 @@ impl Scaffold for Replay {
                 }
                 // Skip malformed calls: they had no effect, and only the text of their result could
                 // differ.
-                RecordedAction::Called(recorded) if recorded.malformed => skipped += 1,
+                RecordedAction::Call(recorded) if recorded.is_malformed => skipped += 1,
                 // Skip calls after the submission. The original trial did not run them.
-                RecordedAction::Called(_) if submitted => skipped += 1,
-                RecordedAction::Called(recorded) => {
+                RecordedAction::Call(_) if submitted => skipped += 1,
+                RecordedAction::Call(recorded) => {
                     let call = recorded.to_tool_call();
                     let called =
                         self.run_call(session, &mut toolbox, &call, &recorded.arguments).await?;
                     run += 1;
-                    submitted = called.submitted;
-                    if let Some(note) = difference(recorded, &called) {
+                    submitted = called.is_submitted;
+                    if let Some(note) = find_difference(recorded, &called) {
                         differing += 1;
                         session.note(note).await?;
                     }
@@ -111,34 +111,34 @@ impl Scaffold for Replay {
         }
         let summary = json!({
             "replay": "finished", "calls": run, "differing": differing, "skipped": skipped,
-            "unreadable_lines": recording.unreadable,
+            "unreadable_lines": recording.unreadable_lines,
         });
         session.note(object(summary)).await?;
         Ok(match recording.ending {
             Some(ending) if ending == "submitted" => Finish::Submitted,
-            Some(ending) => Finish::exited(format!("the recorded trial ended with {ending}")),
+            Some(ending) => Finish::exit(format!("the recorded trial ended with {ending}")),
             None if submitted => Finish::Submitted,
-            None => Finish::exited("the recorded trial has no end"),
+            None => Finish::exit("the recorded trial has no end"),
         })
     }
 }
 
 /// Returns the first line that differs, or the exit status. Returns `None` if nothing differs or no
 /// output was recorded.
-fn difference(recorded: &RecordedCall, called: &ToolCallResult) -> Option<Map<String, Value>> {
-    let shown = recorded.shown.as_ref()?;
-    let status = recorded.exit_status != called.exit_status;
-    if *shown == called.shown && !status {
+fn find_difference(recorded_call: &RecordedCall, call_result: &ToolCallResult) -> Option<Map<String, Value>> {
+    let shown = recorded_call.shown_output.as_ref()?;
+    let status = recorded_call.exit_status != call_result.exit_status;
+    if *shown == call_result.shown_output && !status {
         return None;
     }
-    let (mut before, mut now) = (shown.lines(), called.shown.lines());
+    let (mut before, mut now) = (shown.lines(), call_result.shown_output.lines());
     let (line, before, now) = (1_u64..)
         .map(|line| (line, before.next(), now.next()))
         .find(|(_, before, now)| before != now || before.is_none())?;
     Some(object(json!({
-        "replay": "difference", "call_id": recorded.call_id, "name": recorded.name, "line": line,
+        "replay": "difference", "call_id": recorded_call.call_id, "name": recorded_call.name, "line": line,
         "recorded": before.map(truncate_line), "now": now.map(truncate_line),
-        "recorded_exit_status": recorded.exit_status, "now_exit_status": called.exit_status,
+        "recorded_exit_status": recorded_call.exit_status, "now_exit_status": call_result.exit_status,
     })))
 }
 

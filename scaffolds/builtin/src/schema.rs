@@ -11,7 +11,7 @@ pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema =
-        settings.with_transform(tighten).into_generator().into_root_schema_for::<T>().to_value();
+        settings.with_transform(make_strict).into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
         // Remove the description, which is the type's internal doc comment. The model reads the
         // description of the tool in the prompt.
@@ -22,8 +22,8 @@ pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-fn tighten(schema: &mut Schema) {
-    transform_subschemas(&mut tighten, schema);
+fn make_strict(schema: &mut Schema) {
+    transform_subschemas(&mut make_strict, schema);
     for keyword in ["$schema", "title", "default", "format"] {
         schema.remove(keyword);
     }
@@ -77,35 +77,35 @@ mod tests {
     use crate::{prompts::Prompts, tools::specs};
 
     /// Asserts that a schema follows the rules that strict endpoints enforce.
-    fn assert_strict(at: &str, schema: &Value) {
-        let map = schema.as_object().unwrap_or_else(|| panic!("{at}: not an object schema"));
+    fn assert_strict(location: &str, schema: &Value) {
+        let map = schema.as_object().unwrap_or_else(|| panic!("{location}: not an object schema"));
         for keyword in ["$schema", "$ref", "$defs", "title", "default", "format", "oneOf", "const"]
         {
-            assert!(!map.contains_key(keyword), "{at}: has {keyword}");
+            assert!(!map.contains_key(keyword), "{location}: has {keyword}");
         }
         if schema["type"] == "object" {
-            assert_eq!(schema["additionalProperties"], json!(false), "{at}");
+            assert_eq!(schema["additionalProperties"], json!(false), "{location}");
             let properties = schema["properties"].as_object().unwrap();
             let names: Vec<_> = properties.keys().collect();
             let required: Vec<_> = schema["required"].as_array().unwrap().iter().collect();
-            assert_eq!(names, required, "{at}: not every property is required");
+            assert_eq!(names, required, "{location}: not every property is required");
             for (name, property) in properties {
                 assert!(
                     property["description"].is_string() || property["enum"].is_array(),
-                    "{at}.{name}: has no description"
+                    "{location}.{name}: has no description"
                 );
-                assert_strict(&format!("{at}.{name}"), property);
+                assert_strict(&format!("{location}.{name}"), property);
             }
         }
         if map.contains_key("items") {
-            assert_strict(&format!("{at}[]"), &schema["items"]);
+            assert_strict(&format!("{location}[]"), &schema["items"]);
         }
         for option in schema["anyOf"].as_array().into_iter().flatten() {
-            assert_strict(&format!("{at}|"), option);
+            assert_strict(&format!("{location}|"), option);
         }
         let typed =
             map.contains_key("type") || map.contains_key("anyOf") || map.contains_key("enum");
-        assert!(typed, "{at}: has no type");
+        assert!(typed, "{location}: has no type");
     }
 
     #[test]

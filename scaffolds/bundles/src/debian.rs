@@ -3,20 +3,20 @@
 
 use std::{io::Cursor, path::Path};
 
-use proctor_packages::Http;
-use proctor_types::{Cause, Fault, Layer};
+use proctor_packages::HttpClient;
+use proctor_types::{FaultCause, Fault, FaultLayer};
 use reqwest::Url;
 
 use crate::{
     BundleError,
-    downloads::{Checksum, Downloads},
-    elf::{LIBRARIES, LOADER, isolate_loader},
+    downloads::{Checksum, DownloadCache},
+    elf::{LIBRARY_FOLDER, LOADER_NAME, isolate_loader},
     parts::{Debian, DebianPackage, Part},
-    unpack::{self, Entry},
+    unpack::{self, ArchiveEntry},
 };
 
 /// Maximum size of a package, in bytes.
-const SIZE_LIMIT: usize = 64 << 20;
+const MAX_PACKAGE_BYTES: usize = 64 << 20;
 
 /// Debian's library directory for this architecture.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
@@ -27,11 +27,11 @@ const EXCLUDED_FILES: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
 /// Returns the content of a package. Tries the cache first, then the mirrors, then the archive of
 /// all Debian packages.
-pub(crate) async fn fetch(
+pub(crate) async fn fetch_package(
     debian: &Debian,
     package: &DebianPackage,
-    http: &Http,
-    downloads: &Downloads,
+    http: &HttpClient,
+    downloads: &DownloadCache,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{} {} from Debian", package.name, package.version);
     let own = std::env::var("PROCTOR_DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty());
@@ -46,16 +46,16 @@ pub(crate) async fn fetch(
                     continue;
                 }
             };
-            match http.download(&url, SIZE_LIMIT).await {
+            match http.download(&url, MAX_PACKAGE_BYTES).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(fault) => tried.push(fault.what),
             }
         }
-        Err(Fault::new(Layer::Environment, tried.join("; "))
-            .cause(Cause::Unreachable)
+        Err(Fault::new(FaultLayer::Environment, tried.join("; "))
+            .cause(FaultCause::Unreachable)
             .hint("check the network, or set PROCTOR_DEBIAN_MIRROR to a mirror of Debian trixie"))
     };
-    downloads.get(&what, &Checksum::Sha256(package.sha256.clone()), from_a_mirror).await
+    downloads.get_or_download(&what, &Checksum::Sha256(package.sha256.clone()), from_a_mirror).await
 }
 
 /// Extracts those files of a package that a bundle needs.
@@ -73,7 +73,7 @@ pub(crate) fn extract_package(
             Part::Python => extract_python(path, entry, tree),
             Part::Shell => extract_shell(path, entry, tree),
             Part::Certificates => {
-                if let (true, Entry::File { content, .. }) =
+                if let (true, ArchiveEntry::File { content, .. }) =
                     (path.extension().is_some_and(|end| end == "crt"), entry)
                 {
                     let mut text = String::new();
@@ -94,31 +94,31 @@ pub(crate) fn extract_package(
 }
 
 /// Extracts a shared library, or a link to one, into the bundle's library directory.
-fn extract_library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_library(path: &Path, entry: ArchiveEntry<'_>, tree: &Path) -> Result<(), BundleError> {
     let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
         return Ok(());
     };
     if name.contains('/') || !name.contains(".so") {
         return Ok(());
     }
-    let to = tree.join(LIBRARIES).join(name);
+    let to = tree.join(LIBRARY_FOLDER).join(name);
     match entry {
-        Entry::File { content, .. } if name == LOADER => {
+        ArchiveEntry::File { content, .. } if name == LOADER_NAME => {
             let mut bytes = Vec::new();
             content.read_to_end(&mut bytes).map_err(|error| BundleError::io(path, &error))?;
             unpack::write_file(&to, &mut &*isolate_loader(bytes)?, true)
         }
-        Entry::File { content, .. } => unpack::write_file(&to, content, false),
-        Entry::Link(target) if target.components().count() == 1 => {
+        ArchiveEntry::File { content, .. } => unpack::write_file(&to, content, false),
+        ArchiveEntry::Link(target) if target.components().count() == 1 => {
             unpack::create_symlink(&target, &to)
         }
-        Entry::Link(_) => Ok(()),
+        ArchiveEntry::Link(_) => Ok(()),
     }
 }
 
-fn extract_python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_python(path: &Path, entry: ArchiveEntry<'_>, tree: &Path) -> Result<(), BundleError> {
     if path == Path::new("usr/bin/python3.13") {
-        if let Entry::File { content, .. } = entry {
+        if let ArchiveEntry::File { content, .. } = entry {
             return unpack::write_file(&tree.join(crate::python::INTERPRETER_PATH), content, true);
         }
         return Ok(());
@@ -128,21 +128,21 @@ fn extract_python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), Bund
     };
     let name = below.to_string_lossy();
     match entry {
-        Entry::File { content, executable }
+        ArchiveEntry::File { content, is_executable: executable }
             if !EXCLUDED_FILES.iter().any(|no| name.starts_with(no)) =>
         {
             unpack::write_file(&tree.join("lib/python3.13").join(below), content, executable)
         }
         // The only symlink here points to a configuration file on the machine.
-        Entry::File { .. } | Entry::Link(_) => Ok(()),
+        ArchiveEntry::File { .. } | ArchiveEntry::Link(_) => Ok(()),
     }
 }
 
-fn extract_shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_shell(path: &Path, entry: ArchiveEntry<'_>, tree: &Path) -> Result<(), BundleError> {
     if !path.ends_with("bin/bash-static") {
         return Ok(());
     }
-    let Entry::File { content, .. } = entry else { return Ok(()) };
+    let ArchiveEntry::File { content, .. } = entry else { return Ok(()) };
     unpack::write_file(&tree.join("sh/bash"), content, true)?;
     unpack::create_symlink(Path::new("bash"), &tree.join("sh/sh"))
 }

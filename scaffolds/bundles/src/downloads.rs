@@ -52,49 +52,49 @@ impl fmt::Display for Checksum {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Downloads {
+pub(crate) struct DownloadCache {
     pub(crate) folder: PathBuf,
 }
 
-impl Downloads {
+impl DownloadCache {
     /// Returns the file with this checksum from the cache, or downloads it. Rejects a download with
     /// a different checksum.
-    pub(crate) async fn get(
+    pub(crate) async fn get_or_download(
         &self,
-        what: &str,
-        wanted: &Checksum,
+        description: &str,
+        checksum: &Checksum,
         fetch: impl Future<Output = Result<Vec<u8>, Fault>>,
     ) -> Result<Vec<u8>, BundleError> {
-        if let Some(bytes) = self.find_cached(wanted) {
+        if let Some(bytes) = self.find_cached(checksum) {
             return Ok(bytes);
         }
-        let bytes = fetch.await.map_err(|fault| match fault.what.contains(what) {
+        let bytes = fetch.await.map_err(|fault| match fault.what.contains(description) {
             true => BundleError::from(fault),
-            false => BundleError::from(fault.context(what)),
+            false => BundleError::from(fault.context(description)),
         })?;
-        let found = wanted.compute(&bytes);
-        if found != *wanted {
+        let found = checksum.compute(&bytes);
+        if found != *checksum {
             return Err(BundleError::new(format!(
-                "{what}: its checksum is {found}, expected {wanted}"
+                "{description}: its checksum is {found}, expected {checksum}"
             ))
             .hint("fix the checksum in the manifest; if it is already correct, do not trust this registry"));
         }
-        self.store(&self.folder.join(wanted.to_string()), &bytes)?;
+        self.store(&self.folder.join(checksum.to_string()), &bytes)?;
         Ok(bytes)
     }
 
     /// Returns the file with this checksum if it is in the cache and not corrupt.
-    pub(crate) fn find_cached(&self, wanted: &Checksum) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
-        (wanted.compute(&bytes) == *wanted).then_some(bytes)
+    pub(crate) fn find_cached(&self, checksum: &Checksum) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.folder.join(checksum.to_string())).ok()?;
+        (checksum.compute(&bytes) == *checksum).then_some(bytes)
     }
 
-    fn store(&self, kept: &Path, bytes: &[u8]) -> Result<(), BundleError> {
-        let io = |error: &std::io::Error| BundleError::io(kept, error);
+    fn store(&self, path: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+        let io = |error: &std::io::Error| BundleError::io(path, error);
         fs::create_dir_all(&self.folder).map_err(|error| io(&error))?;
         let fresh = tempfile::NamedTempFile::new_in(&self.folder).map_err(|error| io(&error))?;
         fs::write(fresh.path(), bytes).map_err(|error| io(&error))?;
-        fresh.persist(kept).map_err(|error| io(&error.error))?;
+        fresh.persist(path).map_err(|error| io(&error.error))?;
         Ok(())
     }
 }
@@ -106,18 +106,18 @@ mod tests {
     #[tokio::test]
     async fn downloads_refetch_only_damaged_files() {
         let folder = tempfile::tempdir().unwrap();
-        let downloads = Downloads { folder: folder.path().join("d") };
+        let downloads = DownloadCache { folder: folder.path().join("d") };
         let wanted = Checksum::Sha256(proctor_types::sha256_hex(b"right"));
         let never = async { panic!("fetched") };
         let right = || async { Ok(b"right".to_vec()) };
-        assert_eq!(downloads.get("x", &wanted, right()).await.unwrap(), b"right");
-        assert_eq!(downloads.get("x", &wanted, never).await.unwrap(), b"right");
+        assert_eq!(downloads.get_or_download("x", &wanted, right()).await.unwrap(), b"right");
+        assert_eq!(downloads.get_or_download("x", &wanted, never).await.unwrap(), b"right");
         fs::write(downloads.folder.join(wanted.to_string()), "damaged").unwrap();
-        assert_eq!(downloads.get("x", &wanted, right()).await.unwrap(), b"right");
+        assert_eq!(downloads.get_or_download("x", &wanted, right()).await.unwrap(), b"right");
         let other =
             Checksum::parse_integrity(&format!("sha512-{}", STANDARD.encode([0; 64]))).unwrap();
-        let error = downloads.get("x@1", &other, right()).await.unwrap_err();
-        assert!(error.what.starts_with("x@1: its checksum is sha512-"), "{error}");
+        let error = downloads.get_or_download("x@1", &other, right()).await.unwrap_err();
+        assert!(error.problem.starts_with("x@1: its checksum is sha512-"), "{error}");
         assert!(!downloads.folder.join(other.to_string()).exists());
         assert!(Checksum::parse_integrity("sha1-xyz").is_err());
     }

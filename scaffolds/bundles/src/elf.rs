@@ -14,8 +14,8 @@ use std::{
 use crate::{BundleError, MOUNT};
 
 /// The directory of the C library in a bundle.
-pub(crate) const LIBRARIES: &str = "lib/glibc";
-pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
+pub(crate) const LIBRARY_FOLDER: &str = "lib/glibc";
+pub(crate) const LOADER_NAME: &str = "ld-linux-x86-64.so.2";
 /// The path of the loader in ordinary glibc programs.
 const STANDARD_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
@@ -53,7 +53,7 @@ pub(crate) fn isolate_loader(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError
 
 /// Returns the loader that a program names. Returns `None` if the file is not a program, or if it
 /// needs no loader.
-pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
+pub(crate) fn read_interpreter(path: &Path) -> std::io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let mut head = [0; 64];
     if file.read_exact(&mut head).is_err() || head[..6] != *b"\x7fELF\x02\x01" {
@@ -84,11 +84,11 @@ pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
 }
 
 /// Returns the programs in a tree that need the bundled C library.
-pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
+pub(crate) fn find_programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let mut out = Vec::new();
-    let own = tree.join(LIBRARIES);
-    for path in crate::tree::files(tree)? {
-        let found = interpreter(&path).map_err(|error| BundleError::io(&path, &error))?;
+    let own = tree.join(LIBRARY_FOLDER);
+    for path in crate::tree::list_files(tree)? {
+        let found = read_interpreter(&path).map_err(|error| BundleError::io(&path, &error))?;
         if found.as_deref() == Some(STANDARD_LOADER) && !path.starts_with(&own) {
             out.push(path);
         }
@@ -111,9 +111,9 @@ pub(crate) fn patch_program(program: &Path, patchelf: &Path) -> Result<(), Bundl
         }
     };
     let own = told(&["--print-rpath"])?;
-    let libraries = format!("{MOUNT}/{LIBRARIES}");
+    let libraries = format!("{MOUNT}/{LIBRARY_FOLDER}");
     let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
-    let loader = format!("{libraries}/{LOADER}");
+    let loader = format!("{libraries}/{LOADER_NAME}");
     // Use RPATH and not the newer RUNPATH. RPATH also applies to libraries that the program loads
     // later, and it takes precedence over LD_LIBRARY_PATH in an image.
     told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn interpreter_returns_the_loader_of_a_program() {
         let own = std::env::current_exe().unwrap();
-        let found = interpreter(&own).unwrap().unwrap();
+        let found = read_interpreter(&own).unwrap().unwrap();
         assert!(found.contains("ld-"), "{found}");
         let text = tempfile::NamedTempFile::new().unwrap();
-        assert_eq!(interpreter(text.path()).unwrap(), None);
+        assert_eq!(read_interpreter(text.path()).unwrap(), None);
     }
 }

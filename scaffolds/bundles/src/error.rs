@@ -2,21 +2,21 @@
 
 use std::{fmt, io, path::Path};
 
-use proctor_types::{Cause, Fault};
+use proctor_types::{FaultCause, Fault};
 
 /// Why a bundle could not be built, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BundleError {
     /// What failed. Includes the package, the tool, and the last lines of the tool's output.
-    pub what: String,
+    pub problem: String,
     pub hint: Option<String>,
     /// Whether the cause is that a registry is unreachable.
     pub is_unreachable: bool,
 }
 
 impl BundleError {
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, is_unreachable: false }
+    pub fn new(problem: impl Into<String>) -> Self {
+        Self { problem: problem.into(), hint: None, is_unreachable: false }
     }
 
     #[must_use]
@@ -27,7 +27,7 @@ impl BundleError {
 
     #[must_use]
     pub(crate) fn context(mut self, context: impl fmt::Display) -> Self {
-        self.what = format!("{context}: {}", self.what);
+        self.problem = format!("{context}: {}", self.problem);
         self
     }
 
@@ -42,7 +42,7 @@ impl BundleError {
 
 impl fmt::Display for BundleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        f.write_str(&self.problem)?;
         match &self.hint {
             Some(hint) => write!(f, " (hint: {hint})"),
             None => Ok(()),
@@ -52,7 +52,7 @@ impl fmt::Display for BundleError {
 
 impl From<Fault> for BundleError {
     fn from(fault: Fault) -> Self {
-        let is_unreachable = fault.cause == Cause::Unreachable;
-        Self { what: fault.what, hint: fault.hint, is_unreachable }
+        let is_unreachable = fault.cause == FaultCause::Unreachable;
+        Self { problem: fault.what, hint: fault.hint, is_unreachable }
     }
 }

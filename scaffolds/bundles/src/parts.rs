@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::BundleError;
 
-pub(crate) const TABLE: &str = include_str!("../../../configs/bundles/parts.toml");
+pub(crate) const PARTS_TOML: &str = include_str!("../../../configs/bundles/parts.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +52,7 @@ pub(crate) enum Part {
 
 impl Parts {
     pub(crate) fn read() -> Result<Self, BundleError> {
-        from_toml(TABLE)
+        from_toml(PARTS_TOML)
             .map_err(|error| BundleError::new(format!("configs/bundles/parts.toml: {error}")))
     }
 }

@@ -13,8 +13,8 @@ use proctor_packages::Pypi;
 use crate::{
     BundleError, BundleRecipe, MOUNT,
     blocking::run_blocking,
-    downloads::{Checksum, Downloads},
-    elf::{LIBRARIES, LOADER},
+    downloads::{Checksum, DownloadCache},
+    elf::{LIBRARY_FOLDER, LOADER_NAME},
     requirements::Requirement,
     wheel,
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Python. Python finds its standard library relative to this path.
 pub(crate) const INTERPRETER_PATH: &str = "libexec/python3.13";
 /// The directory of the packages, which is in the search path of Debian's Python.
-pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
+pub(crate) const PACKAGES_FOLDER: &str = "lib/python3/dist-packages";
 
 /// Maximum number of concurrent downloads.
 const MAX_CONCURRENT_DOWNLOADS: usize = 6;
@@ -32,16 +32,16 @@ const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 pub(crate) async fn install_packages(
     recipe: &BundleRecipe,
     requirements: &[Requirement],
-    downloads: &Downloads,
+    downloads: &DownloadCache,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::from_env()?;
     // Collect the futures first, because the closure cannot be kept across an await.
     let fetches: Vec<_> =
-        requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
+        requirements.iter().map(|requirement| fetch_package(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = requirements.iter();
-    let site = tree.join(FOLDER);
+    let site = tree.join(PACKAGES_FOLDER);
     while let (Some(bytes), Some(requirement)) = (fetched.next().await, at.next()) {
         let (bytes, site) = (bytes?, site.clone());
         let folders = recipe.sdists.iter().find_map(|(name, folders)| {
@@ -50,7 +50,7 @@ pub(crate) async fn install_packages(
         });
         let wanted = requirement.clone();
         let (bytes, checked) = run_blocking(move || {
-            let checked = wheel::verify(&bytes, &wanted);
+            let checked = wheel::verify_metadata(&bytes, &wanted);
             Ok((bytes, checked))
         })
         .await?;
@@ -70,9 +70,9 @@ pub(crate) async fn install_packages(
     Ok(())
 }
 
-async fn fetch(
+async fn fetch_package(
     pypi: &Pypi,
-    downloads: &Downloads,
+    downloads: &DownloadCache,
     requirement: &Requirement,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{}=={}", requirement.name, requirement.version);
@@ -83,21 +83,21 @@ async fn fetch(
             return Ok(bytes);
         }
     }
-    let offer = pypi.select_file(&requirement.name, &|offers| requirement.choose(offers)).await?;
+    let offer = pypi.select_file(&requirement.name, &|offers| requirement.choose_file(offers)).await?;
     let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
-    downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
+    downloads.get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }
 
 /// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code. It
 /// would compile a large agent again on each start, which takes seconds.
 ///
 /// Uses hash-based `.pyc` files, which contain no timestamps, so builds are reproducible.
-pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
+pub(crate) fn compile_modules(tree: &Path) -> Result<(), BundleError> {
     let program = tree.join(INTERPRETER_PATH);
-    let libraries = tree.join(LIBRARIES);
+    let libraries = tree.join(LIBRARY_FOLDER);
     // Start Python through the loader with explicit library paths, because the bundle's mount point
     // does not exist on this machine.
-    let ran = Command::new(libraries.join(LOADER))
+    let ran = Command::new(libraries.join(LOADER_NAME))
         .arg("--library-path")
         .arg(&libraries)
         .arg("--argv0")
@@ -132,7 +132,7 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
 /// Returns the top-level names that can be imported from the bundle's packages. The package under
 /// test must not be one of them.
 pub(crate) fn importable_names(tree: &Path) -> Result<Vec<String>, BundleError> {
-    let site: PathBuf = tree.join(FOLDER);
+    let site: PathBuf = tree.join(PACKAGES_FOLDER);
     let mut out = BTreeSet::new();
     let entries = match fs::read_dir(&site) {
         Ok(entries) => entries,

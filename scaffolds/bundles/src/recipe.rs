@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BundleError,
-    requirements::{parse_requirements, same_version},
+    requirements::{parse_requirements, is_same_version},
 };
 
 /// How to build a bundle. Builds are reproducible, because versions are exact and every package has
@@ -106,14 +106,14 @@ impl BundleRecipe {
         }
         let listed = parse_requirements(&self.requirements).unwrap_or_default();
         self.packages.iter().any(|package| matches_version(&package.version, version))
-            || listed.iter().any(|line| same_version(&line.version, version))
+            || listed.iter().any(|line| is_same_version(&line.version, version))
     }
 
     /// Checks constraints that the types cannot express.
     ///
     /// # Errors
     /// The error names the key.
-    pub fn check(&self) -> Result<(), BundleError> {
+    pub fn check_constraints(&self) -> Result<(), BundleError> {
         let wrong = |key: &str, why: &str| Err(BundleError::new(format!("bundle.{key}: {why}")));
         let (npm, pypi) = (self.kind == BundleKind::Npm, self.kind == BundleKind::Pypi);
         if npm && self.packages.is_empty() == self.lock.is_none() {
@@ -157,9 +157,9 @@ impl BundleRecipe {
 }
 
 /// Returns whether a package has the agent's version, possibly with a platform after it.
-pub(crate) fn matches_version(found: &str, wanted: &str) -> bool {
-    same_version(found, wanted)
-        || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
+pub(crate) fn matches_version(package_version: &str, agent_version: &str) -> bool {
+    is_same_version(package_version, agent_version)
+        || package_version.strip_prefix(agent_version).is_some_and(|platform| platform.starts_with('-'))
 }
 
 /// Returns whether a target has the form `module:function`.
@@ -186,9 +186,9 @@ pub(crate) fn is_contained_path(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<BundleRecipe, String> {
+    fn parse_recipe(text: &str) -> Result<BundleRecipe, String> {
         let recipe: BundleRecipe = toml::from_str(text).map_err(|error| error.to_string())?;
-        recipe.check().map_err(|error| error.to_string())?;
+        recipe.check_constraints().map_err(|error| error.to_string())?;
         Ok(recipe)
     }
 
@@ -207,24 +207,24 @@ mod tests {
             (format!("kind = 'files'\nfiles = {{a = 'a'}}\nloop = 'x'\n{bin}"), "unknown field"),
         ];
         for (text, said) in cases {
-            let error = read(&text).unwrap_err();
+            let error = parse_recipe(&text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
-        assert!(read(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}")).is_ok());
+        assert!(parse_recipe(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}")).is_ok());
     }
 
     #[test]
     fn has_version_matches_the_version_of_a_package() {
         let npm = "kind = 'npm'\nbin = { a = 'a' }\n[[packages]]\nname = 'a'\n\
                    version = '1.2.0-linux-x64'\nintegrity = 'x'";
-        let recipe = read(npm).unwrap();
+        let recipe = parse_recipe(npm).unwrap();
         assert!(recipe.has_version("1.2.0") && !recipe.has_version("1.2.1"));
         let pypi = "kind = 'pypi'\nbin = { a = 'a:b' }\n\
                     requirements = 'a==2.0 --hash=sha256:aa'";
-        let recipe = read(pypi).unwrap();
+        let recipe = parse_recipe(pypi).unwrap();
         assert!(recipe.has_version("2.0.0") && !recipe.has_version("3"));
         let files = "kind = 'files'\nfiles = { a = 'a' }\nbin = { a = 'a' }";
-        assert!(read(files).unwrap().has_version("any"));
+        assert!(parse_recipe(files).unwrap().has_version("any"));
     }
 
     #[test]

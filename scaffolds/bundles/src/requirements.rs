@@ -54,7 +54,7 @@ pub(crate) fn parse_requirements(text: &str) -> Result<Vec<Requirement>, BundleE
 impl Requirement {
     /// Chooses the file to install from those with a listed checksum: the best wheel, or the sdist
     /// if no wheel fits.
-    pub(crate) fn choose(&self, offers: &[IndexFile]) -> Result<IndexFile, String> {
+    pub(crate) fn choose_file(&self, offers: &[IndexFile]) -> Result<IndexFile, String> {
         let listed = |offer: &&IndexFile| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
             sha256.is_some_and(|hash| self.sha256.contains(&hash))
@@ -66,7 +66,7 @@ impl Requirement {
                 self.version
             ));
         }
-        let wheels = of_list.iter().filter_map(|offer| Some((rank(&offer.name)?, *offer)));
+        let wheels = of_list.iter().filter_map(|offer| Some((wheel_rank(&offer.name)?, *offer)));
         let best = wheels.max_by_key(|(rank, _)| *rank).map(|(_, offer)| offer);
         let sdist = || of_list.iter().copied().find(|offer| offer.name.ends_with(".tar.gz"));
         best.or_else(sdist).cloned().ok_or_else(|| {
@@ -78,7 +78,7 @@ impl Requirement {
 
 /// Returns how well a wheel fits the bundled Python. A higher number is better; `None` means that
 /// the wheel does not fit.
-fn rank(name: &str) -> Option<u8> {
+fn wheel_rank(name: &str) -> Option<u8> {
     let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
     let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);
     let platform = platform.split('.').any(|tag| {
@@ -102,7 +102,7 @@ fn rank(name: &str) -> Option<u8> {
 
 /// Returns whether two versions are the same. `1.0` is the same as `1.0.0`, and leading zeros don't
 /// matter.
-pub(crate) fn same_version(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_version(first: &str, second: &str) -> bool {
     let plain = |version: &str| {
         let version = version.trim().trim_start_matches(['v', 'V']).to_lowercase();
         let parts = version.split('.').map(|part| match part.parse::<u64>() {
@@ -115,7 +115,7 @@ pub(crate) fn same_version(one: &str, other: &str) -> bool {
         }
         parts.join(".")
     };
-    plain(one) == plain(other)
+    plain(first) == plain(second)
 }
 
 #[cfg(test)]
@@ -148,15 +148,15 @@ mod tests {
             ("10", "1", false),
             ("1.2", "1.2rc1", false),
         ] {
-            assert_eq!(same_version(one, other), same, "{one} {other}");
+            assert_eq!(is_same_version(one, other), same, "{one} {other}");
         }
     }
 
     #[test]
     fn choose_prefers_the_best_wheel() {
-        assert_eq!(rank("p-1-py3-none-any.whl"), Some(1));
-        assert_eq!(rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"), Some(2));
-        assert_eq!(rank("p-1-cp313-cp313-manylinux_2_28_x86_64.whl"), Some(3));
+        assert_eq!(wheel_rank("p-1-py3-none-any.whl"), Some(1));
+        assert_eq!(wheel_rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"), Some(2));
+        assert_eq!(wheel_rank("p-1-cp313-cp313-manylinux_2_28_x86_64.whl"), Some(3));
         for no in [
             "p-1-cp312-cp312-manylinux_2_28_x86_64.whl",
             "p-1-cp313-cp313t-manylinux_2_28_x86_64.whl",
@@ -166,7 +166,7 @@ mod tests {
             "p-1-py2-none-any.whl",
             "p-1.tar.gz",
         ] {
-            assert_eq!(rank(no), None, "{no}");
+            assert_eq!(wheel_rank(no), None, "{no}");
         }
     }
 }

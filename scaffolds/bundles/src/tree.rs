@@ -14,27 +14,27 @@ use crate::BundleError;
 /// A file or symlink in a bundle. Directories have no items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Item {
+pub(crate) struct TreeItem {
     /// The path, relative to the bundle's root.
     pub(crate) path: String,
-    pub(crate) what: ItemKind,
+    pub(crate) what: TreeItemKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ItemKind {
+pub(crate) enum TreeItemKind {
     File { mode: u32, size: u64, hash: String },
     Link { target: String },
 }
 
 /// Returns all regular files in a tree.
-pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
-    let all = entries(root)?;
+pub(crate) fn list_files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
+    let all = list_entries(root)?;
     Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
 }
 
 /// Returns all entries in a tree in a fixed order. A directory comes before its content.
-fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
+fn list_entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
         let io = |error: std::io::Error| BundleError::io(&folder, &error);
@@ -53,9 +53,9 @@ fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
 
 /// Sets a standard owner (root, if permitted) and a standard mode for each entry. Rejects links
 /// that lead outside the bundle, special files, and names that are not UTF-8.
-pub(crate) fn normalize(root: &Path) -> Result<(), BundleError> {
+pub(crate) fn normalize_tree(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
-    for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
+    for (path, kind) in list_entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
         let io = |error: std::io::Error| BundleError::io(&path, &error);
         if as_root {
             lchown(&path, Some(0), Some(0)).map_err(io)?;
@@ -110,20 +110,20 @@ fn stays_below_root(path: &Path, target: &Path) -> bool {
 }
 
 /// Returns all files and links in a tree. A file's item includes a hash of its content.
-pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
+pub(crate) fn read_items(root: &Path) -> Result<Vec<TreeItem>, BundleError> {
     let mut out = Vec::new();
-    for (path, kind) in entries(root)? {
+    for (path, kind) in list_entries(root)? {
         let io = |error: std::io::Error| BundleError::io(&path, &error);
         let what = if kind.is_symlink() {
-            ItemKind::Link { target: path_to_string(&fs::read_link(&path).map_err(io)?)? }
+            TreeItemKind::Link { target: path_to_string(&fs::read_link(&path).map_err(io)?)? }
         } else if kind.is_file() {
             let found = fs::metadata(&path).map_err(io)?;
             let hash = hash(&path).map_err(io)?;
-            ItemKind::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
+            TreeItemKind::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
         } else {
             continue;
         };
-        out.push(Item { path: path_to_string(path.strip_prefix(root).unwrap_or(&path))?, what });
+        out.push(TreeItem { path: path_to_string(path.strip_prefix(root).unwrap_or(&path))?, what });
     }
     Ok(out)
 }
@@ -146,14 +146,14 @@ fn hash(path: &Path) -> std::io::Result<String> {
 }
 
 /// Returns a digest of modes, paths and contents. Times and owners don't affect it.
-pub(crate) fn digest(items: &[Item]) -> String {
+pub(crate) fn digest(items: &[TreeItem]) -> String {
     let mut hasher = blake3::Hasher::new();
     for item in items {
         let line = match &item.what {
-            ItemKind::File { mode, size, hash } => {
+            TreeItemKind::File { mode, size, hash } => {
                 format!("{}\0{mode:o} {size} {hash}\n", item.path)
             }
-            ItemKind::Link { target } => format!("{}\0-> {target}\n", item.path),
+            TreeItemKind::Link { target } => format!("{}\0-> {target}\n", item.path),
         };
         hasher.update(line.as_bytes());
     }
@@ -162,18 +162,18 @@ pub(crate) fn digest(items: &[Item]) -> String {
 
 /// Returns the first difference in size, mode or link target. Unlike [`items`], does not read any
 /// content.
-pub(crate) fn find_change(root: &Path, items: &[Item]) -> Option<String> {
+pub(crate) fn find_change(root: &Path, items: &[TreeItem]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);
         let Ok(found) = fs::symlink_metadata(&path) else {
             return Some(format!("{} is missing", item.path));
         };
         let same = match &item.what {
-            ItemKind::File { mode, size, .. } => {
+            TreeItemKind::File { mode, size, .. } => {
                 let now = found.permissions().mode() & 0o7777;
                 found.is_file() && found.len() == *size && now == *mode
             }
-            ItemKind::Link { target } => {
+            TreeItemKind::Link { target } => {
                 fs::read_link(&path).is_ok_and(|now| now == Path::new(target))
             }
         };
@@ -198,26 +198,26 @@ mod tests {
         fs::set_permissions(folder.path().join("bin/tool"), mode).unwrap();
         fs::write(folder.path().join("note"), "n").unwrap();
         symlink("tool", folder.path().join("bin/other")).unwrap();
-        normalize(folder.path()).unwrap();
+        normalize_tree(folder.path()).unwrap();
         folder
     }
 
     #[test]
     fn tree_digest_depends_on_content_and_executable_bit() {
         let (one, two) = (sample_tree(), sample_tree());
-        let items_of_one = items(one.path()).unwrap();
-        assert_eq!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
+        let items_of_one = read_items(one.path()).unwrap();
+        assert_eq!(digest(&items_of_one), digest(&read_items(two.path()).unwrap()));
         let modes: Vec<_> = items_of_one
             .iter()
             .filter_map(|item| match item.what {
-                ItemKind::File { mode, .. } => Some(mode),
-                ItemKind::Link { .. } => None,
+                TreeItemKind::File { mode, .. } => Some(mode),
+                TreeItemKind::Link { .. } => None,
             })
             .collect();
         assert_eq!(modes, [0o755, 0o644]);
         fs::write(two.path().join("note"), "m").unwrap();
         assert_eq!(find_change(two.path(), &items_of_one), None, "the size is the same");
-        assert_ne!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
+        assert_ne!(digest(&items_of_one), digest(&read_items(two.path()).unwrap()));
         fs::write(two.path().join("note"), "longer").unwrap();
         assert_eq!(find_change(two.path(), &items_of_one).unwrap(), "note has changed");
         fs::remove_file(two.path().join("bin/other")).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         for target in ["/etc/passwd", "../../x", "sub/../../../x"] {
             let folder = sample_tree();
             symlink(target, folder.path().join("bin/link")).unwrap();
-            assert!(normalize(folder.path()).is_err(), "{target}");
+            assert!(normalize_tree(folder.path()).is_err(), "{target}");
         }
         assert!(stays_below_root(Path::new("bin/x"), Path::new("../lib/y")));
     }

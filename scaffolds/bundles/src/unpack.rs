@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use crate::BundleError;
 
 /// One entry of an archive.
-pub(crate) enum Entry<'a> {
-    File { content: &'a mut dyn Read, executable: bool },
+pub(crate) enum ArchiveEntry<'a> {
+    File { content: &'a mut dyn Read, is_executable: bool },
     Link(PathBuf),
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Entry<'a> {
 /// Fails if the archive contains devices, hard links or paths that lead outside.
 pub(crate) fn for_each_tar_entry(
     reader: impl Read,
-    lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
+    visit: &mut dyn FnMut(&Path, ArchiveEntry<'_>) -> Result<(), BundleError>,
 ) -> Result<(), BundleError> {
     let broken = |error: std::io::Error| BundleError::new(format!("invalid archive: {error}"));
     let mut archive = tar::Archive::new(reader);
@@ -37,10 +37,10 @@ pub(crate) fn for_each_tar_entry(
         let path = normalize_path(&named).ok_or_else(|| refused("points outside the archive"))?;
         if kind.is_symlink() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
-            lay(&path, Entry::Link(target))?;
+            visit(&path, ArchiveEntry::Link(target))?;
         } else if kind.is_file() {
             let executable = entry.header().mode().map_err(broken)? & 0o111 != 0;
-            lay(&path, Entry::File { content: &mut entry, executable })?;
+            visit(&path, ArchiveEntry::File { content: &mut entry, is_executable: executable })?;
         } else {
             return Err(refused("is not a file, folder or link"));
         }
@@ -50,15 +50,15 @@ pub(crate) fn for_each_tar_entry(
 
 /// Extracts the files of a `.tar.gz` into a directory, without the top-level directory in the
 /// archive. Rejects links, because no registry publishes packages with links.
-pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
+pub(crate) fn extract_tar_gz(bytes: &[u8], target: &Path) -> Result<(), BundleError> {
     for_each_tar_entry(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
         match entry {
-            Entry::File { content, executable } if !rest.as_os_str().is_empty() => {
-                write_file(&to.join(rest), content, executable)
+            ArchiveEntry::File { content, is_executable: executable } if !rest.as_os_str().is_empty() => {
+                write_file(&target.join(rest), content, executable)
             }
-            Entry::File { .. } => Ok(()),
-            Entry::Link(_) => {
+            ArchiveEntry::File { .. } => Ok(()),
+            ArchiveEntry::Link(_) => {
                 Err(BundleError::new(format!("invalid archive: {} is a link", path.display())))
             }
         }
@@ -68,31 +68,31 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
 /// Writes one file and creates its parent directories. Replaces an existing file: if two packages
 /// contain the same file, the later one takes precedence, as with the packages' own installers.
 pub(crate) fn write_file(
-    to: &Path,
+    path: &Path,
     content: &mut dyn Read,
-    executable: bool,
+    is_executable: bool,
 ) -> Result<(), BundleError> {
-    let io = |error: std::io::Error| BundleError::io(to, &error);
-    prepare_path(to)?;
-    let mut out = fs::File::create(to).map_err(io)?;
+    let io = |error: std::io::Error| BundleError::io(path, &error);
+    prepare_path(path)?;
+    let mut out = fs::File::create(path).map_err(io)?;
     std::io::copy(content, &mut out).map_err(io)?;
-    let mode = if executable { 0o755 } else { 0o644 };
+    let mode = if is_executable { 0o755 } else { 0o644 };
     out.set_permissions(fs::Permissions::from_mode(mode)).map_err(io)
 }
 
-pub(crate) fn create_symlink(target: &Path, at: &Path) -> Result<(), BundleError> {
-    prepare_path(at)?;
-    symlink(target, at).map_err(|error| BundleError::io(at, &error))
+pub(crate) fn create_symlink(target: &Path, link: &Path) -> Result<(), BundleError> {
+    prepare_path(link)?;
+    symlink(target, link).map_err(|error| BundleError::io(link, &error))
 }
 
 /// Creates the parent directories of a path, and removes an existing file at the path.
-fn prepare_path(at: &Path) -> Result<(), BundleError> {
-    if let Some(parent) = at.parent() {
+fn prepare_path(path: &Path) -> Result<(), BundleError> {
+    if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
     }
-    match fs::remove_file(at) {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(BundleError::io(at, &error))
+            Err(BundleError::io(path, &error))
         }
         _ => Ok(()),
     }
@@ -145,14 +145,14 @@ mod tests {
         ];
         for (name, kind) in cases {
             let folder = tempfile::tempdir().unwrap();
-            let error = tar_gz(&archive(name, kind), &folder.path().join("to")).unwrap_err();
-            assert!(error.what.contains("invalid archive"), "{name}: {error}");
+            let error = extract_tar_gz(&archive(name, kind), &folder.path().join("to")).unwrap_err();
+            assert!(error.problem.contains("invalid archive"), "{name}: {error}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
         }
         let folder = tempfile::tempdir().unwrap();
-        tar_gz(&archive("package/bin/x", tar::EntryType::Regular), folder.path()).unwrap();
+        extract_tar_gz(&archive("package/bin/x", tar::EntryType::Regular), folder.path()).unwrap();
         let mode = fs::metadata(folder.path().join("bin/x")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        assert!(tar_gz(b"no archive", folder.path()).is_err());
+        assert!(extract_tar_gz(b"no archive", folder.path()).is_err());
     }
 }

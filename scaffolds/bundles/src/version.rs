@@ -7,10 +7,10 @@ use proctor_packages::{IndexFile, Npm, Pypi};
 use proctor_types::normalize_package_name;
 
 use crate::{
-    BundleError, BundleKind, BundleRecipe, Bundles,
-    downloads::{Checksum, Downloads},
+    BundleError, BundleKind, BundleRecipe, BundleStore,
+    downloads::{Checksum, DownloadCache},
     recipe::matches_version,
-    requirements::{Requirement, parse_requirements, same_version},
+    requirements::{Requirement, parse_requirements, is_same_version},
     wheel,
 };
 
@@ -24,10 +24,10 @@ pub struct VersionedRecipe {
     /// The exact version, even if [`LATEST`] was requested.
     pub version: String,
     /// Dependencies of that version that the recipe lacks, with one sentence for each.
-    pub missing: Vec<String>,
+    pub missing_dependencies: Vec<String>,
 }
 
-impl Bundles {
+impl BundleStore {
     /// Returns the recipe with another version of its main packages, which are those with the
     /// version `pinned`. If the new version pins a dependency exactly, that dependency is updated
     /// too. Other dependencies keep their versions.
@@ -38,16 +38,16 @@ impl Bundles {
     pub async fn recipe_at_version(
         &self,
         recipe: &BundleRecipe,
-        pinned: &str,
-        wanted: &str,
+        pinned_version: &str,
+        requested_version: &str,
     ) -> Result<VersionedRecipe, BundleError> {
         match recipe.kind {
             BundleKind::Npm if recipe.lock.is_none() => {
-                update_npm_recipe(recipe, pinned, wanted).await
+                update_npm_recipe(recipe, pinned_version, requested_version).await
             }
             BundleKind::Pypi => {
-                let downloads = Downloads { folder: self.cache.join("downloads") };
-                update_pypi_recipe(recipe, (pinned, wanted), &downloads).await
+                let downloads = DownloadCache { folder: self.cache.join("downloads") };
+                update_pypi_recipe(recipe, (pinned_version, requested_version), &downloads).await
             }
             _ => Err(BundleError::new("the manifest does not list the packages")
                 .hint("write your own manifest for the version you want")),
@@ -55,32 +55,32 @@ impl Bundles {
     }
 }
 
-fn missing_main_package(pinned: &str) -> BundleError {
-    BundleError::new(format!("no package in the bundle has version {pinned}"))
+fn missing_main_package_error(pinned_version: &str) -> BundleError {
+    BundleError::new(format!("no package in the bundle has version {pinned_version}"))
         .hint("write your own manifest for the version you want")
 }
 
 async fn update_npm_recipe(
     recipe: &BundleRecipe,
-    pinned: &str,
-    wanted: &str,
+    pinned_version: &str,
+    requested_version: &str,
 ) -> Result<VersionedRecipe, BundleError> {
     let npm = Npm::from_env()?;
     let mut recipe = recipe.clone();
-    let main = recipe.packages.iter().find(|package| matches_version(&package.version, pinned));
-    let main = main.ok_or_else(|| missing_main_package(pinned))?.name.clone();
-    let version = match wanted {
+    let main = recipe.packages.iter().find(|package| matches_version(&package.version, pinned_version));
+    let main = main.ok_or_else(|| missing_main_package_error(pinned_version))?.name.clone();
+    let version = match requested_version {
         LATEST => npm.fetch_release(&main, LATEST).await?.version,
         exact => exact.to_owned(),
     };
     let (mut needs, mut uses) = (BTreeMap::new(), BTreeMap::new());
     let mut others = Vec::new();
     for package in &mut recipe.packages {
-        if !matches_version(&package.version, pinned) {
+        if !matches_version(&package.version, pinned_version) {
             others.push(package);
             continue;
         }
-        let of_package = package.version.replacen(pinned, &version, 1);
+        let of_package = package.version.replacen(pinned_version, &version, 1);
         let release = npm.fetch_release(&package.name, &of_package).await?;
         (package.version, package.integrity) = (release.version, release.integrity);
         needs.extend(release.dependencies);
@@ -96,11 +96,11 @@ async fn update_npm_recipe(
     }
     let has = |name: &String| recipe.packages.iter().any(|package| package.name == *name);
     let missing = needs.iter().filter(|(name, _)| !has(name));
-    let missing = missing.map(|(name, range)| missing_dependency(&version, name, range)).collect();
-    Ok(VersionedRecipe { recipe, version, missing })
+    let missing = missing.map(|(name, range)| missing_dependency_message(&version, name, range)).collect();
+    Ok(VersionedRecipe { recipe, version, missing_dependencies: missing })
 }
 
-fn missing_dependency(version: &str, name: &str, range: &str) -> String {
+fn missing_dependency_message(version: &str, name: &str, range: &str) -> String {
     format!("{version} depends on {name} {range}, which is not in the bundle")
 }
 
@@ -115,7 +115,7 @@ fn is_exact(range: &str) -> bool {
 async fn update_pypi_recipe(
     recipe: &BundleRecipe,
     (pinned, wanted): (&str, &str),
-    downloads: &Downloads,
+    downloads: &DownloadCache,
 ) -> Result<VersionedRecipe, BundleError> {
     let pypi = Pypi::from_env()?;
     let mut lines = parse_requirements(&recipe.requirements)?;
@@ -131,12 +131,12 @@ async fn update_pypi_recipe(
         .iter()
         .find(named)
         .or_else(|| mains.first())
-        .ok_or_else(|| missing_main_package(pinned))?;
+        .ok_or_else(|| missing_main_package_error(pinned))?;
     let main = main.name.clone();
     let version = match wanted {
         LATEST => {
             let (offers, broken) = pypi.list_files(&main).await;
-            match (newest(&offers, &main), broken) {
+            match (newest_version(&offers, &main), broken) {
                 (Some(version), _) => version,
                 (None, Some(fault)) => return Err(fault.into()),
                 (None, None) => return Err(BundleError::new(format!("PyPI has no {main}"))),
@@ -154,15 +154,15 @@ async fn update_pypi_recipe(
         let (line, offer) = look_up_release(&pypi, &name, &version).await?;
         let what = format!("{name}=={version}");
         let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
-        let bytes = downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await?;
-        let text = wheel::metadata(&bytes).map_err(|error| error.context(&what))?;
-        for dependency in wheel::fields(&text, "Requires-Dist").filter_map(Dependency::parse) {
+        let bytes = downloads.get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await?;
+        let text = wheel::read_metadata(&bytes).map_err(|error| error.context(&what))?;
+        for dependency in wheel::metadata_fields(&text, "Requires-Dist").filter_map(Dependency::parse) {
             let known = lines.iter().find(|line| line.name == dependency.name);
-            match (known, dependency.exact) {
-                (Some(known), Some(exact)) if same_version(&known.version, &exact) => {}
+            match (known, dependency.exact_version) {
+                (Some(known), Some(exact)) if is_same_version(&known.version, &exact) => {}
                 (_, Some(exact)) => open.push((dependency.name, exact)),
                 (None, None) => {
-                    missing.push(missing_dependency(&what, &dependency.name, &dependency.range))
+                    missing.push(missing_dependency_message(&what, &dependency.name, &dependency.range))
                 }
                 (Some(_), None) => {}
             }
@@ -173,13 +173,13 @@ async fn update_pypi_recipe(
     lines.sort_by(|a, b| a.name.cmp(&b.name));
     let mut recipe = recipe.clone();
     recipe.requirements = lines.iter().map(format_requirement).collect();
-    Ok(VersionedRecipe { recipe, version, missing })
+    Ok(VersionedRecipe { recipe, version, missing_dependencies: missing })
 }
 
 /// Formats a requirement in pip's format.
-fn format_requirement(line: &Requirement) -> String {
-    let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
-    format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
+fn format_requirement(requirement: &Requirement) -> String {
+    let hashes = requirement.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
+    format!("{}=={}{}\n", requirement.name, requirement.version, hashes.collect::<String>())
 }
 
 /// Looks up a release. Returns the checksums of all its files, and the file to use.
@@ -192,7 +192,7 @@ async fn look_up_release(
     let of_release: Vec<IndexFile> = offers
         .into_iter()
         .filter(|offer| {
-            offer_version(offer, name).is_some_and(|found| same_version(found, version))
+            offer_version(offer, name).is_some_and(|found| is_same_version(found, version))
         })
         .collect();
     if of_release.is_empty() {
@@ -208,7 +208,7 @@ async fn look_up_release(
     let sha256 = sha256.map(|hash| hash.to_lowercase()).collect();
     let line =
         Requirement { name: normalize_package_name(name), version: version.to_owned(), sha256 };
-    let offer = line.choose(&of_release).map_err(|why| {
+    let offer = line.choose_file(&of_release).map_err(|why| {
         BundleError::new(format!("{name} {version}: {why}"))
             .hint("write your own manifest for the version you want")
     })?;
@@ -228,7 +228,7 @@ fn offer_version<'a>(offer: &'a IndexFile, name: &str) -> Option<&'a str> {
 }
 
 /// Returns the highest version, ignoring pre-releases.
-fn newest(offers: &[IndexFile], name: &str) -> Option<String> {
+fn newest_version(offers: &[IndexFile], name: &str) -> Option<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse::<u64>().ok());
         parts.collect::<Option<Vec<u64>>>()
@@ -245,7 +245,7 @@ struct Dependency {
     /// The version range as the package specifies it.
     range: String,
     /// The version, if the range allows exactly one.
-    exact: Option<String>,
+    exact_version: Option<String>,
 }
 
 impl Dependency {
@@ -265,7 +265,7 @@ impl Dependency {
         let exact = range.strip_prefix("==").map(str::trim);
         let exact = exact.filter(|version| !version.contains([',', '*', '=']));
         let exact = exact.map(str::to_owned);
-        (!name.is_empty()).then(|| Self { name: normalize_package_name(name), range, exact })
+        (!name.is_empty()).then(|| Self { name: normalize_package_name(name), range, exact_version: exact })
     }
 }
 
@@ -275,14 +275,14 @@ mod tests {
 
     fn offer(name: &str) -> IndexFile {
         let url = format!("https://h/{name}").parse().unwrap();
-        IndexFile { name: name.to_owned(), url, sha256: Some("AA".into()), uploaded: None }
+        IndexFile { name: name.to_owned(), url, sha256: Some("AA".into()), upload_time: None }
     }
 
     #[test]
     fn dependencies_are_parsed_as_published() {
         let read = |text: &str| {
             let found = Dependency::parse(text)?;
-            Some((found.name, found.exact))
+            Some((found.name, found.exact_version))
         };
         let exact = |name: &str, version: &str| Some((name.to_owned(), Some(version.to_owned())));
         assert_eq!(read("OpenHands_SDK==1.22.0"), exact("openhands-sdk", "1.22.0"));
@@ -304,8 +304,8 @@ mod tests {
             "c-9-py3-none-any.whl",
         ];
         let offers: Vec<_> = files.iter().map(|name| offer(name)).collect();
-        assert_eq!(newest(&offers, "a-b").as_deref(), Some("1.10.0"));
-        assert_eq!(newest(&offers, "none"), None);
+        assert_eq!(newest_version(&offers, "a-b").as_deref(), Some("1.10.0"));
+        assert_eq!(newest_version(&offers, "none"), None);
     }
 
     #[test]

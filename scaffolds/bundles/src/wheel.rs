@@ -12,8 +12,8 @@ use proctor_types::normalize_package_name;
 use crate::{
     BundleError,
     recipe::is_contained_path,
-    requirements::{Requirement, same_version},
-    unpack::{self, Entry},
+    requirements::{Requirement, is_same_version},
+    unpack::{self, ArchiveEntry},
 };
 
 /// Maximum size of `METADATA` in bytes.
@@ -43,7 +43,7 @@ pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleErr
 }
 
 /// Returns the metadata of a distribution: `METADATA` in a wheel, `PKG-INFO` in an sdist.
-pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
+pub(crate) fn read_metadata(bytes: &[u8]) -> Result<String, BundleError> {
     let mut text = String::new();
     if bytes.starts_with(b"PK") {
         let broken =
@@ -61,7 +61,7 @@ pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
         }
     } else {
         unpack::for_each_tar_entry(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
-            if let Entry::File { content, .. } = entry
+            if let ArchiveEntry::File { content, .. } = entry
                 && path.ends_with("PKG-INFO")
                 && path.components().count() == 2
             {
@@ -84,7 +84,7 @@ fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
 }
 
 /// Returns the values of a metadata field. Ignores the description, which follows the fields.
-pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn metadata_fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let head = metadata.lines().take_while(|line| !line.trim().is_empty());
     head.filter_map(move |line| {
         let (field, value) = line.split_once(':')?;
@@ -93,29 +93,29 @@ pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item
 }
 
 /// Checks that the metadata in a file matches the requested package.
-pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleError> {
-    let text = metadata(bytes)?;
-    let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
+pub(crate) fn verify_metadata(bytes: &[u8], requirement: &Requirement) -> Result<(), BundleError> {
+    let text = read_metadata(bytes)?;
+    let one = |name: &'static str| metadata_fields(&text, name).next().unwrap_or_default().to_owned();
     let (name, version) = (one("Name"), one("Version"));
-    if normalize_package_name(&name) == wanted.name && same_version(&version, &wanted.version) {
+    if normalize_package_name(&name) == requirement.name && is_same_version(&version, &requirement.version) {
         return Ok(());
     }
     Err(BundleError::new(format!(
         "the file is {name} {version}, expected {} {}",
-        wanted.name, wanted.version
+        requirement.name, requirement.version
     ))
     .hint("the checksum in the manifest belongs to a different release; fix it"))
 }
 
 /// Extracts the program with this name from a wheel. The wheel must contain exactly one such file.
-pub(crate) fn extract_program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
+pub(crate) fn extract_program(bytes: Vec<u8>, name: &str, path: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
     let end = format!(".data/scripts/{name}");
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(broken)?;
         if entry.name().map_err(broken)?.ends_with(&end) {
-            return unpack::write_file(to, &mut entry, true);
+            return unpack::write_file(path, &mut entry, true);
         }
     }
     Err(BundleError::new(format!("the wheel has no {name}")))
@@ -133,19 +133,19 @@ fn site_packages_path(name: &str) -> Option<&str> {
 /// Installs the named directories or modules from an sdist's top level or its `src` directory.
 pub(crate) fn install_sdist(
     bytes: &[u8],
-    wanted: &[String],
+    names: &[String],
     site: &Path,
 ) -> Result<(), BundleError> {
     let mut found = BTreeMap::<&str, bool>::new();
     unpack::for_each_tar_entry(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
-        let Entry::File { content, executable } = entry else { return Ok(()) };
+        let ArchiveEntry::File { content, is_executable: executable } = entry else { return Ok(()) };
         let below: std::path::PathBuf = path.components().skip(1).collect();
         let below = below.strip_prefix("src").map(Path::to_owned).unwrap_or(below);
-        let Some(name) = wanted.iter().find(|name| below.starts_with(name)) else { return Ok(()) };
+        let Some(name) = names.iter().find(|name| below.starts_with(name)) else { return Ok(()) };
         found.insert(name, true);
         unpack::write_file(&site.join(&below), content, executable)
     })?;
-    match wanted.iter().find(|name| !found.contains_key(name.as_str())) {
+    match names.iter().find(|name| !found.contains_key(name.as_str())) {
         Some(name) => Err(BundleError::new(format!("the sdist has no {name}"))),
         None => Ok(()),
     }
@@ -159,8 +159,8 @@ mod tests {
     fn fields_ignore_the_description() {
         let text =
             "Metadata-Version: 2.1\nName: A.b\nVersion: 1.0\nRequires-Dist: c==2\n\nVersion: 9\n";
-        assert_eq!(fields(text, "version").collect::<Vec<_>>(), ["1.0"]);
-        assert_eq!(fields(text, "Requires-Dist").collect::<Vec<_>>(), ["c==2"]);
+        assert_eq!(metadata_fields(text, "version").collect::<Vec<_>>(), ["1.0"]);
+        assert_eq!(metadata_fields(text, "Requires-Dist").collect::<Vec<_>>(), ["c==2"]);
     }
 
     #[test]

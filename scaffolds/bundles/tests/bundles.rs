@@ -22,7 +22,7 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_bundles::{Bundle, BundleRecipe, Bundles, MOUNT};
+use proctor_bundles::{Bundle, BundleRecipe, BundleStore, MOUNT};
 use proctor_docker::Docker;
 use proctor_native::Native;
 use proctor_sandbox_api::{
@@ -31,7 +31,7 @@ use proctor_sandbox_api::{
 use proctor_types::SandboxSpec;
 
 /// The program, arguments and expected output for each built-in bundle.
-const SHIPPED: &[(&str, &[&str], &str)] = &[
+const BUILT_IN_BUNDLES: &[(&str, &[&str], &str)] = &[
     ("claude-code", &["claude", "--version"], "2.1.329"),
     ("codex", &["codex", "--version"], "0.169.0"),
     ("continue", &["cn", "--version"], "1.5.47"),
@@ -43,7 +43,7 @@ const SHIPPED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// A recipe for a static program from npm, which is small enough to build in every test run.
-const SMALL: &str = "
+const SMALL_RECIPE: &str = "
 kind = 'npm'
 bin = { tool = 'lib/node_modules/@esbuild/linux-x64/bin/esbuild' }
 [[packages]]
@@ -52,7 +52,7 @@ version = '0.28.2'
 integrity = 'sha512-4xTZr1FUmSoQW4XIWmit3tzQrUTZM+N3P0XV8xROKYF50XfI7xeO90+1bZvNwxIufQ9hDQVRJH5YhgPVF8A/HQ=='
 ";
 
-const FILES: &str = "
+const FILES_RECIPE: &str = "
 kind = 'files'
 files = { 'lib/agent.sh' = 'agent.sh', 'share' = 'data' }
 bin = { agent = 'lib/agent.sh' }
@@ -73,9 +73,9 @@ fn manifest_folder() -> tempfile::TempDir {
 
 fn ignore_progress(_: String) {}
 
-async fn build_files_bundle(cache: &Path, beside: &Path) -> Bundle {
-    let bundles = Bundles::new(cache);
-    bundles.ensure("mine", "1", &recipe(FILES), beside, &ignore_progress).await.unwrap()
+async fn build_files_bundle(cache: &Path, folder: &Path) -> Bundle {
+    let bundles = BundleStore::new(cache);
+    bundles.ensure_built("mine", "1", &recipe(FILES_RECIPE), folder, &ignore_progress).await.unwrap()
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
             assert_eq!((found.uid(), found.gid()), (0, 0), "{path}");
         }
     }
-    assert_eq!((first.files, first.bytes), (3, 5 + 23));
+    assert_eq!((first.file_count, first.total_bytes), (3, 5 + 23));
     // If the content differs, another bundle is built and stored next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
     let third = build_files_bundle(two.path(), other.path()).await;
@@ -111,12 +111,12 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
 #[tokio::test]
 async fn bundle_is_reused_and_rebuilt_if_damaged() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
-    let (bundles, files) = (Bundles::new(cache.path()), recipe(FILES));
+    let (bundles, files) = (BundleStore::new(cache.path()), recipe(FILES_RECIPE));
     assert_eq!(bundles.find_built("mine", "1", &files, folder.path()), None);
     let built = build_files_bundle(cache.path(), folder.path()).await;
     let said = Mutex::new(Vec::new());
     let hear = |line: String| said.lock().unwrap().push(line);
-    let again = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
+    let again = bundles.ensure_built("mine", "1", &files, folder.path(), &hear).await.unwrap();
     assert_eq!(again, built);
     assert_eq!(said.lock().unwrap().len(), 0, "no bundle should have been built");
     bundles.verify("mine", "1", &files, folder.path()).unwrap();
@@ -125,7 +125,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.find_built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
-    assert!(error.what.contains("share/note has changed"), "{error}");
+    assert!(error.problem.contains("share/note has changed"), "{error}");
     assert!(error.hint.is_some());
 
     for damage in [
@@ -138,7 +138,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
     ] {
         damage(&built.folder);
         assert_eq!(bundles.find_built("mine", "1", &files, folder.path()), None);
-        let healed = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
+        let healed = bundles.ensure_built("mine", "1", &files, folder.path(), &hear).await.unwrap();
         assert_eq!(healed.digest, built.digest);
     }
     assert!(said.lock().unwrap().iter().any(|line| line.contains("lib/agent.sh is missing")));
@@ -147,15 +147,15 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
 #[tokio::test]
 async fn failed_build_leaves_nothing_and_has_a_hint() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
-    let bundles = Bundles::new(cache.path());
+    let bundles = BundleStore::new(cache.path());
     let cases = [
-        (FILES.replace("'data'", "'missing'"), "missing", "No such file"),
-        (FILES.replace("lib/agent.sh' }", "lib/none.sh' }"), "bin.agent", "lib/none.sh"),
-        (FILES.replace("kind", "executable = ['lib/no']\nkind"), "bundle.executable", "lib/no"),
+        (FILES_RECIPE.replace("'data'", "'missing'"), "missing", "No such file"),
+        (FILES_RECIPE.replace("lib/agent.sh' }", "lib/none.sh' }"), "bin.agent", "lib/none.sh"),
+        (FILES_RECIPE.replace("kind", "executable = ['lib/no']\nkind"), "bundle.executable", "lib/no"),
     ];
     for (text, place, what) in cases {
         let failed =
-            bundles.ensure("mine", "1", &recipe(&text), folder.path(), &ignore_progress).await;
+            bundles.ensure_built("mine", "1", &recipe(&text), folder.path(), &ignore_progress).await;
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("mine 1") || error.contains("missing"), "{error}");
         assert!(error.contains(place) && error.contains(what), "{error}");
@@ -189,8 +189,8 @@ async fn concurrent_requests_build_a_bundle_once() {
                         *begun.lock().unwrap() += 1;
                     }
                 };
-                let bundles = Bundles::new(cache);
-                bundles.ensure("mine", "1", &recipe(FILES), &folder, &count).await.unwrap().digest
+                let bundles = BundleStore::new(cache);
+                bundles.ensure_built("mine", "1", &recipe(FILES_RECIPE), &folder, &count).await.unwrap().digest
             })
         })
         .collect();
@@ -206,9 +206,9 @@ async fn concurrent_requests_build_a_bundle_once() {
 async fn npm_bundle_is_verified_reproducible_and_cached() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let nowhere = Path::new("/");
-    let wrong = recipe(&SMALL.replace("4xTZr1", "5xTZr1"));
+    let wrong = recipe(&SMALL_RECIPE.replace("4xTZr1", "5xTZr1"));
     let error =
-        Bundles::new(one.path()).ensure("small", "1", &wrong, nowhere, &ignore_progress).await;
+        BundleStore::new(one.path()).ensure_built("small", "1", &wrong, nowhere, &ignore_progress).await;
     let error = error.unwrap_err();
     if error.is_unreachable {
         return not_run("npm_bundle_is_verified_reproducible_and_cached", "CLIENTS", error);
@@ -217,12 +217,12 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     assert!(error.contains("@esbuild/linux-x64@0.28.2: its checksum is sha512-"), "{error}");
     assert_eq!(fs::read_dir(one.path().join("built")).unwrap().count(), 0);
 
-    let small = recipe(SMALL);
-    let build = |cache: &Path| Bundles::new(cache);
+    let small = recipe(SMALL_RECIPE);
+    let build = |cache: &Path| BundleStore::new(cache);
     let first =
-        build(one.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+        build(one.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     let second =
-        build(two.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+        build(two.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
     // Downloads are in the cache, so a bundle that was removed is rebuilt without the network.
@@ -230,7 +230,7 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
     let third =
-        build(one.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+        build(one.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     assert_eq!(third.digest, first.digest);
     assert_eq!(
         fs::metadata(&downloads).unwrap().modified().unwrap(),
@@ -256,16 +256,16 @@ async fn shipped_bundles_run_in_an_empty_root() {
     let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);
     assert!(
-        SHIPPED.iter().any(|(name, ..)| chosen(name)),
+        BUILT_IN_BUNDLES.iter().any(|(name, ..)| chosen(name)),
         "PROCTOR_BUNDLES={asked}: no such bundle"
     );
     let cache = tempfile::tempdir().unwrap();
     let kept = std::env::var_os("PROCTOR_BUNDLES_CACHE").map(PathBuf::from);
-    let bundles = Bundles::new(kept.as_deref().unwrap_or(cache.path()));
+    let bundles = BundleStore::new(kept.as_deref().unwrap_or(cache.path()));
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../external/manifests");
     let places = empty_back_ends(test).await;
     let mut wrong = Vec::new();
-    for (name, command, says) in SHIPPED {
+    for (name, command, says) in BUILT_IN_BUNDLES {
         if !chosen(name) {
             continue;
         }
@@ -274,7 +274,7 @@ async fn shipped_bundles_run_in_an_empty_root() {
         let version = manifest["version"].as_str().unwrap();
         let recipe: BundleRecipe = manifest["bundle"].clone().try_into().unwrap();
         let tell = |line: String| eprintln!("{line}");
-        let built = bundles.ensure(name, version, &recipe, &manifests, &tell).await;
+        let built = bundles.ensure_built(name, version, &recipe, &manifests, &tell).await;
         let bundle = match built {
             Ok(bundle) => bundle,
             Err(error) => {
@@ -284,8 +284,8 @@ async fn shipped_bundles_run_in_an_empty_root() {
         };
         eprintln!(
             "bundle {name} {version}: {:.0} MB, {} files, built in {:.1} s, {}",
-            bundle.bytes as f64 / 1e6,
-            bundle.files,
+            bundle.total_bytes as f64 / 1e6,
+            bundle.file_count,
             bundle.build_seconds,
             &bundle.digest[..16]
         );
@@ -310,14 +310,14 @@ struct EmptyBackEnd {
     _folders: Vec<tempfile::TempDir>,
 }
 
-async fn empty_back_ends(test: &str) -> Vec<EmptyBackEnd> {
+async fn empty_back_ends(test_name: &str) -> Vec<EmptyBackEnd> {
     let mut out = Vec::new();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     out.push(empty_back_end("native", Box::new(native), vec![cache]).await);
     match Docker::connect().await {
         Ok(docker) => out.push(empty_back_end("docker", Box::new(docker), Vec::new()).await),
-        Err(fault) => not_run(test, "DOCKER", fault),
+        Err(fault) => not_run(test_name, "DOCKER", fault),
     }
     out
 }
@@ -353,7 +353,7 @@ impl EmptyBackEnd {
         let request = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec { memory_mb: 4096, ..SandboxSpec::default() },
-            mounts: vec![Mount { folder: bundle.folder.clone(), at: RawPath::from(MOUNT) }],
+            mounts: vec![Mount { folder: bundle.folder.clone(), mount_point: RawPath::from(MOUNT) }],
             purpose: "a test of bundles".to_owned(),
         };
         let mut sandbox: Box<dyn Sandbox> = self.backend.open(&request).await.unwrap();
@@ -373,7 +373,7 @@ impl EmptyBackEnd {
         let said = format!("{}{}", done.stdout.text(), done.stderr.text());
         match done.success() {
             true => Ok((said, seconds)),
-            false => Err(format!("{}: {said}", describe_exit(&done.exited))),
+            false => Err(format!("{}: {said}", describe_exit(&done.exit))),
         }
     }
 }

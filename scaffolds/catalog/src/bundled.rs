@@ -9,15 +9,15 @@ use proctor_types::UserError;
 /// An agent that runs in the sandbox.
 pub struct BundledAgent {
     /// The name under which the agent was requested.
-    pub asked: String,
+    pub requested_name: String,
     pub name: String,
     pub version: String,
     /// Whether Proctor's tests have never run this version.
-    pub untested: bool,
+    pub is_untested: bool,
     /// How to build the bundle; `None` if the task's image is expected to contain the program.
     pub recipe: Option<BundleRecipe>,
     /// The text of the manifest.
-    pub text: String,
+    pub manifest_text: String,
     /// The directory with the files that the manifest refers to.
     pub folder: PathBuf,
 }
@@ -33,23 +33,23 @@ fn added_manifests_folder(cache: &Path) -> PathBuf {
 }
 
 /// If another version of a built-in agent was added, returns the path of its manifest.
-pub fn find_added_manifest(cache: &Path, asked: &str) -> Option<PathBuf> {
-    if !asked.contains('@') || asked.contains('/') {
+pub fn find_added_manifest(cache: &Path, requested_name: &str) -> Option<PathBuf> {
+    if !requested_name.contains('@') || requested_name.contains('/') {
         return None;
     }
-    let file = added_manifests_folder(cache).join(format!("{asked}.toml"));
+    let file = added_manifests_folder(cache).join(format!("{requested_name}.toml"));
     file.is_file().then_some(file)
 }
 
 /// Writes the manifest of another version. Returns the name that configurations use for it.
-pub fn add(cache: &Path, name: &str, loaded: &LoadedManifest) -> Result<String, UserError> {
-    let asked = format!("{name}@{}", loaded.manifest.version);
+pub fn add_manifest(cache: &Path, name: &str, loaded_manifest: &LoadedManifest) -> Result<String, UserError> {
+    let asked = format!("{name}@{}", loaded_manifest.manifest.version);
     let folder = added_manifests_folder(cache);
     let file = folder.join(format!("{asked}.toml"));
     let failed = |error: std::io::Error| UserError::new(format!("{}: {error}", file.display()));
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let fresh = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
-    std::fs::write(fresh.path(), &loaded.text).map_err(failed)?;
+    std::fs::write(fresh.path(), &loaded_manifest.text).map_err(failed)?;
     fresh.persist(&file).map_err(|error| failed(error.error))?;
     Ok(asked)
 }
@@ -86,20 +86,20 @@ fn shipped_agent(name: &str) -> Result<Option<BundledAgent>, UserError> {
 
 /// Finds an agent by name or manifest path. If the name ends with `@VERSION`, the version must be
 /// the one in the manifest or one that was added.
-pub fn find(cache: &Path, asked: &str) -> Result<BundledAgent, UserError> {
-    if let Some(file) = find_added_manifest(cache, asked) {
+pub fn find_agent(cache: &Path, requested_name: &str) -> Result<BundledAgent, UserError> {
+    if let Some(file) = find_added_manifest(cache, requested_name) {
         return load_agent(&file);
     }
-    let path = Path::new(asked);
+    let path = Path::new(requested_name);
     if path.is_file() {
         let loaded = proctor_external::load(path).map_err(to_user_error)?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        return Ok(agent_from_manifest(asked, loaded, folder));
+        return Ok(agent_from_manifest(requested_name, loaded, folder));
     }
-    shipped_agent(asked)?.ok_or_else(|| {
+    shipped_agent(requested_name)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
-        UserError::new(format!("no agent or file is named `{asked}`"))
+        UserError::new(format!("no agent or file is named `{requested_name}`"))
             .hint(format!("agents: {known}; or pass the path of a manifest (docs/external.md)"))
     })
 }
@@ -109,10 +109,10 @@ pub fn to_user_error(error: ManifestError) -> UserError {
     UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
 
-fn agent_from_manifest(asked: &str, loaded: LoadedManifest, folder: PathBuf) -> BundledAgent {
-    let LoadedManifest { manifest, text } = loaded;
+fn agent_from_manifest(requested_name: &str, loaded_manifest: LoadedManifest, folder: PathBuf) -> BundledAgent {
+    let LoadedManifest { manifest, text } = loaded_manifest;
     let Manifest { name, version, untested, bundle: recipe, .. } = manifest;
-    BundledAgent { asked: asked.to_owned(), name, version, untested, recipe, text, folder }
+    BundledAgent { requested_name: requested_name.to_owned(), name, version, is_untested: untested, recipe, manifest_text: text, folder }
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn shipped_manifests_have_valid_recipes() {
         for found in shipped_agents().unwrap() {
-            assert_eq!(found.asked, found.name);
+            assert_eq!(found.requested_name, found.name);
             let recipe = found.recipe.unwrap();
             // If a checksum cannot be parsed, it can never be verified.
             assert!(
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn find_accepts_names_versions_and_paths() {
         let cache = tempfile::tempdir().unwrap();
-        let find = |asked: &str| find(cache.path(), asked);
+        let find = |asked: &str| find_agent(cache.path(), asked);
         assert_eq!(find("codex").unwrap().name, "codex");
         let pinned = find("codex").unwrap().version;
         assert_eq!(find(&format!("codex@{pinned}")).unwrap().version, pinned);
         let error = find("codex@0.0.1").map(|_| ()).unwrap_err();
-        assert!(error.what.contains(&format!("pinned at {pinned}, not 0.0.1")), "{}", error.what);
+        assert!(error.message.contains(&format!("pinned at {pinned}, not 0.0.1")), "{}", error.message);
         let error = find("codecs").map(|_| ()).unwrap_err();
         assert!(error.hint.unwrap().contains("claude-code, codex"));
 
@@ -162,7 +162,7 @@ mod tests {
         ] {
             write(&text);
             let error = find(&name).map(|_| ()).unwrap_err();
-            assert!(error.what.starts_with(&name) && error.what.contains(says), "{}", error.what);
+            assert!(error.message.starts_with(&name) && error.message.contains(says), "{}", error.message);
         }
     }
 }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_bundles::{Bundle, Bundles};
+use proctor_bundles::{Bundle, BundleStore};
 use proctor_external::{External, LoadedManifest, Manifest};
-use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
+use proctor_host_scaffolds::{PROGRAM_KEY, PYTHON, ProgramStore, restore_python};
 use proctor_scaffold_api::{ProgressSink, Scaffold, ScaffoldSource, Scaffolds, SourceError};
 use proctor_types::{Arm, RecordedArm, RunRecord, UserError};
 use serde_json::Value;
@@ -60,17 +60,17 @@ impl ScaffoldSource for Catalog {
     async fn build(
         &self,
         names: &BTreeSet<&str>,
-        say: ProgressSink<'_>,
+        report_progress: ProgressSink<'_>,
     ) -> Result<bool, SourceError> {
-        build(&self.cache, names, say).await
+        build(&self.cache, names, report_progress).await
     }
 
     async fn scaffolds_with_bundles(
         &self,
         record: &RunRecord,
-        say: ProgressSink<'_>,
+        report_progress: ProgressSink<'_>,
     ) -> Result<Scaffolds, SourceError> {
-        scaffolds_with_bundles(&self.cache, record, say).await
+        scaffolds_with_bundles(&self.cache, record, report_progress).await
     }
 }
 
@@ -83,18 +83,18 @@ fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, 
         return Ok(builtin);
     }
     if is_host_scaffold(name) {
-        return proctor_host_scaffolds::scaffold(name, programs(cache)).map_err(UserError::new);
+        return proctor_host_scaffolds::scaffold(name, program_store(cache)).map_err(UserError::new);
     }
-    let Some(loaded) = manifest(cache, name)? else { return Ok(None) };
+    let Some(loaded) = find_manifest(cache, name)? else { return Ok(None) };
     let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
     let bundle = match bundle {
         Some(recipe) => {
-            let (bundles, folder) = (bundles(cache), manifest_folder(name));
+            let (bundles, folder) = (bundle_store(cache), manifest_folder(name));
             // Check this now. Otherwise, a missing file would be reported only by the build, after
             // the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
-                .map_err(|error| UserError { what: error.what, hint: error.hint })?;
+                .map_err(|error| UserError { message: error.problem, hint: error.hint })?;
             bundles.find_built(called, version, recipe, &folder)
         }
         None => None,
@@ -102,7 +102,7 @@ fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, 
     Ok(Some(Arc::new(External::new(loaded, bundle))))
 }
 
-fn manifest(cache: &Path, name: &str) -> Result<Option<LoadedManifest>, UserError> {
+fn find_manifest(cache: &Path, name: &str) -> Result<Option<LoadedManifest>, UserError> {
     let loaded = match (bundled::find_added_manifest(cache, name), name.ends_with(".toml")) {
         (Some(file), _) => Some(proctor_external::load(&file)),
         (None, true) => Some(proctor_external::load(Path::new(name))),
@@ -128,12 +128,12 @@ fn is_host_scaffold(name: &str) -> bool {
 }
 
 /// Returns the store for copies of users' programs.
-fn programs(cache: &Path) -> Programs {
-    Programs::new(cache.join("programs"))
+fn program_store(cache: &Path) -> ProgramStore {
+    ProgramStore::new(cache.join("programs"))
 }
 
-fn bundles(cache: &Path) -> Bundles {
-    Bundles::new(bundled::bundles_folder(cache))
+fn bundle_store(cache: &Path) -> BundleStore {
+    BundleStore::new(bundled::bundles_folder(cache))
 }
 
 /// Returns the directory with the files that a manifest refers to.
@@ -147,16 +147,16 @@ fn manifest_folder(name: &str) -> PathBuf {
 async fn build(
     cache: &Path,
     names: &BTreeSet<&str>,
-    say: ProgressSink<'_>,
+    report_progress: ProgressSink<'_>,
 ) -> Result<bool, SourceError> {
-    let bundles = bundles(cache);
+    let bundles = bundle_store(cache);
     let mut any = false;
     for &name in names {
         if proctor_scaffolds::names().contains(&name) || is_host_scaffold(name) {
             continue;
         }
-        let Some(loaded) = manifest(cache, name)? else { continue };
-        let built = ensure_bundle(&bundles, &loaded.manifest, &manifest_folder(name), say).await?;
+        let Some(loaded) = find_manifest(cache, name)? else { continue };
+        let built = ensure_bundle(&bundles, &loaded.manifest, &manifest_folder(name), report_progress).await?;
         any |= built.is_some_and(|one| one.1);
     }
     Ok(any)
@@ -164,19 +164,19 @@ async fn build(
 
 /// Returns an agent's bundle and whether it was built now; `None` if the agent has no bundle.
 async fn ensure_bundle(
-    bundles: &Bundles,
+    bundles: &BundleStore,
     manifest: &Manifest,
     folder: &Path,
-    say: ProgressSink<'_>,
+    report_progress: ProgressSink<'_>,
 ) -> Result<Option<(Bundle, bool)>, SourceError> {
     let Manifest { name, version, bundle, .. } = manifest;
     let Some(recipe) = bundle else { return Ok(None) };
     if let Some(bundle) = bundles.find_built(name, version, recipe, folder) {
         return Ok(Some((bundle, false)));
     }
-    let bundle = bundles.ensure(name, version, recipe, folder, say).await;
+    let bundle = bundles.ensure_built(name, version, recipe, folder, report_progress).await;
     let bundle =
-        bundle.map_err(|error| SourceError::Build { what: error.what, hint: error.hint })?;
+        bundle.map_err(|error| SourceError::Build { problem: error.problem, hint: error.hint })?;
     Ok(Some((bundle, true)))
 }
 
@@ -186,7 +186,7 @@ fn scaffolds_for_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError
     let mut found = Scaffolds::new();
     for arm in arms {
         let problem = |error: UserError| UserError {
-            what: format!("arm {}: {}", arm.name, error.what),
+            message: format!("arm {}: {}", arm.name, error.message),
             hint: error.hint,
         };
         let recorded = External::from_factors(&arm.prompts);
@@ -212,9 +212,9 @@ fn scaffolds_for_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError
 async fn scaffolds_with_bundles(
     cache: &Path,
     record: &RunRecord,
-    say: ProgressSink<'_>,
+    report_progress: ProgressSink<'_>,
 ) -> Result<Scaffolds, SourceError> {
-    let bundles = bundles(cache);
+    let bundles = bundle_store(cache);
     let mut found = scaffolds_for_arms(cache, &record.arms)?;
     for arm in &record.arms {
         let written = record.config.arms.iter().find(|one| one.name == arm.name);
@@ -226,7 +226,7 @@ async fn scaffolds_with_bundles(
             .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
         let Some(external) = recorded else { continue };
         let folder = manifest_folder(written.map_or("", |one| one.scaffold.as_str()));
-        let built = ensure_bundle(&bundles, external.manifest(), &folder, say).await?;
+        let built = ensure_bundle(&bundles, external.manifest(), &folder, report_progress).await?;
         let Some((bundle, _)) = built else {
             continue;
         };
@@ -247,22 +247,22 @@ async fn scaffolds_with_bundles(
 
 /// Checks that the program that an arm was planned with is available. If the stored copy is gone,
 /// copies the original file again, provided that it has not changed.
-fn check_program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
+fn check_program(cache: &Path, arm: &Arm, recorded_arm: Option<&RecordedArm>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {
         let unknown = RecordedArm::default();
-        let written = written.unwrap_or(&unknown);
-        let restored = restore_python(&programs(cache), &arm.settings_table(), written);
+        let written = recorded_arm.unwrap_or(&unknown);
+        let restored = restore_python(&program_store(cache), &arm.settings_table(), written);
         return restored.map_err(|what| {
             problem(what).hint("restore the file and the environment, or start a new run")
         });
     }
-    let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
-    let programs = programs(cache);
+    let Some(digest) = arm.settings[PROGRAM_KEY].as_str() else { return Ok(()) };
+    let programs = program_store(cache);
     if programs.find_copy(digest).is_some() {
         return Ok(());
     }
-    let path = written.and_then(|one| one.settings.get(PROGRAM)).and_then(Value::as_str);
+    let path = recorded_arm.and_then(|one| one.settings.get(PROGRAM_KEY)).and_then(Value::as_str);
     let path = path.unwrap_or_default();
     let hint = "put the program back, or start a new run";
     let kept = programs

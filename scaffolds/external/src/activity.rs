@@ -14,7 +14,7 @@ use proctor_scaffold_api::Traffic;
 
 /// Shell code that prints the shell's process id, the agent's process id, and the `stat` file of
 /// every process. It uses only builtins.
-pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
+pub const SAMPLE_SCRIPT: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
                           2>/dev/null; :";
 
@@ -27,17 +27,17 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
 pub struct Activity {
-    requests: u64,
+    request_count: u64,
     /// When activity was last detected.
-    last_active: Instant,
-    last_checked: Instant,
-    ticks: BTreeMap<u32, u64>,
+    last_active_at: Instant,
+    last_check_at: Instant,
+    cpu_ticks: BTreeMap<u32, u64>,
 }
 
 impl Default for Activity {
     fn default() -> Self {
         let now = Instant::now();
-        Self { requests: 0, last_active: now, last_checked: now, ticks: BTreeMap::new() }
+        Self { request_count: 0, last_active_at: now, last_check_at: now, cpu_ticks: BTreeMap::new() }
     }
 }
 
@@ -45,12 +45,12 @@ impl Activity {
     /// Returns whether a request was sent since the last check or a request is still waiting for
     /// its response.
     pub fn has_new_requests(&mut self, traffic: &Traffic) -> bool {
-        let asked = traffic.requests > self.requests || traffic.in_flight > 0;
-        self.requests = traffic.requests;
+        let asked = traffic.received_requests > self.request_count || traffic.requests_in_flight > 0;
+        self.request_count = traffic.received_requests;
         if asked {
-            self.last_active = Instant::now();
+            self.last_active_at = Instant::now();
             // Discard earlier samples, so that the next check starts anew.
-            self.ticks.clear();
+            self.cpu_ticks.clear();
         }
         asked
     }
@@ -58,25 +58,25 @@ impl Activity {
     /// Returns how long the agent has been idle, given the output of [`SAMPLE`].
     pub fn idle_time(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
-        let ticks = ticks(sample);
-        let first = self.ticks.is_empty();
+        let ticks = parse_ticks(sample);
+        let first = self.cpu_ticks.is_empty();
         let used: u64 = ticks
             .iter()
-            .map(|(pid, ticks)| ticks.saturating_sub(self.ticks.get(pid).copied().unwrap_or(0)))
+            .map(|(pid, ticks)| ticks.saturating_sub(self.cpu_ticks.get(pid).copied().unwrap_or(0)))
             .sum();
-        let took = now.duration_since(self.last_checked).as_secs_f64();
+        let took = now.duration_since(self.last_check_at).as_secs_f64();
         let work = used as f64 > (took * TICKS_PER_SECOND * MIN_CPU_SHARE).max(1.0);
-        (self.ticks, self.last_checked) = (ticks, now);
+        (self.cpu_ticks, self.last_check_at) = (ticks, now);
         if work && !first {
-            self.last_active = now;
+            self.last_active_at = now;
         }
-        now.duration_since(self.last_active)
+        now.duration_since(self.last_active_at)
     }
 }
 
 /// Returns the CPU time of each process. For the agent's own process, counts only its finished
 /// children. Leaves out the shell that takes the sample.
-fn ticks(sample: &str) -> BTreeMap<u32, u64> {
+fn parse_ticks(sample: &str) -> BTreeMap<u32, u64> {
     let mut lines = sample.lines();
     let mut pid = || lines.next().and_then(|line| line.trim().parse::<u32>().ok());
     let (own, agent) = (pid(), pid());
@@ -112,9 +112,9 @@ mod tests {
 
     use super::Activity;
 
-    fn stat(pid: u32, name: &str, own: u64, children: u64) -> String {
+    fn stat(pid: u32, name: &str, own_ticks: u64, child_ticks: u64) -> String {
         format!(
-            "{pid} ({name}) S 1 {pid} {pid} 0 -1 4194304 1 2 3 4 {own} 0 {children} 0 20 0 1 0\n"
+            "{pid} ({name}) S 1 {pid} {pid} 0 -1 4194304 1 2 3 4 {own_ticks} 0 {child_ticks} 0 20 0 1 0\n"
         )
     }
 
@@ -137,7 +137,7 @@ mod tests {
         assert!(step(&mut activity, &sample(1000, 0, 50)) < Duration::from_millis(10));
         assert!(step(&mut activity, &sample(1000, 50, 50)) < Duration::from_millis(10));
         assert!(step(&mut activity, &sample(2000, 50, 50)) >= Duration::from_millis(20));
-        let traffic = Traffic { requests: 1, ..Traffic::default() };
+        let traffic = Traffic { received_requests: 1, ..Traffic::default() };
         assert!(activity.has_new_requests(&traffic) && !activity.has_new_requests(&traffic));
         assert!(step(&mut activity, &sample(2000, 50, 9000)) < Duration::from_millis(40));
     }

@@ -47,10 +47,10 @@ pub fn names() -> &'static [&'static str] {
 /// # Errors
 /// Fails if another version than the manifest's own is requested. That version is pinned, together
 /// with its checksums.
-pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestError> {
-    let (name, version) = match asked.rsplit_once('@') {
+pub fn shipped_manifest(requested_name: &str) -> Result<Option<LoadedManifest>, ManifestError> {
+    let (name, version) = match requested_name.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
-        None => (asked, None),
+        None => (requested_name, None),
     };
     let found = NAMES.iter().zip(&TEXTS).find(|(known, _)| **known == name);
     let Some((name, text)) = found else { return Ok(None) };
@@ -58,16 +58,16 @@ pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestE
     let pinned = &loaded.manifest.version;
     match version {
         Some(version) if version != pinned => Err(ManifestError {
-            file: asked.to_owned(),
-            what: format!("`{name}` is pinned at {pinned}, not {version}"),
+            file: requested_name.to_owned(),
+            problem: format!("`{name}` is pinned at {pinned}, not {version}"),
             // Suggest a version number, because a run must record an exact version and a tag such
             // as `latest` moves.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
                 true => {
-                    format!("build another published version with `proctor scaffold add {asked}`")
+                    format!("build another published version with `proctor scaffold add {requested_name}`")
                 }
                 false => format!(
-                    "use a version number; `proctor scaffold add {asked}` builds the current `{version}` and prints its version"
+                    "use a version number; `proctor scaffold add {requested_name}` builds the current `{version}` and prints its version"
                 ),
             },
         }),
@@ -144,13 +144,13 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<LoadedManifest, Manifest
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         problem(format!("line {line}: {}", error.message().replace('\n', " ")))
     })?;
-    check(&manifest).map_err(problem)?;
-    templates::check(&manifest).map_err(problem)?;
+    check_manifest(&manifest).map_err(problem)?;
+    templates::check_templates(&manifest).map_err(problem)?;
     Ok(LoadedManifest { manifest, text: text.to_owned() })
 }
 
 /// Checks constraints that the types cannot express.
-fn check(manifest: &Manifest) -> Result<(), String> {
+fn check_manifest(manifest: &Manifest) -> Result<(), String> {
     let Manifest { name, version, command, stop, files, .. } = manifest;
     let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
     if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
@@ -163,7 +163,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`command.argv` has no program".into());
     }
     if let Some(recipe) = &manifest.bundle {
-        recipe.check().map_err(|error| error.to_string())?;
+        recipe.check_constraints().map_err(|error| error.to_string())?;
     }
     let seconds = [stop.leave_seconds, stop.grace_seconds];
     if seconds.iter().any(|one| !one.is_finite() || *one < 0.0) || seconds.iter().sum::<f64>() > 4.5
@@ -217,7 +217,7 @@ fn is_contained_path(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    const SMALL: &str =
+    const SMALL_MANIFEST: &str =
         "name = 'mine'\nversion = '1'\napi = 'chat'\n[command]\nargv = ['/bin/x']\n";
 
     #[test]
@@ -246,23 +246,23 @@ mod tests {
 
     #[test]
     fn manifest_errors_name_the_key_or_line() {
-        assert_eq!(parse_manifest("m", SMALL).unwrap().manifest.idle_seconds, 600.0);
+        assert_eq!(parse_manifest("m", SMALL_MANIFEST).unwrap().manifest.idle_seconds, 600.0);
         let wrong = [
-            (SMALL.replace("api", "apy"), "line 3"),
-            (SMALL.replace("'mine'", "'a/b'"), "`name`"),
-            (SMALL.replace("'/bin/x'", ""), "`command.argv`"),
-            (format!("{SMALL}stdin = '{{{{ promt }}}}'\n"), "`command.stdin`"),
-            (format!("{SMALL}[stop]\nleave_seconds = 4.0\n"), "`stop`"),
-            (format!("{SMALL}[[files]]\npath = '../x'\ncontent = ''\n"), "`../x`"),
-            (format!("{SMALL}[[files]]\npath = 'x'\ncontent = '{{% if'\n"), "`files`"),
-            (format!("{SMALL}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
-            (format!("{SMALL}[[exit]]\nmeans = 'loop'\n"), "no condition"),
-            (format!("{SMALL}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
-            (format!("{SMALL}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"), "no `record`"),
-            (format!("{SMALL}[repository]\nsettings = ['../x.json']\n"), "`../x.json`"),
-            (format!("{SMALL}[repository]\nknowledge = ['/AGENTS.md']\n"), "`/AGENTS.md`"),
-            (format!("{SMALL}[repository]\nsetting = ['x']\n"), "line 7"),
-            (format!("{SMALL}[settings]\nrepository_settings = 'use'\n"), "`settings.rep"),
+            (SMALL_MANIFEST.replace("api", "apy"), "line 3"),
+            (SMALL_MANIFEST.replace("'mine'", "'a/b'"), "`name`"),
+            (SMALL_MANIFEST.replace("'/bin/x'", ""), "`command.argv`"),
+            (format!("{SMALL_MANIFEST}stdin = '{{{{ promt }}}}'\n"), "`command.stdin`"),
+            (format!("{SMALL_MANIFEST}[stop]\nleave_seconds = 4.0\n"), "`stop`"),
+            (format!("{SMALL_MANIFEST}[[files]]\npath = '../x'\ncontent = ''\n"), "`../x`"),
+            (format!("{SMALL_MANIFEST}[[files]]\npath = 'x'\ncontent = '{{% if'\n"), "`files`"),
+            (format!("{SMALL_MANIFEST}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
+            (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'loop'\n"), "no condition"),
+            (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
+            (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"), "no `record`"),
+            (format!("{SMALL_MANIFEST}[repository]\nsettings = ['../x.json']\n"), "`../x.json`"),
+            (format!("{SMALL_MANIFEST}[repository]\nknowledge = ['/AGENTS.md']\n"), "`/AGENTS.md`"),
+            (format!("{SMALL_MANIFEST}[repository]\nsetting = ['x']\n"), "line 7"),
+            (format!("{SMALL_MANIFEST}[settings]\nrepository_settings = 'use'\n"), "`settings.rep"),
         ];
         for (text, says) in wrong {
             let error = parse_manifest("my.toml", &text).unwrap_err().to_string();
@@ -301,9 +301,9 @@ mod tests {
         let file = folder.path().join("mine.toml");
         let bundle = "[bundle]\nkind = 'npm'\nbin = { a = 'a' }\n[[bundle.packages]]\nname = 'a'\n\
                       version = '1'\nintegrity = 'sha512-x'\n";
-        std::fs::write(&file, format!("{SMALL}{bundle}")).unwrap();
+        std::fs::write(&file, format!("{SMALL_MANIFEST}{bundle}")).unwrap();
         assert!(load(&file).is_ok());
-        let newer = format!("{SMALL}{bundle}").replacen("version = '1'", "version = '2'", 1);
+        let newer = format!("{SMALL_MANIFEST}{bundle}").replacen("version = '1'", "version = '2'", 1);
         std::fs::write(&file, newer).unwrap();
         let error = load(&file).unwrap_err().to_string();
         assert!(error.contains("no package in `[bundle]` has version 2"), "{error}");
@@ -313,9 +313,9 @@ mod tests {
     fn load_rejects_names_of_shipped_manifests() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
-        std::fs::write(&file, SMALL).unwrap();
+        std::fs::write(&file, SMALL_MANIFEST).unwrap();
         assert_eq!(load(&file).unwrap().manifest.name, "mine");
-        std::fs::write(&file, SMALL.replace("mine", "codex")).unwrap();
+        std::fs::write(&file, SMALL_MANIFEST.replace("mine", "codex")).unwrap();
         assert!(load(&file).unwrap_err().to_string().contains("`codex` is a built-in scaffold"));
         assert!(
             load(&folder.path().join("none")).unwrap_err().to_string().contains("cannot be read")

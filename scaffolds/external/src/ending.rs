@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{CapturedOutput, CommandOutput, describe_exit};
 use proctor_scaffold_api::{Finish, Traffic};
-use proctor_types::{ExitCause, ModelResponse, matches_wildcard, plural};
+use proctor_types::{ExitCause, ModelResponse, matches_wildcard, count_with_noun};
 use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
@@ -20,20 +20,20 @@ pub enum AgentEnd {
     Stopped,
     Idle,
     /// The gateway rejected too many consecutive requests.
-    Refused,
+    RequestsRejected,
 }
 
 /// Implements the table in `docs/external.md`, except for its first line. `files` are the JSON
 /// files that the exit rules read.
 pub fn determine_finish(
     manifest: &Manifest,
-    ended: AgentEnd,
-    (done, files): (&CommandOutput, &BTreeMap<String, Value>),
+    agent_end: AgentEnd,
+    (output, files): (&CommandOutput, &BTreeMap<String, Value>),
     traffic: &Traffic,
 ) -> Finish {
-    let exited = |cause, why| Finish::Exited { cause, why };
+    let exited = |cause, why| Finish::Exited { cause, reason: why };
     let name = &manifest.name;
-    match ended {
+    match agent_end {
         AgentEnd::Exited | AgentEnd::Stopped => {}
         AgentEnd::Idle => {
             let seconds = manifest.idle_seconds;
@@ -43,22 +43,22 @@ pub fn determine_finish(
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
             let rule = rules.find(|rule| {
-                output_matches(rule, done) && match_record(rule, done, files).is_some()
+                output_matches(rule, output) && match_record(rule, output, files).is_some()
             });
             let cause = rule.and_then(|rule| rule.means.cause()).unwrap_or(ExitCause::Idle);
-            return exited(cause, with_last_line(why, done));
+            return exited(cause, with_last_line(why, output));
         }
-        AgentEnd::Refused => {
-            let times = plural(traffic.refused, "request");
+        AgentEnd::RequestsRejected => {
+            let times = count_with_noun(traffic.refused_requests, "request");
             return exited(
                 ExitCause::Loop,
                 format!("the gateway rejected {times} from {name} in a row"),
             );
         }
     }
-    let status = describe_exit(&done.exited);
+    let status = describe_exit(&output.exit);
     let applies = |rule: &ExitRule| {
-        let record = match_record(rule, done, files).filter(|_| exit_matches(rule, done))?;
+        let record = match_record(rule, output, files).filter(|_| exit_matches(rule, output))?;
         Some((rule.means.cause(), record))
     };
     if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
@@ -67,19 +67,19 @@ pub fn determine_finish(
         // Prefer the reason from the agent's record, because the last line of stderr may be an
         // unrelated warning.
         let why = match record.is_empty() {
-            true => with_last_line(why, done),
+            true => with_last_line(why, output),
             false => format!("{why}: {}", shorten(&record)),
         };
         return exited(cause, why);
     }
-    let Some(answer) = &traffic.answer else {
+    let Some(answer) = &traffic.last_response else {
         let why = format!("{name} ended with {status} before any response from the model");
-        return exited(ExitCause::Crashed, with_last_line(why, done));
+        return exited(ExitCause::Crashed, with_last_line(why, output));
     };
-    if done.exited.code != Some(0) {
+    if output.exit.code != Some(0) {
         return exited(
             ExitCause::Crashed,
-            with_last_line(format!("{name} ended with {status}"), done),
+            with_last_line(format!("{name} ended with {status}"), output),
         );
     }
     let called = !answer.tool_calls.is_empty();
@@ -91,30 +91,30 @@ pub fn determine_finish(
         false if !called => Finish::Submitted,
         _ => {
             let why = format!("{name} ended while the model was calling tools");
-            exited(ExitCause::Finished, with_last_line(why, done))
+            exited(ExitCause::Finished, with_last_line(why, output))
         }
     }
 }
 
-fn exit_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
-    let code = || done.exited.code.is_some_and(|code| rule.codes.contains(&code));
-    (rule.codes.is_empty() || code()) && output_matches(rule, done)
+fn exit_matches(rule: &ExitRule, output: &CommandOutput) -> bool {
+    let code = || output.exit.code.is_some_and(|code| rule.codes.contains(&code));
+    (rule.codes.is_empty() || code()) && output_matches(rule, output)
 }
 
-fn output_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
+fn output_matches(rule: &ExitRule, output: &CommandOutput) -> bool {
     let text = |stream: &CapturedOutput, text: &str| {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
     // Do not search stdout, because agents print the model's output there.
-    rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
+    rule.output.is_empty() || rule.output.iter().any(|one| text(&output.stderr, one))
 }
 
 /// If the agent's record matches the rule, returns the members that the rule names, as text. The
 /// text is empty if the rule names none. Returns `None` if the record does not match.
 fn match_record(
     rule: &ExitRule,
-    done: &CommandOutput,
+    output: &CommandOutput,
     files: &BTreeMap<String, Value>,
 ) -> Option<String> {
     if rule.record.is_empty() {
@@ -130,7 +130,7 @@ fn match_record(
     };
     match &rule.file {
         Some(file) => files.get(file).and_then(fits),
-        None => [&done.stdout.head, &done.stdout.tail].into_iter().find_map(|bytes| {
+        None => [&output.stdout.head, &output.stdout.tail].into_iter().find_map(|bytes| {
             let lines = bytes.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{"));
             let mut records = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
             records.find_map(|record| fits(&record))
@@ -150,16 +150,16 @@ fn shorten(text: &str) -> String {
 }
 
 /// Appends the last line of stderr, or that of stdout if stderr is empty.
-fn with_last_line(why: String, done: &CommandOutput) -> String {
+fn with_last_line(reason: String, output: &CommandOutput) -> String {
     let last = |stream: &CapturedOutput| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
         let text = String::from_utf8_lossy(end);
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
         line.map(shorten)
     };
-    match last(&done.stderr).or_else(|| last(&done.stdout)) {
-        Some(words) => format!("{why}: {words}"),
-        None => why,
+    match last(&output.stderr).or_else(|| last(&output.stdout)) {
+        Some(words) => format!("{reason}: {words}"),
+        None => reason,
     }
 }
 
@@ -172,11 +172,11 @@ mod tests {
     use super::*;
     use crate::shipped_manifest;
 
-    fn done(stdout: &str, stderr: &str) -> CommandOutput {
+    fn command_output(stdout: &str, stderr: &str) -> CommandOutput {
         let stream = |text: &str| CapturedOutput { head: text.into(), ..CapturedOutput::default() };
         let exited = CommandExit { code: Some(0), ..CommandExit::default() };
         CommandOutput {
-            exited,
+            exit: exited,
             stdout: stream(stdout),
             stderr: stream(stderr),
             ..CommandOutput::default()
@@ -189,16 +189,16 @@ mod tests {
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
             "usage": Usage::default(), "cost_usd": null,
         });
-        Traffic { answer: serde_json::from_value(answer).unwrap(), ..Traffic::default() }
+        Traffic { last_response: serde_json::from_value(answer).unwrap(), ..Traffic::default() }
     }
 
-    fn cause(
+    fn exit_cause(
         name: &str,
-        done: &CommandOutput,
+        output: &CommandOutput,
         files: &BTreeMap<String, Value>,
     ) -> Option<ExitCause> {
         let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
-        match determine_finish(&manifest, AgentEnd::Exited, (done, files), &traffic_with_answer()) {
+        match determine_finish(&manifest, AgentEnd::Exited, (output, files), &traffic_with_answer()) {
             Finish::Submitted => None,
             Finish::Exited { cause, .. } => Some(cause),
         }
@@ -218,17 +218,17 @@ mod tests {
                 json!({ "info": { "exit_status": "Submitted" }, "messages": [said] }),
             )]);
             let printed = format!("{words}\n{said}\n{nested}\n");
-            assert_eq!(cause(name, &done(&printed, ""), &files), None, "{name}");
+            assert_eq!(exit_cause(name, &command_output(&printed, ""), &files), None, "{name}");
         }
         let own = json!({ "type": "error", "severity": "warning",
                           "message": "Loop detected, stopping execution" });
-        let looped = done(&format!("{said}\n{own}\n{{\"type\":\"result\"}}\n"), "");
-        assert_eq!(cause("gemini-cli", &looped, &none), Some(ExitCause::Loop));
+        let looped = command_output(&format!("{said}\n{own}\n{{\"type\":\"result\"}}\n"), "");
+        assert_eq!(exit_cause("gemini-cli", &looped, &none), Some(ExitCause::Loop));
         let of_mini = |status: &str| {
             let record = json!({ "info": { "exit_status": status } });
             BTreeMap::from([("trajectory.json".to_owned(), record)])
         };
-        let mini = |status: &str| cause("mini-swe-agent", &done("", ""), &of_mini(status));
+        let mini = |status: &str| exit_cause("mini-swe-agent", &command_output("", ""), &of_mini(status));
         assert_eq!(mini("LimitsExceeded"), Some(ExitCause::Finished));
         assert_eq!(mini("RepeatedFormatError"), Some(ExitCause::EmptyTurn));
         assert_eq!(mini("Submitted"), None);
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn exit_reason_prefers_the_record_over_stderr() {
         let record = json!({ "type": "result", "api_error": "autocompact_thrashing" });
-        let mut thrashed = done(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
-        thrashed.exited.code = Some(1);
+        let mut thrashed = command_output(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
+        thrashed.exit.code = Some(1);
         let manifest = shipped_manifest("claude-code").unwrap().unwrap().manifest;
         let files = BTreeMap::new();
         let finish = determine_finish(
@@ -247,7 +247,7 @@ mod tests {
             (&thrashed, &files),
             &traffic_with_answer(),
         );
-        let Finish::Exited { cause, why } = finish else { panic!("{finish:?}") };
+        let Finish::Exited { cause, reason: why } = finish else { panic!("{finish:?}") };
         assert_eq!(cause, ExitCause::Loop);
         let expected = "claude-code ended with exit status 1: api_error = autocompact_thrashing, type = result";
         assert_eq!(why, expected);
@@ -271,15 +271,15 @@ mod tests {
             Finish::Exited { cause, .. } => Some(cause),
             Finish::Submitted => None,
         };
-        assert_eq!(of(judged(&done("Allow this?", ""))), Some(ExitCause::Idle));
-        assert_eq!(of(judged(&done("", "Allow this? [y/N]"))), Some(ExitCause::Approval));
+        assert_eq!(of(judged(&command_output("Allow this?", ""))), Some(ExitCause::Idle));
+        assert_eq!(of(judged(&command_output("", "Allow this? [y/N]"))), Some(ExitCause::Approval));
     }
 
     #[test]
     fn exit_reason_truncates_long_stderr() {
         let noise = format!("{}\n{}", "warning: \u{1b}[33mx\n".repeat(8000), "y".repeat(100_000));
-        let mut crashed = done("", &noise);
-        crashed.exited.code = Some(7);
+        let mut crashed = command_output("", &noise);
+        crashed.exit.code = Some(7);
         let manifest = shipped_manifest("codex").unwrap().unwrap().manifest;
         let files = BTreeMap::new();
         let finish = determine_finish(
@@ -288,7 +288,7 @@ mod tests {
             (&crashed, &files),
             &traffic_with_answer(),
         );
-        let Finish::Exited { why, .. } = finish else { panic!("{finish:?}") };
+        let Finish::Exited { reason: why, .. } = finish else { panic!("{finish:?}") };
         assert!(why.len() < 500 && why.contains("exit status 7"), "{why}");
     }
 }

@@ -7,14 +7,14 @@ pub struct ManifestError {
     /// The path of the file, as the user gave it.
     pub file: String,
     /// What is wrong. Names the key or the line.
-    pub what: String,
+    pub problem: String,
     /// How to fix it.
     pub hint: String,
 }
 
 impl ManifestError {
-    pub(crate) fn new(file: &str, what: String) -> Self {
+    pub(crate) fn new(file: &str, problem: String) -> Self {
         let hint = "see docs/external.md and docs/bundles.md".to_owned();
-        Self { file: file.to_owned(), what, hint }
+        Self { file: file.to_owned(), problem: problem, hint }
     }
 }

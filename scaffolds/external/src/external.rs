@@ -6,18 +6,18 @@ use async_trait::async_trait;
 use proctor_bundles::{Bundle, MOUNT};
 use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{
-    AnnouncedLimits, Brief, Finish, Overlay, PromptFolderError, Scaffold, Session, SettingError,
+    AnnouncedLimits, TaskBrief, Finish, PromptOverlay, PromptFolderError, Scaffold, Session, SettingError,
     Stop,
 };
-use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
     catalogue::{LoadedManifest, parse_manifest},
-    prompt::{self, FOLDER, POINTER, POINTER_FILE, TASK, TASK_FILE},
+    prompt::{self, PROMPT_FOLDER, POINTER_TEMPLATE, POINTER_FILE, TASK_TEMPLATE, TASK_FILE},
     run,
-    templates::{RenderedManifest, Variables, max_output_tokens, output_tokens, render_manifest},
+    templates::{RenderedManifest, TemplateVariables, max_output_tokens, output_tokens, render_manifest},
 };
 
 /// Time limit for copying the agent's log after the agent has exited.
@@ -26,20 +26,20 @@ const LOG_COPY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A command-line agent in the sandbox.
 #[derive(Debug, Clone)]
 pub struct External {
-    loaded: LoadedManifest,
+    loaded_manifest: LoadedManifest,
     /// The bundle; `None` if the agent has none or it is not built yet.
     bundle: Option<Bundle>,
     /// The template for the prompt.
-    task: String,
+    task_template: String,
     /// The template for the text that replaces the prompt if it is too long for a command-line
     /// argument.
-    pointer: String,
+    pointer_template: String,
 }
 
 impl External {
     /// Creates the scaffold from a manifest and, if it is already built, a bundle.
-    pub fn new(loaded: LoadedManifest, bundle: Option<Bundle>) -> Self {
-        Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
+    pub fn new(loaded_manifest: LoadedManifest, bundle: Option<Bundle>) -> Self {
+        Self { loaded_manifest: loaded_manifest, bundle, task_template: TASK_TEMPLATE.to_owned(), pointer_template: POINTER_TEMPLATE.to_owned() }
     }
 
     /// Returns what identifies the bundle, as a factor of the arm.
@@ -59,8 +59,8 @@ impl External {
         let text = |key: &str, shipped: &str| {
             factors["prompts"][key].as_str().unwrap_or(shipped).to_owned()
         };
-        let (task, pointer) = (text("task", TASK), text("pointer", POINTER));
-        Ok(Some(Self { task, pointer, ..recorded }))
+        let (task, pointer) = (text("task", TASK_TEMPLATE), text("pointer", POINTER_TEMPLATE));
+        Ok(Some(Self { task_template: task, pointer_template: pointer, ..recorded }))
     }
 
     /// Adds the agent's bundle.
@@ -71,24 +71,24 @@ impl External {
 
     /// Returns the agent's manifest.
     pub fn manifest(&self) -> &Manifest {
-        &self.loaded.manifest
+        &self.loaded_manifest.manifest
     }
 
-    fn render_for_trial(&self, brief: &Brief, home: &str) -> Result<RenderedManifest, Stop> {
+    fn render_for_trial(&self, brief: &TaskBrief, home: &str) -> Result<RenderedManifest, Stop> {
         let manifest = self.manifest();
         let Some(endpoint) = &brief.model_endpoint else {
             return Err(setup_fault("the scaffold has no model endpoint".into()));
         };
         let wrong =
             |what: String| setup_fault(format!("the manifest of {}: {what}", manifest.name));
-        let limits = brief.announced.as_ref().and_then(AnnouncedLimits::from_budget);
+        let limits = brief.announced_budget.as_ref().and_then(AnnouncedLimits::from_budget);
         let mut settings = brief.settings.clone();
         settings.remove(RepositorySettings::KEY);
-        let context_window = brief.context_window.or(brief.listed_window);
+        let context_window = brief.context_window.or(brief.listed_context_window);
         let known = (context_window, brief.max_output_tokens);
         let max_output_tokens = max_output_tokens(manifest, &settings, known);
-        let with = Variables {
-            prompt: prompt::render(&self.task, brief, limits.as_ref()).map_err(wrong)?,
+        let with = TemplateVariables {
+            prompt: prompt::render(&self.task_template, brief, limits.as_ref()).map_err(wrong)?,
             statement: brief.statement.trim().to_owned(),
             workdir: brief.workdir.clone(),
             home: home.to_owned(),
@@ -101,25 +101,25 @@ impl External {
             repository_settings: repository_settings(brief).name(),
             limits,
             settings,
-            pointer: self.pointer.clone(),
+            pointer: self.pointer_template.clone(),
         };
         render_manifest(manifest, &with).map_err(wrong)
     }
 }
 
 /// Returns what the arm does with the agent's settings files in the repository.
-fn repository_settings(brief: &Brief) -> RepositorySettings {
+fn repository_settings(brief: &TaskBrief) -> RepositorySettings {
     let said = brief.settings.get(RepositorySettings::KEY).cloned();
     said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
 }
 
-fn setup_fault(what: String) -> Stop {
-    Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
+fn setup_fault(problem: String) -> Stop {
+    Stop::Fault(Fault::new(FaultLayer::Setup, problem).cause(FaultCause::Invalid))
 }
 
 /// Returns a home directory that is outside the work directory, so that its files don't become part
 /// of the patch.
-fn home_for(workdir: &str) -> &'static str {
+fn home_folder(workdir: &str) -> &'static str {
     match workdir.starts_with("/tmp") {
         true => "/var/tmp/agent-home",
         false => "/tmp/agent-home",
@@ -134,20 +134,20 @@ impl Scaffold for External {
 
     fn factors(&self) -> Value {
         json!({
-            "manifest": self.loaded.text,
+            "manifest": self.loaded_manifest.text,
             "version": self.manifest().version,
             "untested": self.manifest().untested,
             "bundle": self.bundle.as_ref().map(Self::bundle_factor),
-            "prompts": { "task": self.task, "pointer": self.pointer },
+            "prompts": { "task": self.task_template, "pointer": self.pointer_template },
         })
     }
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
         let mut settings = self.manifest().settings.clone();
-        for (key, value) in given {
+        for (key, value) in arm_settings {
             let known: Vec<_> = self.manifest().settings.keys().map(String::as_str).collect();
             let Some(there) = settings.get_mut(key) else {
                 let near = known.iter().min_by_key(|one| strsim::levenshtein(one, key));
@@ -155,7 +155,7 @@ impl Scaffold for External {
                 let name = self.name();
                 return Err(SettingError {
                     key: key.clone(),
-                    what: format!("the scaffold `{name}` has no such setting"),
+                    problem: format!("the scaffold `{name}` has no such setting"),
                     hint: match (near, known.is_empty()) {
                         (Some(near), _) => format!("did you mean `{near}`?"),
                         (None, true) => "it has no settings; remove the key".into(),
@@ -163,10 +163,10 @@ impl Scaffold for External {
                     },
                 });
             };
-            if kind(there) != kind(value) {
+            if json_type(there) != json_type(value) {
                 return Err(SettingError {
                     key: key.clone(),
-                    what: format!("must be a {}, not a {}", kind(there), kind(value)),
+                    problem: format!("must be a {}, not a {}", json_type(there), json_type(value)),
                     hint: format!("the default is {there}"),
                 });
             }
@@ -176,13 +176,13 @@ impl Scaffold for External {
     }
 
     fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
-        let over = Overlay::read(folder, &[(FOLDER, vec![TASK_FILE, POINTER_FILE])])?;
-        let task = over.get(FOLDER, TASK_FILE).unwrap_or(TASK).to_owned();
-        let pointer = over.get(FOLDER, POINTER_FILE).unwrap_or(POINTER).to_owned();
-        prompt::check(&task)
+        let over = PromptOverlay::read(folder, &[(PROMPT_FOLDER, vec![TASK_FILE, POINTER_FILE])])?;
+        let task = over.get(PROMPT_FOLDER, TASK_FILE).unwrap_or(TASK_TEMPLATE).to_owned();
+        let pointer = over.get(PROMPT_FOLDER, POINTER_FILE).unwrap_or(POINTER_TEMPLATE).to_owned();
+        prompt::check_template(&task)
             .and_then(|()| prompt::render_pointer(&pointer, "/p").map(drop))
             .map_err(|what| PromptFolderError::new(what, "docs/prompts.md lists the variables"))?;
-        Ok(Arc::new(Self { task, pointer, ..self.clone() }))
+        Ok(Arc::new(Self { task_template: task, pointer_template: pointer, ..self.clone() }))
     }
 
     fn needs_model(&self) -> bool {
@@ -202,7 +202,7 @@ impl Scaffold for External {
     }
 
     fn mounts(&self) -> Vec<Mount> {
-        let mount = |bundle: &Bundle| Mount { folder: bundle.folder.clone(), at: MOUNT.into() };
+        let mount = |bundle: &Bundle| Mount { folder: bundle.folder.clone(), mount_point: MOUNT.into() };
         self.bundle.iter().map(mount).collect()
     }
 
@@ -221,14 +221,14 @@ impl Scaffold for External {
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let home = home_for(&session.brief().workdir);
+        let home = home_folder(&session.brief().workdir);
         let filled = self.render_for_trial(session.brief(), home)?;
         let settings = repository_settings(session.brief());
         run::run(self.manifest(), filled, (home, settings), session).await
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -257,7 +257,7 @@ mod tests {
         let typo = codex().resolve_settings(&given("reasoning_efort", json!("high"))).unwrap_err();
         assert_eq!(typo.hint, "did you mean `reasoning_effort`?");
         let wrong = codex().resolve_settings(&given("reasoning_effort", json!(3))).unwrap_err();
-        assert_eq!(wrong.what, "must be a string, not a number");
+        assert_eq!(wrong.problem, "must be a string, not a number");
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(again.factors(), own.factors());
         std::fs::write(folder.path().join("task.md.j2"), "Do {{ gold }}").unwrap();
         let wrong = codex().with_prompts(folder.path()).err().unwrap();
-        assert!(wrong.what.contains("external/task.md.j2"), "{wrong:?}");
+        assert!(wrong.problem.contains("external/task.md.j2"), "{wrong:?}");
         assert!(External::from_factors(&json!({"prompts": {}})).unwrap().is_none());
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle};
 use proctor_scaffold_api::{Session, Stop};
-use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
 use serde_json::json;
 
 use crate::{RepositoryFiles, time_limits::HELPER_TIMEOUT};
 
 /// Shell code that prints those of the paths that exist in the work directory (`$1`). If the work
 /// directory is in a Git repository, also checks each parent up to the repository's root.
-const FIND: &str = r#"cd -- "$1" || exit 1
+const FIND_SCRIPT: &str = r#"cd -- "$1" || exit 1
 shift
 dir=$PWD top=$PWD
 while [ ! -e "$top/.git" ] && [ -n "$top" ]; do top=${top%/*}; done
@@ -28,13 +28,13 @@ done
 
 /// Shell code that moves the paths into the directory `$1`, with numbers as names. Only root can
 /// read that directory.
-const HIDE: &str = r#"aside=$1 n=0
+const HIDE_SCRIPT: &str = r#"aside=$1 n=0
 shift
 umask 077 && mkdir -p "$aside" || exit 1
 for path do n=$((n + 1)); mv -- "$path" "$aside/$n" || exit 1; done"#;
 
 /// Shell code that moves the paths back, unless the agent has created something at the same path.
-const RESTORE: &str = r#"aside=$1 n=0
+const RESTORE_SCRIPT: &str = r#"aside=$1 n=0
 shift
 for path do
     n=$((n + 1))
@@ -48,7 +48,7 @@ pub struct HiddenFiles {
     handle: Arc<SandboxHandle>,
     /// The directory that contains the hidden files while the agent runs.
     hidden_folder: String,
-    hidden: Vec<String>,
+    hidden_paths: Vec<String>,
 }
 
 impl HiddenFiles {
@@ -61,10 +61,10 @@ impl HiddenFiles {
     ) -> Result<Self, Stop> {
         let handle = Arc::clone(session.sandbox());
         let mut repository =
-            Self { handle, hidden_folder: format!("{home}-aside"), hidden: Vec::new() };
+            Self { handle, hidden_folder: format!("{home}-aside"), hidden_paths: Vec::new() };
         let workdir = session.brief().workdir.clone();
-        let found = repository.find(&workdir, &files.settings).await?;
-        let knowledge = repository.find(&workdir, &files.knowledge).await?;
+        let found = repository.find_existing(&workdir, &files.settings).await?;
+        let knowledge = repository.find_existing(&workdir, &files.knowledge).await?;
         if !found.is_empty() || !knowledge.is_empty() {
             let note = json!({
                 RepositorySettings::KEY: settings.name(),
@@ -75,7 +75,7 @@ impl HiddenFiles {
         }
         if settings.is_ignore() && !found.is_empty() {
             session.hide(&found).await?;
-            repository.hide(found).await?;
+            repository.hide_paths(found).await?;
         }
         Ok(repository)
     }
@@ -83,10 +83,10 @@ impl HiddenFiles {
     /// Moves hidden files back. If this fails, it is only noted, because snapshots contain the
     /// files anyway.
     pub async fn restore(self, session: &mut dyn Session) -> Result<(), Stop> {
-        if self.hidden.is_empty() {
+        if self.hidden_paths.is_empty() {
             return Ok(());
         }
-        let done = self.run(RESTORE, &self.hidden_folder, &self.hidden).await?;
+        let done = self.run_as_root(RESTORE_SCRIPT, &self.hidden_folder, &self.hidden_paths).await?;
         if !done.success() {
             let note = json!({ "settings_files_not_restored": done.stderr.text().trim() });
             session.note(note.as_object().cloned().unwrap_or_default()).await?;
@@ -94,31 +94,31 @@ impl HiddenFiles {
         Ok(())
     }
 
-    async fn find(&self, workdir: &str, paths: &[String]) -> Result<Vec<String>, Stop> {
+    async fn find_existing(&self, workdir: &str, paths: &[String]) -> Result<Vec<String>, Stop> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
-        let done = self.run(FIND, workdir, paths).await?;
+        let done = self.run_as_root(FIND_SCRIPT, workdir, paths).await?;
         Ok(done.stdout.text().lines().map(str::to_owned).collect())
     }
 
-    async fn hide(&mut self, paths: Vec<String>) -> Result<(), Stop> {
-        let done = self.run(HIDE, &self.hidden_folder, &paths).await?;
+    async fn hide_paths(&mut self, paths: Vec<String>) -> Result<(), Stop> {
+        let done = self.run_as_root(HIDE_SCRIPT, &self.hidden_folder, &paths).await?;
         if !done.success() {
             let said = done.stderr.text();
             let what =
                 format!("the repository's settings files could not be hidden: {}", said.trim());
             let hint = "to leave them in place, set repository_settings = \"use\" in the arm";
-            return Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into());
+            return Err(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).hint(hint).into());
         }
-        self.hidden = paths;
+        self.hidden_paths = paths;
         Ok(())
     }
 
     /// Runs a command as the sandbox's root, because the files may belong to another user.
-    async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<CommandOutput, Stop> {
-        let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
-        let argv = fixed.chain(rest.iter().map(String::as_str));
+    async fn run_as_root(&self, line: &str, folder: &str, paths: &[String]) -> Result<CommandOutput, Stop> {
+        let fixed = ["/bin/sh", "-c", line, "sh", folder].into_iter();
+        let argv = fixed.chain(paths.iter().map(String::as_str));
         let done = self.handle.run(Command::new(argv).time_limit(HELPER_TIMEOUT)).await;
         done.map_err(|error| error.to_fault("looking for settings in the repository").into())
     }

@@ -14,13 +14,13 @@ use proctor_sandbox_api::{
     wire::{RawPath, SearchRequest},
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
-use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     Manifest, StopRules,
-    activity::{Activity, SAMPLE},
+    activity::{Activity, SAMPLE_SCRIPT},
     ending::{AgentEnd, determine_finish},
     repository::HiddenFiles,
     templates::RenderedManifest,
@@ -31,9 +31,9 @@ use crate::{
 /// signals reach the agent itself. Standard input is a file and not a pipe. Node makes pipes
 /// non-blocking, so an agent that reads immediately (Continue) would find no data while a long
 /// prompt is still being written.
-const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
+const START_SCRIPT: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
 /// The file that contains the standard input, relative to `HOME`.
-const STDIN: &str = ".stdin";
+const STDIN_FILE: &str = ".stdin";
 /// Maximum number of bytes to keep of each output stream.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// Maximum size, in bytes, of a file that an exit rule reads.
@@ -48,25 +48,25 @@ struct AgentAccount<'a> {
     home: &'a str,
 }
 
-type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
+type RunningAgent<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 /// Runs the agent until it exits, and determines how the trial ended.
 pub async fn run(
     manifest: &Manifest,
-    filled: RenderedManifest,
+    rendered_manifest: RenderedManifest,
     (home, settings): (&str, RepositorySettings),
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let brief = session.brief().clone();
     let account =
         AgentAccount { handle: Arc::clone(session.sandbox()), user: brief.user.clone(), home };
-    account.create_home(&filled).await?;
-    if let Some(file) = &filled.prompt_file {
+    account.create_home(&rendered_manifest).await?;
+    if let Some(file) = &rendered_manifest.prompt_file {
         let note = ("prompt_in_file".to_owned(), file.as_str().into());
         session.note(Map::from_iter([note])).await?;
     }
     let repository = HiddenFiles::prepare(&manifest.repository, settings, home, session).await?;
-    let command = account.command(filled, &brief.env);
+    let command = account.command(rendered_manifest, &brief.env);
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
@@ -79,8 +79,8 @@ pub async fn run(
             }
         }
         WatchEnd::Idle => (AgentEnd::Idle, account.stop(&manifest.stop, running.as_mut()).await),
-        WatchEnd::Refused => {
-            (AgentEnd::Refused, account.stop(&manifest.stop, running.as_mut()).await)
+        WatchEnd::RequestsRejected => {
+            (AgentEnd::RequestsRejected, account.stop(&manifest.stop, running.as_mut()).await)
         }
     };
     // Kill the processes that are left: those that left the agent's process group would continue to
@@ -91,7 +91,7 @@ pub async fn run(
         Some(done) => done.map_err(|error| error.to_fault(format!("running {}", manifest.name)))?,
         None => CommandOutput::default(),
     };
-    let left = done.exited.left_behind + late;
+    let left = done.exit.left_behind + late;
     if left > 0 {
         session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
     }
@@ -108,13 +108,13 @@ enum WatchEnd {
     /// The agent sent no requests and no process was busy.
     Idle,
     /// The gateway rejected too many consecutive requests.
-    Refused,
+    RequestsRejected,
 }
 
 async fn watch(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
-    mut running: Running<'_>,
+    mut agent: RunningAgent<'_>,
     session: &mut dyn Session,
 ) -> WatchEnd {
     let limit = Duration::from_secs_f64(manifest.idle_seconds);
@@ -122,13 +122,13 @@ async fn watch(
     let mut activity = Activity::default();
     loop {
         tokio::select! {
-            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            done = agent.as_mut() => return WatchEnd::Exited(Box::new(done)),
             () = session.wait_for_end() => return WatchEnd::TrialOver,
             () = sleep(tick) => {}
         }
         let traffic = session.traffic();
-        if traffic.refused >= manifest.stop.refusals {
-            return WatchEnd::Refused;
+        if traffic.refused_requests >= manifest.stop.refusals {
+            return WatchEnd::RequestsRejected;
         }
         if activity.has_new_requests(&traffic) {
             continue;
@@ -136,9 +136,9 @@ async fn watch(
         // Check for activity only if there are no requests. Ignore a failed check: if the sandbox
         // is broken, the agent's command fails too.
         let sample = tokio::select! {
-            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            done = agent.as_mut() => return WatchEnd::Exited(Box::new(done)),
             () = session.wait_for_end() => return WatchEnd::TrialOver,
-            sample = account.sample() => sample,
+            sample = account.sample_processes() => sample,
         };
         if activity.idle_time(&sample) >= limit {
             return WatchEnd::Idle;
@@ -161,11 +161,11 @@ impl AgentAccount<'_> {
 
     /// Creates the agent's `HOME` and the files in it. Runs as the agent's user, who then owns
     /// them.
-    async fn create_home(&self, filled: &RenderedManifest) -> Result<(), Stop> {
+    async fn create_home(&self, rendered_manifest: &RenderedManifest) -> Result<(), Stop> {
         let made = self.helper_command("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.run_setup_command(made, self.home).await?;
-        let stdin = (STDIN.to_owned(), filled.stdin.clone(), false);
-        for (path, content, executable) in filled.files.iter().chain([&stdin]) {
+        let stdin = (STDIN_FILE.to_owned(), rendered_manifest.stdin.clone(), false);
+        for (path, content, executable) in rendered_manifest.files.iter().chain([&stdin]) {
             let path = format!("{}/{path}", self.home);
             let line = "umask 077 && mkdir -p \"${1%/*}\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
             let mut command =
@@ -176,24 +176,24 @@ impl AgentAccount<'_> {
         Ok(())
     }
 
-    async fn run_setup_command(&self, command: Command, what: &str) -> Result<(), Stop> {
+    async fn run_setup_command(&self, command: Command, description: &str) -> Result<(), Stop> {
         let done = self.handle.run(command).await;
-        let done = done.map_err(|error| error.to_fault(format!("creating {what}")))?;
+        let done = done.map_err(|error| error.to_fault(format!("creating {description}")))?;
         if done.success() {
             return Ok(());
         }
         let said = done.stderr.text();
-        let what = format!("{what} could not be created in the sandbox: {}", said.trim());
+        let what = format!("{description} could not be created in the sandbox: {}", said.trim());
         let hint = "the image needs /bin/sh, mkdir, cat, chmod and a writable /tmp";
-        Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into())
+        Err(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).hint(hint).into())
     }
 
-    fn command(&self, filled: RenderedManifest, env: &[(String, String)]) -> Command {
-        let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN}", self.home));
-        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str(), stdin.as_str()];
+    fn command(&self, rendered_manifest: RenderedManifest, env: &[(String, String)]) -> Command {
+        let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN_FILE}", self.home));
+        let argv = ["/bin/sh", "-c", START_SCRIPT, "sh", pid_file.as_str(), stdin.as_str()];
         let argv = argv.map(str::to_owned);
         let mut command =
-            Command::new(argv.into_iter().chain(filled.argv)).cwd(filled.cwd.as_str());
+            Command::new(argv.into_iter().chain(rendered_manifest.argv)).cwd(rendered_manifest.cwd.as_str());
         for (key, value) in env {
             command = command.env(key, value.as_str());
         }
@@ -206,17 +206,17 @@ impl AgentAccount<'_> {
                 command = command.env(key, "127.0.0.1,localhost");
             }
         }
-        for (key, value) in &filled.env {
+        for (key, value) in &rendered_manifest.env {
             command = command.env(key, value.as_str());
         }
         command.user.clone_from(&self.user);
-        command.output_cap = MAX_OUTPUT_BYTES;
+        command.head_cap = MAX_OUTPUT_BYTES;
         command.reap_all = true;
         command
     }
 
-    async fn sample(&self) -> String {
-        let done = self.handle.run(self.helper_command(SAMPLE, &[&self.pid_file()])).await;
+    async fn sample_processes(&self) -> String {
+        let done = self.handle.run(self.helper_command(SAMPLE_SCRIPT, &[&self.pid_file()])).await;
         done.map_or_else(|_| String::new(), |done| done.stdout.text())
     }
 
@@ -225,7 +225,7 @@ impl AgentAccount<'_> {
     async fn stop(
         &self,
         rules: &StopRules,
-        mut running: Running<'_>,
+        mut agent: RunningAgent<'_>,
     ) -> Option<Result<CommandOutput, SandboxError>> {
         let line = "kill -s \"$1\" -- \"-$(cat \"$2\")\"";
         let signal = self.helper_command(line, &[rules.signal.name(), &self.pid_file()]);
@@ -236,11 +236,11 @@ impl AgentAccount<'_> {
             sleep(grace).await;
         };
         tokio::select! {
-            done = running.as_mut() => return Some(done),
+            done = agent.as_mut() => return Some(done),
             _ = timeout(grace, asked) => {}
         }
         let killed = timeout(KILL_TIMEOUT, async {
-            tokio::join!(running.as_mut(), self.kill_everything()).0
+            tokio::join!(agent.as_mut(), self.kill_everything()).0
         });
         killed.await.ok()
     }
@@ -250,7 +250,7 @@ impl AgentAccount<'_> {
         let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
         command.reap_all = true;
         let done = self.handle.run(command).await;
-        done.map(|done| done.exited.left_behind)
+        done.map(|done| done.exit.left_behind)
             .map_err(|error| error.to_fault("ending the agent's remaining processes").into())
     }
 }
@@ -259,10 +259,10 @@ impl AgentAccount<'_> {
 async fn store_output(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
-    done: &CommandOutput,
+    output: &CommandOutput,
     session: &mut dyn Session,
 ) -> Result<(), Stop> {
-    for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
+    for (name, stream) in [("stdout.log", &output.stdout), ("stderr.log", &output.stderr)] {
         session.store_evidence(name, &stream.head).await?;
     }
     let mut left = manifest.log.bytes;

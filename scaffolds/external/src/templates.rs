@@ -17,7 +17,7 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 32_000;
 
 /// The variables that templates can use.
 #[derive(Debug, Clone, Serialize)]
-pub struct Variables {
+pub struct TemplateVariables {
     /// The prompt, rendered from `prompts/external/task.md.j2`.
     pub prompt: String,
     pub statement: String,
@@ -64,9 +64,9 @@ pub fn max_output_tokens(
 }
 
 /// Returns the result of [`max_output_tokens`], or else a default.
-pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
+pub fn output_tokens(manifest: &Manifest, known_limit: Option<u64>) -> u64 {
     let default = manifest.settings.get("output_tokens").and_then(Value::as_u64);
-    known.or(default).unwrap_or(DEFAULT_OUTPUT_TOKENS)
+    known_limit.or(default).unwrap_or(DEFAULT_OUTPUT_TOKENS)
 }
 
 /// Formats text as a quoted YAML scalar. YAML is nearly a superset of JSON, so this only needs to
@@ -104,28 +104,28 @@ pub struct RenderedManifest {
 }
 
 /// Renders a manifest. An error names the key.
-pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<RenderedManifest, String> {
+pub fn render_manifest(manifest: &Manifest, variables: &TemplateVariables) -> Result<RenderedManifest, String> {
     // Keep line breaks as they are written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
     templates.add_filter("yaml", |text: String| quote_yaml(&text));
-    let render = |key: &str, text: &str, with: &Variables| {
+    let render = |key: &str, text: &str, with: &TemplateVariables| {
         templates
             .render_str(text, Serde(with))
             .map_err(|error| format!("`{key}`: {}", template_error(&error)))
     };
     let command = &manifest.command;
     let mut filled = RenderedManifest {
-        stdin: render("command.stdin", &command.stdin, with)?,
-        cwd: render("command.cwd", &command.cwd, with)?,
+        stdin: render("command.stdin", &command.stdin, variables)?,
+        cwd: render("command.cwd", &command.cwd, variables)?,
         ..RenderedManifest::default()
     };
-    let prompt_file = format!("{}/{PROMPT_FILE}", with.home);
-    let pointer = prompt::render_pointer(&with.pointer, &prompt_file)?;
-    let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
+    let prompt_file = format!("{}/{PROMPT_FILE}", variables.home);
+    let pointer = prompt::render_pointer(&variables.pointer, &prompt_file)?;
+    let short = TemplateVariables { prompt: pointer.clone(), statement: pointer, ..variables.clone() };
     let mut is_long = false;
     // If Linux would reject the prompt as an argument, give the agent a text that refers to a file.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
-        let whole = render(key, text, with)?;
+        let whole = render(key, text, variables)?;
         if whole.len() < room {
             return Ok(whole);
         }
@@ -151,13 +151,13 @@ pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<Rendered
         }
     }
     for file in &manifest.files {
-        let content = render("files", &file.content, with)?;
+        let content = render("files", &file.content, variables)?;
         if !(content.trim().is_empty() && file.content.contains("{%")) {
             filled.files.push((file.path.clone(), content, file.executable));
         }
     }
     if is_long {
-        filled.files.push((PROMPT_FILE.to_owned(), with.prompt.clone(), false));
+        filled.files.push((PROMPT_FILE.to_owned(), variables.prompt.clone(), false));
         filled.prompt_file = Some(prompt_file);
     }
     Ok(filled)
@@ -165,10 +165,10 @@ pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<Rendered
 
 /// Renders a manifest with sample values, so that an error in the manifest stops a run before its
 /// first trial.
-pub fn check(manifest: &Manifest) -> Result<(), String> {
+pub fn check_templates(manifest: &Manifest) -> Result<(), String> {
     for context_window in [None, Some(1)] {
         let text = || "x".to_owned();
-        let with = Variables {
+        let with = TemplateVariables {
             prompt: text(),
             statement: text(),
             workdir: text(),
@@ -182,7 +182,7 @@ pub fn check(manifest: &Manifest) -> Result<(), String> {
             repository_settings: if context_window.is_some() { "use" } else { "ignore" },
             limits: context_window.map(|_| AnnouncedLimits::sample()),
             settings: manifest.settings.clone(),
-            pointer: prompt::POINTER.to_owned(),
+            pointer: prompt::POINTER_TEMPLATE.to_owned(),
         };
         render_manifest(manifest, &with)?;
     }
@@ -196,10 +196,10 @@ mod tests {
     use super::*;
     use crate::{names, shipped_manifest};
 
-    fn variables(manifest: &Manifest, prompt: &str, window: Option<u64>) -> Variables {
+    fn variables(manifest: &Manifest, prompt: &str, window: Option<u64>) -> TemplateVariables {
         let settings = manifest.settings.clone();
         let max_output_tokens = max_output_tokens(manifest, &settings, (window, None));
-        Variables {
+        TemplateVariables {
             prompt: prompt.to_owned(),
             statement: prompt.to_owned(),
             workdir: "/testbed".into(),
@@ -213,7 +213,7 @@ mod tests {
             repository_settings: "ignore",
             limits: None,
             settings,
-            pointer: prompt::POINTER.to_owned(),
+            pointer: prompt::POINTER_TEMPLATE.to_owned(),
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
         }
         // Only the prompt can be replaced by a file.
         let model =
-            Variables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
+            TemplateVariables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
         let manifest = minimal_manifest("[command]\nargv = ['x', '{{ model }}']");
         assert!(render_manifest(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }

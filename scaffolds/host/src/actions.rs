@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use proctor_sandbox_api::{CapturedOutput, Command, CommandOutput, SandboxError, wire::RawPath};
-use proctor_scaffold_api::{Brief, FinishedToolCall, Session, Stop};
+use proctor_scaffold_api::{TaskBrief, FinishedToolCall, Session, Stop};
 use proctor_types::sha256_hex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     limits::Limits,
-    rpc::{Error, INVALID_PARAMS, SANDBOX_REJECTED},
+    rpc::{RpcError, INVALID_PARAMS, SANDBOX_REJECTED},
 };
 
 /// The mode of a file that is written with `executable`.
@@ -66,13 +66,13 @@ enum Encoding {
 }
 
 /// The result of a request: a response or an error. If the trial has ended, a [`Stop`].
-pub(crate) type ActionResult = Result<Result<Value, Error>, Stop>;
+pub(crate) type ActionResult = Result<Result<Value, RpcError>, Stop>;
 
 /// Records a request as a tool call.
 pub(crate) struct CallRecorder<'a> {
     call_id: &'a str,
     name: &'a str,
-    begun: Instant,
+    start: Instant,
 }
 
 impl<'a> CallRecorder<'a> {
@@ -83,12 +83,12 @@ impl<'a> CallRecorder<'a> {
         arguments: Value,
     ) -> Result<Self, Stop> {
         session.record_tool_call(call_id, name, arguments).await?;
-        Ok(Self { call_id, name, begun: Instant::now() })
+        Ok(Self { call_id, name, start: Instant::now() })
     }
 
     /// Creates the record for a request that started earlier.
-    pub(crate) fn started_at(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
-        Self { call_id, name, begun }
+    pub(crate) fn from_start(call_id: &'a str, name: &'a str, start: Instant) -> Self {
+        Self { call_id, name, start: start }
     }
 
     /// Records the result. `shown` is the text for the event. If it is truncated, `full` is the
@@ -96,19 +96,19 @@ impl<'a> CallRecorder<'a> {
     pub(crate) async fn finish(
         self,
         session: &mut dyn Session,
-        shown: String,
-        full: Option<Vec<u8>>,
+        shown_output: String,
+        full_output: Option<Vec<u8>>,
         exit_status: Option<i32>,
     ) -> Result<(), Stop> {
         let done = FinishedToolCall {
-            edited: None,
+            file_edit: None,
             call_id: self.call_id.to_owned(),
             name: self.name.to_owned(),
-            shown,
-            full,
+            shown_output: shown: shown_output,
+            full_output: full: full_output,
             exit_status,
-            duration: self.begun.elapsed(),
-            malformed: false,
+            duration: self.start.elapsed(),
+            is_malformed: false,
         };
         session.record_tool_result(done).await
     }
@@ -124,49 +124,49 @@ impl<'a> CallRecorder<'a> {
             return Err(error.to_fault(self.name).into());
         }
         self.finish(session, error.to_string(), None, None).await?;
-        Ok(Err(Error::new(code, error.to_string())))
+        Ok(Err(RpcError::new(code, error.to_string())))
     }
 }
 
-pub(crate) async fn exec(
+pub(crate) async fn run_command(
     session: &mut dyn Session,
     id: &str,
-    asked: ExecParams,
+    params: ExecParams,
     limits: &Limits,
 ) -> ActionResult {
     let brief = session.brief().clone();
-    let argv = match &asked.command {
+    let argv = match &params.command {
         CommandParam::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
         CommandParam::Program(words) => words.clone(),
     };
     if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
-        return Ok(Err(Error::new(
+        return Ok(Err(RpcError::new(
             INVALID_PARAMS,
             "params: `command`: must have a program and no NUL byte",
         )));
     }
-    let limit = match asked.timeout {
-        None => brief.command_limit,
+    let limit = match params.timeout {
+        None => brief.command_timeout,
         Some(seconds) if seconds.is_finite() && seconds > 0.0 => {
-            brief.command_limit.min(Duration::from_secs_f64(seconds.min(1e9)))
+            brief.command_timeout.min(Duration::from_secs_f64(seconds.min(1e9)))
         }
         Some(_) => {
-            return Ok(Err(Error::new(
+            return Ok(Err(RpcError::new(
                 INVALID_PARAMS,
                 "params: `timeout`: must be more than 0 seconds",
             )));
         }
     };
-    let cwd = resolve(&brief, asked.cwd.as_deref().unwrap_or_default());
-    let words = match &asked.command {
+    let cwd = resolve_path(&brief, params.cwd.as_deref().unwrap_or_default());
+    let words = match &params.command {
         CommandParam::Line(line) => json!(line),
         CommandParam::Program(words) => json!(words),
     };
     let mut arguments = json!({ "command": words });
-    if let Some(cwd) = &asked.cwd {
+    if let Some(cwd) = &params.cwd {
         arguments["cwd"] = json!(cwd);
     }
-    if let Some(stdin) = &asked.stdin {
+    if let Some(stdin) = &params.stdin {
         arguments["stdin"] = json!(stdin);
     }
     let recorded = CallRecorder::begin(session, id, "sandbox/exec", arguments).await?;
@@ -175,48 +175,48 @@ pub(crate) async fn exec(
         command = command.env(key, value.as_str());
     }
     command.user.clone_from(&brief.user);
-    command.output_cap = limits.output_bytes;
-    command.stdin = asked.stdin.unwrap_or_default().into_bytes();
+    command.head_cap = limits.output_bytes;
+    command.stdin = params.stdin.unwrap_or_default().into_bytes();
     let done = match session.sandbox().run(command).await {
         Ok(done) => done,
         Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
     };
-    let status = done.exited.code.filter(|_| !done.exited.timed_out);
+    let status = done.exit.code.filter(|_| !done.exit.timed_out);
     recorded.finish(session, combined_output(&done), None, status).await?;
     Ok(Ok(json!({
         "exit_status": status,
-        "signal": done.exited.signal,
-        "timed_out": done.exited.timed_out,
+        "signal": done.exit.signal,
+        "timed_out": done.exit.timed_out,
         "stdout": done.stdout.text(),
         "stderr": done.stderr.text(),
-        "stdout_bytes": done.stdout.total,
-        "stderr_bytes": done.stderr.total,
+        "stdout_bytes": done.stdout.total_bytes,
+        "stderr_bytes": done.stderr.total_bytes,
     })))
 }
 
-fn combined_output(done: &CommandOutput) -> String {
+fn combined_output(output: &CommandOutput) -> String {
     let part = |stream: &CapturedOutput| stream.text();
-    match (done.stdout.total, done.stderr.total) {
-        (_, 0) => part(&done.stdout),
-        (0, _) => part(&done.stderr),
-        _ => format!("{}\n[stderr]\n{}", part(&done.stdout), part(&done.stderr)),
+    match (output.stdout.total_bytes, output.stderr.total_bytes) {
+        (_, 0) => part(&output.stdout),
+        (0, _) => part(&output.stderr),
+        _ => format!("{}\n[stderr]\n{}", part(&output.stdout), part(&output.stderr)),
     }
 }
 
-pub(crate) async fn read(
+pub(crate) async fn read_file(
     session: &mut dyn Session,
     id: &str,
-    asked: ReadParams,
+    params: ReadParams,
     limits: &Limits,
 ) -> ActionResult {
-    let path = match checked_path(session.brief(), &asked.path) {
+    let path = match check_path(session.brief(), &params.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
-    let arguments = json!({ "path": asked.path, "offset": asked.offset });
+    let arguments = json!({ "path": params.path, "offset": params.offset });
     let recorded = CallRecorder::begin(session, id, "sandbox/read", arguments).await?;
     let bytes =
-        match session.sandbox().read_from_offset(&path, asked.offset, limits.file_bytes).await {
+        match session.sandbox().read_from_offset(&path, params.offset, limits.file_bytes).await {
             Ok(bytes) => bytes,
             Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
         };
@@ -231,17 +231,17 @@ pub(crate) async fn read(
     }))
 }
 
-pub(crate) async fn write(
+pub(crate) async fn write_file(
     session: &mut dyn Session,
     id: &str,
-    asked: WriteParams,
+    params: WriteParams,
     limits: &Limits,
 ) -> ActionResult {
     let wrong =
-        |what: &str| Ok(Err(Error::new(INVALID_PARAMS, format!("params: `content`: {what}"))));
-    let bytes = match asked.encoding {
-        Encoding::Utf8 => asked.content.into_bytes(),
-        Encoding::Base64 => match BASE64_STANDARD.decode(&asked.content) {
+        |what: &str| Ok(Err(RpcError::new(INVALID_PARAMS, format!("params: `content`: {what}"))));
+    let bytes = match params.encoding {
+        Encoding::Utf8 => params.content.into_bytes(),
+        Encoding::Base64 => match BASE64_STANDARD.decode(&params.content) {
             Ok(bytes) => bytes,
             Err(_) => return wrong("is not base64"),
         },
@@ -249,14 +249,14 @@ pub(crate) async fn write(
     if bytes.len() as u64 > limits.file_bytes {
         return wrong(&format!("exceeds {} bytes", limits.file_bytes));
     }
-    let path = match checked_path(session.brief(), &asked.path) {
+    let path = match check_path(session.brief(), &params.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
     let arguments =
-        json!({ "path": asked.path, "bytes": bytes.len(), "executable": asked.executable });
+        json!({ "path": params.path, "bytes": bytes.len(), "executable": params.executable });
     let recorded = CallRecorder::begin(session, id, "sandbox/write", arguments).await?;
-    let mode = asked.executable.then_some(EXECUTABLE);
+    let mode = params.executable.then_some(EXECUTABLE);
     let owner = session.brief().user.clone();
     let written = session.sandbox().write_as(&path, &bytes, mode, owner.as_deref()).await;
     if let Err(error) = written {
@@ -267,18 +267,18 @@ pub(crate) async fn write(
     Ok(Ok(json!({})))
 }
 
-pub(crate) fn checked_path(brief: &Brief, path: &str) -> Result<RawPath, Error> {
+pub(crate) fn check_path(brief: &TaskBrief, path: &str) -> Result<RawPath, RpcError> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::new(
+        return Err(RpcError::new(
             INVALID_PARAMS,
             "params: `path`: must not be empty or contain a NUL byte",
         ));
     }
-    Ok(resolve(brief, path))
+    Ok(resolve_path(brief, path))
 }
 
 /// Resolves a path. A relative path starts at the work directory.
-pub(crate) fn resolve(brief: &Brief, path: &str) -> RawPath {
+pub(crate) fn resolve_path(brief: &TaskBrief, path: &str) -> RawPath {
     let workdir = brief.workdir.trim_end_matches('/');
     match path {
         "" => RawPath::from(brief.workdir.as_str()),

@@ -25,10 +25,10 @@ const STDERR_QUIET_TIME: Duration = Duration::from_millis(100);
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
-    running: RunningCommand,
+    command: RunningCommand,
     lines: LineSplitter,
-    exited: Option<CommandExit>,
-    errors: StderrBuffer,
+    exit: Option<CommandExit>,
+    stderr: StderrBuffer,
 }
 
 /// An event from the program.
@@ -40,28 +40,28 @@ pub(crate) enum AgentEvent {
 }
 
 /// Creates the program's command with its environment variables.
-pub(crate) fn command(words: &[String], env: &[(String, String)]) -> Command {
+pub(crate) fn program_command(words: &[String], env: &[(String, String)]) -> Command {
     let command = Command::new(words.iter().map(String::as_str)).cwd(WORKDIR).env("HOME", WORKDIR);
     env.iter().fold(command, |command, (key, value)| command.env(key, value.as_str()))
 }
 
 impl Agent {
     pub(crate) fn start(
-        own: &Arc<SandboxHandle>,
+        sandbox: &Arc<SandboxHandle>,
         command: Command,
         limits: &Limits,
     ) -> Result<Self, SandboxError> {
         Ok(Self {
-            running: own.start(command)?,
+            command: sandbox.start(command)?,
             lines: LineSplitter::new(limits.line_bytes),
-            exited: None,
-            errors: StderrBuffer::new(limits.stderr_bytes),
+            exit: None,
+            stderr: StderrBuffer::new(limits.stderr_bytes),
         })
     }
 
     /// Queues a message for the program. [`Self::next`] sends it while waiting.
     pub(crate) fn send(&mut self, message: &Value) {
-        self.running.queue_input(format!("{message}\n").as_bytes());
+        self.command.queue_input(format!("{message}\n").as_bytes());
     }
 
     /// Waits for the next event. Lines that were written before the exit come first.
@@ -70,25 +70,25 @@ impl Agent {
     /// responses to further requests would pile up here.
     ///
     /// Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<AgentEvent, SandboxError> {
-        self.running.drain(MAX_UNREAD_BYTES).await;
+    pub(crate) async fn next_event(&mut self) -> Result<AgentEvent, SandboxError> {
+        self.command.drain(MAX_UNREAD_BYTES).await;
         loop {
-            if let Some(line) = self.lines.next() {
+            if let Some(line) = self.lines.next_line() {
                 return Ok(AgentEvent::Line(line));
             }
-            if let Some(exited) = &self.exited {
+            if let Some(exited) = &self.exit {
                 return Ok(AgentEvent::Exited(exited.clone()));
             }
-            match self.running.next_event().await? {
-                CommandEvent::Output(bytes) => {
+            match self.command.next_event().await? {
+                CommandEvent::Stdout(bytes) => {
                     if self.lines.push(&bytes) == Err(TooLong) {
                         return Ok(AgentEvent::TooLong);
                     }
                 }
-                CommandEvent::Error(bytes) => self.errors.push(&bytes),
+                CommandEvent::Stderr(bytes) => self.stderr.push(&bytes),
                 CommandEvent::Exited(exited) => {
                     self.lines.finish();
-                    self.exited = Some(exited);
+                    self.exit = Some(exited);
                 }
             }
         }
@@ -96,12 +96,12 @@ impl Agent {
 
     /// Returns whether the program has exited. There may still be unread lines.
     pub(crate) fn has_exited(&self) -> bool {
-        self.exited.is_some()
+        self.exit.is_some()
     }
 
     /// Returns what was read from stderr so far.
     pub(crate) fn stderr(&self) -> Vec<u8> {
-        self.errors.text()
+        self.stderr.text()
     }
 
     /// Returns what the program wrote to stderr, at the end of the conversation. Stdout and stderr
@@ -109,47 +109,47 @@ impl Agent {
     /// later.
     pub(crate) async fn final_stderr(&mut self) -> Vec<u8> {
         let listen = async {
-            while self.exited.is_none() {
-                match timeout(STDERR_QUIET_TIME, self.running.next_event()).await {
-                    Ok(Ok(CommandEvent::Error(bytes))) => self.errors.push(&bytes),
-                    Ok(Ok(CommandEvent::Output(_))) => {}
-                    Ok(Ok(CommandEvent::Exited(exited))) => self.exited = Some(exited),
+            while self.exit.is_none() {
+                match timeout(STDERR_QUIET_TIME, self.command.next_event()).await {
+                    Ok(Ok(CommandEvent::Stderr(bytes))) => self.stderr.push(&bytes),
+                    Ok(Ok(CommandEvent::Stdout(_))) => {}
+                    Ok(Ok(CommandEvent::Exited(exited))) => self.exit = Some(exited),
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
         };
         let _ = timeout(STDERR_DRAIN_TIMEOUT, listen).await;
-        self.errors.text()
+        self.stderr.text()
     }
 }
 
 /// The start and the end of what the program wrote to stderr.
 struct StderrBuffer {
-    most: usize,
+    max_bytes: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    missing: u64,
+    missing_bytes: u64,
 }
 
 impl StderrBuffer {
-    fn new(most: usize) -> Self {
-        Self { most, head: Vec::new(), tail: VecDeque::new(), missing: 0 }
+    fn new(max_bytes: usize) -> Self {
+        Self { max_bytes: max_bytes, head: Vec::new(), tail: VecDeque::new(), missing_bytes: 0 }
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = self.most.saturating_sub(self.head.len()).min(bytes.len());
+        let room = self.max_bytes.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(rest);
         let over = self.tail.len().saturating_sub(STDERR_TAIL_BYTES);
-        self.missing += over as u64;
+        self.missing_bytes += over as u64;
         self.tail.drain(..over);
     }
 
     fn text(&self) -> Vec<u8> {
         let mut text = self.head.clone();
-        if self.missing > 0 {
-            text.extend(format!("\n[{} bytes are missing here]\n", self.missing).bytes());
+        if self.missing_bytes > 0 {
+            text.extend(format!("\n[{} bytes are missing here]\n", self.missing_bytes).bytes());
         }
         text.extend(&self.tail);
         text

@@ -3,11 +3,11 @@
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Session, Traffic};
-use proctor_types::{ExitCause, plural};
+use proctor_types::{ExitCause, count_with_noun};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    ending::{agent_exited, with_last_line},
+    ending::{agent_exit, with_last_line},
     limits::Limits,
     own_sandbox::{EarlyEnd, IdleTimer},
 };
@@ -25,7 +25,7 @@ pub(crate) trait Protocol: Send {
     async fn handle(
         &mut self,
         event: Self::Event,
-        watch: &mut Watch,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd>;
 
@@ -38,7 +38,7 @@ pub(crate) trait Protocol: Send {
     /// Ends the conversation after the trial is over: notifies the program and gives it time to
     /// exit.
     async fn shut_down(&mut self) -> Finish {
-        agent_exited(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Returns whether something that the program started is still running. If so, a silent program
@@ -55,7 +55,7 @@ pub(crate) trait Protocol: Send {
 /// loops.
 pub(crate) async fn run<P: Protocol>(
     protocol: &mut P,
-    watch: &mut Watch,
+    watch: &mut Watchdog,
     session: &mut dyn Session,
 ) -> Result<Finish, EarlyEnd> {
     let mut looked = Instant::now();
@@ -73,9 +73,9 @@ pub(crate) async fn run<P: Protocol>(
                     watch.note_activity();
                 }
                 match watch.idle_timer.check_idle(&session.traffic(), watch.limits) {
-                    Some(Finish::Exited { cause, why }) => {
+                    Some(Finish::Exited { cause, reason }) => {
                         let why = with_last_line(why, &protocol.stderr());
-                        return Ok(Finish::Exited { cause, why });
+                        return Ok(Finish::Exited { cause, reason });
                     }
                     Some(end) => return Ok(end),
                     None => continue,
@@ -89,27 +89,27 @@ pub(crate) async fn run<P: Protocol>(
 }
 
 /// Detects a program that is idle, loops, or writes invalid messages.
-pub(crate) struct Watch {
+pub(crate) struct Watchdog {
     limits: &'static Limits,
     idle_timer: IdleTimer,
-    wrong_lines: u32,
+    invalid_line_count: u32,
     /// Number of consecutive requests that ended in an error.
-    errors: u32,
+    error_count: u32,
     /// Number of requests from the program since the model's last response.
-    requests: u32,
+    request_count: u32,
     /// Number of requests to the model endpoint so far.
-    model_requests: u64,
+    model_request_count: u64,
 }
 
-impl Watch {
+impl Watchdog {
     pub(crate) fn new(limits: &'static Limits, idle_seconds: f64) -> Self {
         Self {
             limits,
             idle_timer: IdleTimer::new(idle_seconds),
-            wrong_lines: 0,
-            errors: 0,
-            requests: 0,
-            model_requests: 0,
+            invalid_line_count: 0,
+            error_count: 0,
+            request_count: 0,
+            model_request_count: 0,
         }
     }
 
@@ -120,24 +120,24 @@ impl Watch {
 
     /// Called when the model has sent a response that did not go through the model endpoint.
     pub(crate) fn note_model_response(&mut self) {
-        self.requests = 0;
+        self.request_count = 0;
     }
 
     /// Counts a request from the program.
     pub(crate) fn count_request(&mut self, traffic: &Traffic) {
-        if self.model_requests != traffic.requests {
-            self.model_requests = traffic.requests;
-            self.requests = 0;
+        if self.model_request_count != traffic.received_requests {
+            self.model_request_count = traffic.received_requests;
+            self.request_count = 0;
         }
-        self.requests += 1;
+        self.request_count += 1;
     }
 
     /// Counts consecutive requests that ended in an error. A success resets the count.
     pub(crate) fn record_response(&mut self, is_error: bool) {
         if is_error {
-            self.errors += 1;
+            self.error_count += 1;
         } else {
-            self.errors = 0;
+            self.error_count = 0;
             self.note_activity();
         }
     }
@@ -145,35 +145,35 @@ impl Watch {
     /// If the program loops, returns how the trial ended. `noun` is what is counted, and `since` is
     /// when counting started.
     pub(crate) fn detect_loop(&self, noun: &str, since: &str) -> Option<Finish> {
-        let why = if self.errors >= self.limits.errors_in_a_row {
-            format!("{} in a row ended in an error", plural(self.errors, noun))
-        } else if self.requests >= self.limits.requests_without_answer {
-            format!("it made {} since {since}", plural(self.requests, noun))
+        let why = if self.error_count >= self.limits.errors_in_a_row {
+            format!("{} in a row ended in an error", count_with_noun(self.error_count, noun))
+        } else if self.request_count >= self.limits.requests_without_answer {
+            format!("it made {} since {since}", count_with_noun(self.request_count, noun))
         } else {
             return None;
         };
-        Some(agent_exited(ExitCause::Loop, why))
+        Some(agent_exit(ExitCause::Loop, why))
     }
 
     /// Returns how the trial ended if the program wrote a line that is too long.
     pub(crate) fn finish_for_long_line(&self) -> Finish {
         let most = self.limits.line_bytes;
-        agent_exited(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
+        agent_exit(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
     }
 
     /// Counts a line that is not a valid message. If there are too many of them, returns how the
     /// trial ended.
     pub(crate) fn count_invalid_line(&mut self, line: &[u8]) -> Option<Finish> {
-        self.wrong_lines += 1;
-        if self.wrong_lines < self.limits.wrong_lines {
+        self.invalid_line_count += 1;
+        if self.invalid_line_count < self.limits.wrong_lines {
             return None;
         }
-        let lines = plural(self.wrong_lines, "line");
+        let lines = count_with_noun(self.invalid_line_count, "line");
         let shown: String =
             String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(80).collect();
         let why =
             format!("it wrote {lines} to standard output that are not messages, last: {shown}");
-        Some(agent_exited(ExitCause::Crashed, why))
+        Some(agent_exit(ExitCause::Crashed, why))
     }
 }
 
@@ -181,9 +181,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn why(end: Option<Finish>) -> String {
+    fn exit_reason(end: Option<Finish>) -> String {
         match end {
-            Some(Finish::Exited { why, .. }) => why,
+            Some(Finish::Exited { reason: why, .. }) => why,
             Some(Finish::Submitted) => "submitted".into(),
             None => String::new(),
         }
@@ -192,41 +192,41 @@ mod tests {
     #[test]
     fn watch_counts_requests_since_the_last_model_request() {
         let limits = Limits::get().unwrap();
-        let mut watch = Watch::new(limits, 600.0);
+        let mut watch = Watchdog::new(limits, 600.0);
         let mut traffic = Traffic::default();
         for _ in 1..limits.requests_without_answer {
             watch.count_request(&traffic);
         }
-        assert_eq!(why(watch.detect_loop("call", "then")), "");
-        traffic.requests += 1;
+        assert_eq!(exit_reason(watch.detect_loop("call", "then")), "");
+        traffic.received_requests += 1;
         watch.count_request(&traffic);
-        assert_eq!(watch.requests, 1);
+        assert_eq!(watch.request_count, 1);
         for _ in 1..limits.requests_without_answer {
             watch.count_request(&traffic);
         }
         let told = format!("it made {} calls since then", limits.requests_without_answer);
-        assert!(why(watch.detect_loop("call", "then")).ends_with(&told));
+        assert!(exit_reason(watch.detect_loop("call", "then")).ends_with(&told));
         watch.note_model_response();
-        assert_eq!(why(watch.detect_loop("call", "then")), "");
+        assert_eq!(exit_reason(watch.detect_loop("call", "then")), "");
     }
 
     #[test]
     fn watch_counts_consecutive_errors_and_total_invalid_lines() {
         let limits = Limits::get().unwrap();
-        let mut watch = Watch::new(limits, 600.0);
+        let mut watch = Watchdog::new(limits, 600.0);
         for _ in 1..limits.errors_in_a_row {
             watch.record_response(true);
         }
         watch.record_response(false);
         watch.record_response(true);
-        assert_eq!(why(watch.detect_loop("request", "then")), "");
+        assert_eq!(exit_reason(watch.detect_loop("request", "then")), "");
         for _ in 1..limits.errors_in_a_row {
             watch.record_response(true);
         }
-        assert!(why(watch.detect_loop("request", "then")).contains("in a row ended in an error"));
+        assert!(exit_reason(watch.detect_loop("request", "then")).contains("in a row ended in an error"));
         for _ in 1..limits.wrong_lines {
             assert!(watch.count_invalid_line(b"x").is_none());
         }
-        assert!(why(watch.count_invalid_line(b"a\x1bb")).ends_with("last: ab"));
+        assert!(exit_reason(watch.count_invalid_line(b"a\x1bb")).ends_with("last: ab"));
     }
 }

@@ -9,53 +9,53 @@ const MAX_QUOTED_CHARS: usize = 300;
 
 /// Returns how the trial ended if the program exited by itself.
 pub(crate) fn finish_after_exit(
-    exited: &CommandExit,
-    last: Option<&ModelResponse>,
-    errors: &[u8],
+    exit: &CommandExit,
+    last_response: Option<&ModelResponse>,
+    stderr: &[u8],
 ) -> Finish {
-    let status = describe_exit(exited);
-    let (cause, why) = match last {
+    let status = describe_exit(exit);
+    let (cause, why) = match last_response {
         None => {
             let why = format!("it ended with {status} before any response from the model");
             (ExitCause::Crashed, why)
         }
-        Some(_) if exited.code != Some(0) => {
+        Some(_) if exit.code != Some(0) => {
             (ExitCause::Crashed, format!("it ended with {status}"))
         }
         Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
-            return agent_exited(ExitCause::EmptyTurn, "it ended after an empty response".into());
+            return agent_exit(ExitCause::EmptyTurn, "it ended after an empty response".into());
         }
         Some(_) => (ExitCause::Finished, "it ended without a submission".to_owned()),
     };
-    agent_exited(cause, with_last_line(why, errors))
+    agent_exit(cause, with_last_line(why, stderr))
 }
 
 /// Changes the ending for a protocol in which a program can only exit to show that it is done. If
 /// the model's last response is text without tool calls, that counts as a submission.
 pub(crate) fn upgrade_to_submission(
-    end: Finish,
-    exited: &CommandExit,
-    last: Option<&ModelResponse>,
+    finish: Finish,
+    exit: &CommandExit,
+    last_response: Option<&ModelResponse>,
 ) -> Finish {
     let text =
-        last.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
-    if text && exited.code == Some(0) { Finish::Submitted } else { end }
+        last_response.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
+    if text && exit.code == Some(0) { Finish::Submitted } else { finish }
 }
 
-pub(crate) fn agent_exited(cause: ExitCause, why: String) -> Finish {
-    Finish::Exited { cause, why: format!("the agent: {why}") }
+pub(crate) fn agent_exit(cause: ExitCause, reason: String) -> Finish {
+    Finish::Exited { cause, reason: format!("the agent: {reason}") }
 }
 
 /// Appends the last line of stderr to the reason.
-pub(crate) fn with_last_line(why: String, errors: &[u8]) -> String {
-    let text = String::from_utf8_lossy(errors);
+pub(crate) fn with_last_line(reason: String, stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
     match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
         Some(line) => {
             let line: String =
                 line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect();
-            format!("{why}: {line}")
+            format!("{reason}: {line}")
         }
-        None => why,
+        None => reason,
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(content: &str) -> ModelResponse {
+    fn text_response(content: &str) -> ModelResponse {
         ModelResponse {
             content: content.into(),
             tool_calls: Vec::new(),
@@ -85,12 +85,12 @@ mod tests {
         let killed = CommandExit { signal: Some(9), ..CommandExit::default() };
         for (end, last, cause) in [
             (status(0), None, ExitCause::Crashed),
-            (status(3), Some(answer("x")), ExitCause::Crashed),
-            (killed, Some(answer("x")), ExitCause::Crashed),
-            (status(0), Some(answer(" \n")), ExitCause::EmptyTurn),
-            (status(0), Some(answer("x")), ExitCause::Finished),
+            (status(3), Some(text_response("x")), ExitCause::Crashed),
+            (killed, Some(text_response("x")), ExitCause::Crashed),
+            (status(0), Some(text_response(" \n")), ExitCause::EmptyTurn),
+            (status(0), Some(text_response("x")), ExitCause::Finished),
         ] {
-            let Finish::Exited { cause: found, why } =
+            let Finish::Exited { cause: found, reason: why } =
                 finish_after_exit(&end, last.as_ref(), b"one\nlast words\n\n")
             else {
                 panic!("submitted")

@@ -12,7 +12,7 @@ use std::{
 use proctor_types::sha256_hex;
 use serde::{Deserialize, Serialize};
 
-use crate::program::Programs;
+use crate::program::ProgramStore;
 
 /// Directories of the host that are visible in every program's sandbox.
 const VISIBLE_FOLDERS: [&str; 2] = ["/usr", "/opt"];
@@ -24,7 +24,7 @@ const CALLER_VARIABLE: &str = "PROCTOR_PYTHON";
 const PROBE: &str = include_str!("probe.py");
 
 /// What is wrong, and how to fix it.
-pub(crate) type Problem = (String, String);
+pub(crate) type InterpreterProblem = (String, String);
 
 /// An interpreter and its packages. Its version and packages are factors of an arm; its paths are
 /// not.
@@ -43,8 +43,8 @@ pub(crate) struct Interpreter {
 impl Interpreter {
     /// Finds and inspects an interpreter. `named` is the one that the arm sets, and `file` is the
     /// agent's file.
-    pub(crate) fn find(named: Option<&str>, file: &Path) -> Result<Self, Problem> {
-        let program = match named {
+    pub(crate) fn find(requested: Option<&str>, file: &Path) -> Result<Self, InterpreterProblem> {
+        let program = match requested {
             Some(named) => PathBuf::from(named),
             None => default_interpreter(),
         };
@@ -71,7 +71,7 @@ impl Interpreter {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
         }
-        found.check(file)?;
+        found.check_requirements(file)?;
         Ok(found)
     }
 
@@ -81,7 +81,7 @@ impl Interpreter {
             || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
     }
 
-    fn check(&self, file: &Path) -> Result<(), Problem> {
+    fn check_requirements(&self, file: &Path) -> Result<(), InterpreterProblem> {
         let shown = self.executable.display();
         let [major, minor, _] = self.version;
         if [major, minor] < MIN_VERSION {
@@ -113,7 +113,7 @@ impl Interpreter {
         let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
         // In a virtual environment, `bin/python` may lead to the installation through several
         // symlinks.
-        folders.extend(links(&self.executable).iter().filter_map(|link| {
+        folders.extend(link_targets(&self.executable).iter().filter_map(|link| {
             let bin = link.parent()?;
             (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
         }));
@@ -156,7 +156,7 @@ impl Interpreter {
     }
 
     /// Stores the interpreter's location for trials, which know only its digest.
-    pub(crate) fn store(&self, programs: &Programs) -> Result<String, Problem> {
+    pub(crate) fn store(&self, programs: &ProgramStore) -> Result<String, InterpreterProblem> {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
         programs
@@ -168,7 +168,7 @@ impl Interpreter {
     /// Returns an interpreter with this digest, if this machine has a stored location that still
     /// exists. Environments in different folders may have the same packages. So if this run's
     /// environment was removed, another run's environment may be returned.
-    pub(crate) fn load(programs: &Programs, digest: &str) -> Option<Self> {
+    pub(crate) fn load(programs: &ProgramStore, digest: &str) -> Option<Self> {
         let notes = programs.read_notes(&format!("{NOTE_PREFIX}{digest}"));
         let mut stored = notes.iter().filter_map(|text| serde_json::from_str::<Self>(text).ok());
         stored.find(|found| found.executable.exists())
@@ -198,7 +198,7 @@ fn default_interpreter() -> PathBuf {
 }
 
 /// Returns the targets in a chain of symlinks.
-fn links(path: &Path) -> Vec<PathBuf> {
+fn link_targets(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut at) = (Vec::new(), path.to_owned());
     // Like the kernel, follow at most 40 symlinks.
     while found.len() < 40
@@ -282,14 +282,14 @@ mod tests {
             ("/project/agents", "the agent's own file"),
         ] {
             let (what, hint) = interpreter_at(prefix, "/usr")
-                .check(Path::new("/project/agents/a.py"))
+                .check_requirements(Path::new("/project/agents/a.py"))
                 .unwrap_err();
             assert!(what.contains(says) && hint.contains("venv"), "{prefix}: {what}");
         }
-        interpreter_at("/project/.venv", "/usr").check(Path::new("/project/agents/a.py")).unwrap();
+        interpreter_at("/project/.venv", "/usr").check_requirements(Path::new("/project/agents/a.py")).unwrap();
         let mut old = interpreter_at("/usr", "/usr");
         old.version = [3, 8, 9];
-        let (what, hint) = old.check(Path::new("/a.py")).unwrap_err();
+        let (what, hint) = old.check_requirements(Path::new("/a.py")).unwrap_err();
         assert!(what.contains("Python 3.8") && hint.contains("3.9"), "{what}: {hint}");
     }
 
@@ -306,9 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn same_packages_in_another_folder_serve_if_one_folder_is_removed() {
+    fn interpreter_loads_from_another_folder_with_the_same_packages() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let environments = ["kept", "removed"].map(|name| {
             let executable = folder.path().join(name);
             fs::write(&executable, "").unwrap();
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn interpreter_is_found_and_stored() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let found =
             Interpreter::find(Some("/usr/bin/python3"), Path::new("/nowhere/a.py")).unwrap();
         assert_eq!(found.version[0], 3);

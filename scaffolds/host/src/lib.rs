@@ -31,9 +31,9 @@ mod settings;
 use std::sync::Arc;
 
 use proctor_scaffold_api::Scaffold;
-pub use program::{MOUNT, ProgramError, Programs};
+pub use program::{MOUNT, ProgramError, ProgramStore};
 pub use python::{NAME as PYTHON, restore_python};
-pub use settings::{COMMAND, PROGRAM};
+pub use settings::{COMMAND_KEY, PROGRAM_KEY};
 
 /// Returns the names used in configurations, sorted.
 pub fn names() -> &'static [&'static str] {
@@ -50,7 +50,7 @@ pub fn is_host_scaffold(name: &str) -> bool {
 ///
 /// # Errors
 /// Fails if the built-in data is invalid. A test makes sure that it isn't.
-pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
+pub fn scaffold(name: &str, programs: ProgramStore) -> Result<Option<Arc<dyn Scaffold>>, String> {
     Ok(Some(match name {
         "acp" => Arc::new(acp::Acp::new(programs)?),
         "mcp" => Arc::new(mcp::Mcp::new(programs)?),

@@ -6,7 +6,7 @@ use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
 /// The text of the file, which is a factor of every arm.
-pub(crate) const TEXT: &str = include_str!("../../../configs/host-scaffolds.toml");
+pub(crate) const LIMITS_TOML: &str = include_str!("../../../configs/host-scaffolds.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ struct Resources {
 impl Limits {
     /// Returns the built-in limits.
     pub(crate) fn get() -> Result<&'static Self, String> {
-        static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", TEXT);
+        static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", LIMITS_TOML);
         LIMITS.get()
     }
 

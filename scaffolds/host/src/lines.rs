@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct LineSplitter {
     limit: usize,
-    done: VecDeque<Vec<u8>>,
-    open: Vec<u8>,
+    complete_lines: VecDeque<Vec<u8>>,
+    partial_line: Vec<u8>,
 }
 
 /// The error for a line that exceeds the limit.
@@ -16,35 +16,35 @@ pub(crate) struct TooLong;
 impl LineSplitter {
     /// Creates a splitter. `limit` is the maximum length of a line in bytes, including the newline.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, done: VecDeque::new(), open: Vec::new() }
+        Self { limit, complete_lines: VecDeque::new(), partial_line: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
         loop {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let length = end.map_or(bytes.len(), |end| end + 1);
-            if self.open.len() + length > self.limit {
+            if self.partial_line.len() + length > self.limit {
                 return Err(TooLong);
             }
             let Some(end) = end else {
-                self.open.extend_from_slice(bytes);
+                self.partial_line.extend_from_slice(bytes);
                 return Ok(());
             };
-            self.open.extend_from_slice(&bytes[..end]);
-            self.done.push_back(std::mem::take(&mut self.open));
+            self.partial_line.extend_from_slice(&bytes[..end]);
+            self.complete_lines.push_back(std::mem::take(&mut self.partial_line));
             bytes = &bytes[end + 1..];
         }
     }
 
     /// Returns the next complete line, without its newline.
-    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
-        self.done.pop_front()
+    pub(crate) fn next_line(&mut self) -> Option<Vec<u8>> {
+        self.complete_lines.pop_front()
     }
 
     /// Ends the stream. If bytes are left, they count as a line.
     pub(crate) fn finish(&mut self) {
-        if !self.open.is_empty() {
-            self.done.push_back(std::mem::take(&mut self.open));
+        if !self.partial_line.is_empty() {
+            self.complete_lines.push_back(std::mem::take(&mut self.partial_line));
         }
     }
 }
@@ -61,7 +61,7 @@ mod tests {
                 lines.push(piece).unwrap();
             }
             lines.finish();
-            let all: Vec<_> = std::iter::from_fn(|| lines.next()).collect();
+            let all: Vec<_> = std::iter::from_fn(|| lines.next_line()).collect();
             assert_eq!(all, [&b"a"[..], b"", b"long!", b"end"], "{cut}");
         }
     }

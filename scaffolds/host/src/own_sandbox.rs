@@ -7,15 +7,15 @@ use std::{
 };
 
 use proctor_sandbox_api::{Command, Mount, SandboxError, SandboxHandle};
-use proctor_scaffold_api::{Brief, Finish, OwnSandbox, Session, Stop, Traffic};
-use proctor_types::{Cause, ExitCause, Fault, Layer, plural};
+use proctor_scaffold_api::{TaskBrief, Finish, OwnSandbox, Session, Stop, Traffic};
+use proctor_types::{FaultCause, ExitCause, Fault, FaultLayer, count_with_noun};
 use serde_json::{Map, Value};
 
 use crate::{
     agent::{Agent, WORKDIR},
-    ending::agent_exited,
+    ending::agent_exit,
     limits::Limits,
-    program::{MOUNT, Programs},
+    program::{MOUNT, ProgramStore},
     settings::Settings,
 };
 
@@ -26,7 +26,7 @@ const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 /// a user's program.
 pub(crate) fn sandbox_spec(
     settings: &Map<String, Value>,
-    programs: &Programs,
+    programs: &ProgramStore,
     limits: &Limits,
 ) -> Result<Option<OwnSandbox>, (String, String)> {
     let wrong = |what: String| (what, "start a new run".to_owned());
@@ -37,7 +37,7 @@ pub(crate) fn sandbox_spec(
             let what = format!("the copy of the arm's program {digest} is missing");
             (what, "resume the run, which copies the program again".to_owned())
         })?;
-        mounts.push(Mount { folder, at: MOUNT.into() });
+        mounts.push(Mount { folder, mount_point: MOUNT.into() });
     }
     Ok(Some(OwnSandbox {
         mounts,
@@ -52,15 +52,15 @@ pub(crate) fn sandbox_handle(session: &dyn Session) -> Result<Arc<SandboxHandle>
     session.own_sandbox().cloned().ok_or_else(|| setup_fault("the agent has no sandbox of its own"))
 }
 
-pub(crate) fn setup_fault(what: impl Into<String>) -> Stop {
-    Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
+pub(crate) fn setup_fault(problem: impl Into<String>) -> Stop {
+    Stop::Fault(Fault::new(FaultLayer::Setup, problem).cause(FaultCause::Invalid))
 }
 
 /// Returns environment variables with the program's own settings and with the model endpoint, for a
 /// program that calls the model through any client library.
-pub(crate) fn variables(
-    brief: &Brief,
-    own: &Map<String, Value>,
+pub(crate) fn environment_variables(
+    brief: &TaskBrief,
+    program_settings: &Map<String, Value>,
 ) -> Result<Vec<(String, String)>, Stop> {
     let endpoint = brief.model_endpoint.as_ref();
     let endpoint = endpoint.ok_or_else(|| setup_fault("the scaffold has no model endpoint"))?;
@@ -77,7 +77,7 @@ pub(crate) fn variables(
         ("PROCTOR_MODEL", &brief.model.clone().unwrap_or_default()),
         ("PROCTOR_CONTEXT_WINDOW", &window),
         ("PROCTOR_WORKDIR", &brief.workdir),
-        ("PROCTOR_SETTINGS", &Value::Object(own.clone()).to_string()),
+        ("PROCTOR_SETTINGS", &Value::Object(program_settings.clone()).to_string()),
     ];
     Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
 }
@@ -86,7 +86,7 @@ pub(crate) fn variables(
 pub(crate) enum EarlyEnd {
     Stop(Stop),
     /// The agent's own sandbox is gone.
-    Broken(SandboxError),
+    SandboxLost(SandboxError),
 }
 
 impl From<Stop> for EarlyEnd {
@@ -99,14 +99,14 @@ impl From<Stop> for EarlyEnd {
 /// output, unless the conversation ended with a fault.
 pub(crate) async fn finish_conversation(
     end: Result<Finish, EarlyEnd>,
-    place: &SandboxHandle,
+    sandbox: &SandboxHandle,
     agent: &mut Agent,
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
         // Record the error here. If a sandbox's own content made it end, that is a normal ending,
         // so no other event contains the error.
-        Err(EarlyEnd::Broken(error)) => finish_after_sandbox_loss(place, error).await,
+        Err(EarlyEnd::SandboxLost(error)) => finish_after_sandbox_loss(sandbox, error).await,
         Err(EarlyEnd::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),
     };
@@ -119,19 +119,19 @@ pub(crate) async fn finish_conversation(
 /// Determines how the trial ended if the agent's own sandbox is gone. If the sandbox exceeded one
 /// of its limits, the agent caused this.
 pub(crate) async fn finish_after_sandbox_loss(
-    own: &SandboxHandle,
+    sandbox: &SandboxHandle,
     error: SandboxError,
 ) -> Result<Finish, Stop> {
     let fault = error.to_fault("the agent's own sandbox");
-    match own.diagnose_exhaustion(&fault).await {
-        Some((_, why)) => Ok(agent_exited(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
+    match sandbox.diagnose_exhaustion(&fault).await {
+        Some((_, why)) => Ok(agent_exit(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
         None => Err(fault.into()),
     }
 }
 
 /// Kills the processes that the agent's commands left in the task's sandbox, because they could
 /// write to the graded tree. If the image has no shell, no such commands can have run.
-pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
+pub(crate) async fn kill_commands(sandbox: &SandboxHandle) {
     let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
     command.reap_all = true;
     // If the sandbox is gone, taking the last snapshot fails too and reports it.
@@ -141,13 +141,13 @@ pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
 /// Tracks for how long an agent has made no requests.
 pub(crate) struct IdleTimer {
     limit: Duration,
-    since: Instant,
-    requests: u64,
+    idle_since: Instant,
+    request_count: u64,
 }
 
 impl IdleTimer {
     pub(crate) fn new(seconds: f64) -> Self {
-        Self { limit: Duration::from_secs_f64(seconds), since: Instant::now(), requests: 0 }
+        Self { limit: Duration::from_secs_f64(seconds), idle_since: Instant::now(), request_count: 0 }
     }
 
     pub(crate) fn check_interval(&self) -> Duration {
@@ -156,25 +156,25 @@ impl IdleTimer {
 
     /// Called when the agent was active.
     pub(crate) fn reset(&mut self) {
-        self.since = Instant::now();
+        self.idle_since = Instant::now();
     }
 
     /// If the agent has been idle for too long or its requests are rejected, returns how the trial
     /// ended.
     pub(crate) fn check_idle(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
-        if traffic.requests > self.requests || traffic.in_flight > 0 {
+        if traffic.received_requests > self.request_count || traffic.requests_in_flight > 0 {
             self.reset();
         }
-        self.requests = traffic.requests;
-        if traffic.refused >= u64::from(limits.errors_in_a_row) {
-            let times = plural(traffic.refused, "request");
+        self.request_count = traffic.received_requests;
+        if traffic.refused_requests >= u64::from(limits.errors_in_a_row) {
+            let times = count_with_noun(traffic.refused_requests, "request");
             let why = format!("the gateway rejected {times} to the model in a row");
-            return Some(agent_exited(ExitCause::Loop, why));
+            return Some(agent_exit(ExitCause::Loop, why));
         }
-        let idle = self.since.elapsed() >= self.limit;
+        let idle = self.idle_since.elapsed() >= self.limit;
         idle.then(|| {
             let why = format!("it made no request for {} s", self.limit.as_secs_f64());
-            agent_exited(ExitCause::Idle, why)
+            agent_exit(ExitCause::Idle, why)
         })
     }
 }

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use proctor_scaffold_api::{
     AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
-use proctor_scaffolds::{OpenTools, ToolSet};
+use proctor_scaffolds::{TrialTools, ToolSet};
 use proctor_types::{
-    BudgetScope, Cause, ExitCause, Fault, Layer, Message as Said, ModelRequest, ModelResponse,
+    BudgetScope, FaultCause, ExitCause, Fault, FaultLayer, Message as Said, ModelRequest, ModelResponse,
     ToolCall, ToolSpec,
 };
 use serde::Deserialize;
@@ -18,12 +18,12 @@ use tokio::time::timeout;
 use crate::{
     actions::{self, ActionResult},
     agent::{self, Agent, AgentEvent},
-    conversation::{self, Protocol, Watch},
-    ending::{agent_exited, finish_after_exit},
+    conversation::{self, Protocol, Watchdog},
+    ending::{agent_exit, finish_after_exit},
     limits::{self, Limits},
     own_sandbox::{self, EarlyEnd},
-    program::Programs,
-    rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Message, TRIAL_OVER},
+    program::ProgramStore,
+    rpc::{self, RpcError, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcMessage, TRIAL_OVER},
     settings::{self, ModelAccess, Settings},
 };
 
@@ -33,12 +33,12 @@ pub(crate) const PROTOCOL: u64 = 1;
 /// The id of the only request that Proctor sends to the program.
 const INITIALIZE_ID: u64 = 0;
 /// The method with which the program requests a response from the model.
-const ASK: &str = "model/ask";
+const ASK_METHOD: &str = "model/ask";
 
 /// A user's program that communicates through its standard input and output.
 #[derive(Debug)]
 pub struct Process {
-    programs: Programs,
+    programs: ProgramStore,
     tools: ToolSet,
     limits: &'static Limits,
 }
@@ -48,7 +48,7 @@ impl Process {
     ///
     /// # Errors
     /// Fails if the built-in data is invalid. A test makes sure that it isn't.
-    pub fn new(programs: Programs) -> Result<Self, String> {
+    pub fn new(programs: ProgramStore) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
     }
@@ -61,14 +61,14 @@ impl Scaffold for Process {
     }
 
     fn factors(&self) -> Value {
-        json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "tools": self.tools.factors() })
+        json!({ "protocol": PROTOCOL, "limits": limits::LIMITS_TOML, "tools": self.tools.factors() })
     }
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        settings::resolve(self.name(), ModelAccess::Proctor, given, &self.programs)
+        settings::resolve_settings(self.name(), ModelAccess::Proctor, arm_settings, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -84,7 +84,7 @@ impl Scaffold for Process {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let wrong =
-            |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
+            |what: String| Stop::Fault(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid));
         let settings = Settings::from_resolved(&session.brief().settings).map_err(wrong)?;
         let conversation = ConversationConfig {
             limits: self.limits,
@@ -112,23 +112,23 @@ pub(crate) struct ConversationConfig<'a> {
 /// Starts the program in its own sandbox, and handles its requests until the trial ends.
 pub(crate) async fn run_program(
     session: &mut dyn Session,
-    with: ConversationConfig<'_>,
+    config: ConversationConfig<'_>,
 ) -> Result<Finish, Stop> {
     let place = own_sandbox::sandbox_handle(session)?;
-    let starting = Agent::start(&place, agent::command(&with.command, &with.env), with.limits);
+    let starting = Agent::start(&place, agent::program_command(&config.command, &config.env), config.limits);
     let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
-    let mut watch = Watch::new(with.limits, with.idle_seconds);
+    let mut watch = Watchdog::new(config.limits, config.idle_seconds);
     let mut talk = ProcessProtocol {
         agent: &mut agent,
-        limits: with.limits,
-        tools: with.tools.open(session),
-        specs: with.tools.specs(),
+        limits: config.limits,
+        tools: config.tools.open(session),
+        specs: config.tools.specs(),
         state: Handshake::AwaitingGreeting,
-        last: None,
-        calls: 0,
-        logs: 0,
+        last_response: None,
+        call_count: 0,
+        log_count: 0,
     };
-    let first = talk.initialize_params(session, with.program_settings);
+    let first = talk.initialize_params(session, config.program_settings);
     talk.agent.send(&rpc::request(INITIALIZE_ID, "initialize", first));
     let end = conversation::run(&mut talk, &mut watch, session).await;
     own_sandbox::finish_conversation(end, &place, &mut agent, session).await
@@ -144,20 +144,20 @@ enum Handshake {
 struct ProcessProtocol<'a> {
     agent: &'a mut Agent,
     limits: &'static Limits,
-    tools: OpenTools,
+    tools: TrialTools,
     specs: Vec<ToolSpec>,
     state: Handshake,
-    last: Option<ModelResponse>,
+    last_response: Option<ModelResponse>,
     /// Number of calls so far in the trial. A call that has no id gets one based on it.
-    calls: u64,
-    logs: u32,
+    call_count: u64,
+    log_count: u32,
 }
 
 /// What a request leads to.
 enum RequestOutcome {
-    Continues(Result<Value, Error>),
+    Continues(Result<Value, RpcError>),
     /// A response, after which the trial ends.
-    Ends(Result<Value, Error>, Result<Finish, Stop>),
+    Ends(Result<Value, RpcError>, Result<Finish, Stop>),
 }
 
 #[derive(Deserialize)]
@@ -196,26 +196,26 @@ impl Protocol for ProcessProtocol<'_> {
     type Event = AgentEvent;
 
     async fn next(&mut self) -> Result<AgentEvent, EarlyEnd> {
-        self.agent.next().await.map_err(EarlyEnd::Broken)
+        self.agent.next_event().await.map_err(EarlyEnd::SandboxLost)
     }
 
     async fn handle(
         &mut self,
-        heard: AgentEvent,
-        watch: &mut Watch,
+        event: AgentEvent,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd> {
-        let line = match heard {
+        let line = match event {
             AgentEvent::Line(line) => line,
             AgentEvent::TooLong => return Ok(Some(watch.finish_for_long_line())),
             AgentEvent::Exited(status) => {
                 // The last response may have gone to the agent's own client instead.
-                let last = self.last.take().or_else(|| session.traffic().answer);
+                let last = self.last_response.take().or_else(|| session.traffic().last_response);
                 return Ok(Some(finish_after_exit(&status, last.as_ref(), &self.agent.stderr())));
             }
         };
-        match Message::parse(&line) {
-            Ok(Message::Request { id, method, params }) => {
+        match RpcMessage::parse(&line) {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 // If the agent has exited, don't run a request that costs money or changes the
                 // tree, because nothing would read the response.
                 if self.agent.has_exited() && method != "finish" {
@@ -232,24 +232,24 @@ impl Protocol for ProcessProtocol<'_> {
                     wait_for_exit(self.agent, &end, self.limits.exit_timeout()).await;
                     return end.map(Some).map_err(EarlyEnd::Stop);
                 }
-                if method == ASK && !is_error {
+                if method == ASK_METHOD && !is_error {
                     watch.note_model_response();
                 }
                 watch.count_request(&session.traffic());
                 watch.record_response(is_error);
                 Ok(watch.detect_loop("request", "the model's last response"))
             }
-            Ok(Message::Notification { method, params }) => {
-                self.notice(session, &method, &params).await?;
+            Ok(RpcMessage::Notification { method, params }) => {
+                self.handle_notification(session, &method, &params).await?;
                 Ok(None)
             }
-            Ok(Message::Response { id, result }) => {
+            Ok(RpcMessage::Response { id, result }) => {
                 match self.handle_initialize_response(&id, result) {
                     Ok(()) => {
                         watch.note_activity();
                         Ok(None)
                     }
-                    Err(why) => Ok(Some(agent_exited(ExitCause::Crashed, why))),
+                    Err(why) => Ok(Some(agent_exit(ExitCause::Crashed, why))),
                 }
             }
             Err(wrong) => {
@@ -272,17 +272,17 @@ impl Protocol for ProcessProtocol<'_> {
 }
 
 impl ProcessProtocol<'_> {
-    fn initialize_params(&self, session: &dyn Session, own: &Map<String, Value>) -> Value {
+    fn initialize_params(&self, session: &dyn Session, program_settings: &Map<String, Value>) -> Value {
         let brief = session.brief();
         json!({
             "protocol": PROTOCOL,
             "task": { "statement": brief.statement.trim(), "workdir": brief.workdir },
             "model": brief.model,
             "context_window": brief.context_window,
-            "limits": brief.announced.as_ref().and_then(Announced::from_budget),
-            "command_seconds": brief.command_limit.as_secs_f64(),
+            "limits": brief.announced_budget.as_ref().and_then(Announced::from_budget),
+            "command_seconds": brief.command_timeout.as_secs_f64(),
             "tools": self.specs,
-            "settings": own,
+            "settings": program_settings,
         })
     }
 
@@ -318,24 +318,24 @@ impl ProcessProtocol<'_> {
     ) -> Result<RequestOutcome, Stop> {
         if self.state == Handshake::AwaitingGreeting {
             let what = "respond to `initialize` first: {\"result\": {\"protocol\": 1}}";
-            return Ok(RequestOutcome::Continues(Err(Error::new(INVALID_REQUEST, what))));
+            return Ok(RequestOutcome::Continues(Err(RpcError::new(INVALID_REQUEST, what))));
         }
-        self.calls += 1;
-        let call_id = format!("request-{}", self.calls);
+        self.call_count += 1;
+        let call_id = format!("request-{}", self.call_count);
         let replied = match method {
-            ASK => return self.ask(session, params).await,
+            ASK_METHOD => return self.ask_model(session, params).await,
             "tool/call" => return self.call_tool(session, &call_id, params).await,
-            "finish" => return Ok(finish(params)),
+            "finish" => return Ok(finish_trial(params)),
             "sandbox/exec" => match rpc::parse_params(params) {
-                Ok(asked) => actions::exec(session, &call_id, asked, self.limits).await,
+                Ok(asked) => actions::run_command(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
             "sandbox/read" => match rpc::parse_params(params) {
-                Ok(asked) => actions::read(session, &call_id, asked, self.limits).await,
+                Ok(asked) => actions::read_file(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
             "sandbox/write" => match rpc::parse_params(params) {
-                Ok(asked) => actions::write(session, &call_id, asked, self.limits).await,
+                Ok(asked) => actions::write_file(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
             _ => {
@@ -343,13 +343,13 @@ impl ProcessProtocol<'_> {
                 let known =
                     "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
                 let what = format!("unknown method `{shown}`; methods: {known}");
-                Ok(Err(Error::new(METHOD_NOT_FOUND, what)))
+                Ok(Err(RpcError::new(METHOD_NOT_FOUND, what)))
             }
         };
         to_request_outcome(replied)
     }
 
-    async fn ask(
+    async fn ask_model(
         &mut self,
         session: &mut dyn Session,
         params: Value,
@@ -359,7 +359,7 @@ impl ProcessProtocol<'_> {
             Err(error) => return Ok(RequestOutcome::Continues(Err(error))),
         };
         if asked.messages.is_empty() {
-            let error = Error::new(INVALID_PARAMS, "params: `messages`: must not be empty");
+            let error = RpcError::new(INVALID_PARAMS, "params: `messages`: must not be empty");
             return Ok(RequestOutcome::Continues(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
@@ -376,7 +376,7 @@ impl ProcessProtocol<'_> {
                 if let Some(native) = &answer.native {
                     told["native"] = json!(native);
                 }
-                self.last = Some(answer);
+                self.last_response = Some(answer);
                 Ok(RequestOutcome::Continues(Ok(told)))
             }
             Err(stop) => to_request_outcome(Err(stop)),
@@ -404,27 +404,27 @@ impl ProcessProtocol<'_> {
             Err(stop) => return to_request_outcome(Err(stop)),
         };
         let told = json!({
-            "output": called.shown,
+            "output": called.shown_output,
             "exit_status": called.exit_status,
-            "submitted": called.submitted,
+            "submitted": called.is_submitted,
         });
-        Ok(match called.submitted {
+        Ok(match called.is_submitted {
             true => RequestOutcome::Ends(Ok(told), Ok(Finish::Submitted)),
             false => RequestOutcome::Continues(Ok(told)),
         })
     }
 
-    async fn notice(
+    async fn handle_notification(
         &mut self,
         session: &mut dyn Session,
         method: &str,
         params: &Value,
     ) -> Result<(), Stop> {
         // Ignore other notifications: they come from a later protocol version and need no response.
-        if method != "log" || self.logs >= self.limits.log_texts {
+        if method != "log" || self.log_count >= self.limits.log_texts {
             return Ok(());
         }
-        self.logs += 1;
+        self.log_count += 1;
         let text = match &params["text"] {
             Value::String(text) => text.clone(),
             _ => params.to_string(),
@@ -438,43 +438,43 @@ impl ProcessProtocol<'_> {
 }
 
 /// Converts a [`Stop`] to a response and an ending. A fault or an interruption gets no response.
-fn to_request_outcome(done: ActionResult) -> Result<RequestOutcome, Stop> {
-    let stop = match done {
+fn to_request_outcome(result: ActionResult) -> Result<RequestOutcome, Stop> {
+    let stop = match result {
         Ok(reply) => return Ok(RequestOutcome::Continues(reply)),
         Err(stop) => stop,
     };
     let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
         let what = format!("the trial is over: it reached the limit on {kind}");
         let data = json!({ "reason": "budget", "kind": kind, "scope": scope });
-        Error::new(TRIAL_OVER, what).data(data)
+        RpcError::new(TRIAL_OVER, what).data(data)
     };
     let error = match &stop {
         Stop::Budget(kind) => told(BudgetScope::Trial, *kind),
         Stop::SharedBudget(scope, kind) => told(*scope, *kind),
         Stop::Refused(why) => {
             let what = format!("the trial is over: the model's endpoint refused: {why}");
-            Error::new(TRIAL_OVER, what).data(json!({ "reason": "refused" }))
+            RpcError::new(TRIAL_OVER, what).data(json!({ "reason": "refused" }))
         }
         Stop::Fault(_) | Stop::Cancelled => return Err(stop),
     };
     Ok(RequestOutcome::Ends(Err(error), Err(stop)))
 }
 
-fn finish(params: Value) -> RequestOutcome {
+fn finish_trial(params: Value) -> RequestOutcome {
     match rpc::parse_params::<FinishParams>(params) {
         Ok(FinishParams { submit: true, .. }) => {
             RequestOutcome::Ends(Ok(json!({})), Ok(Finish::Submitted))
         }
         Ok(FinishParams { submit: false, why }) => {
             let why: String = why.unwrap_or_else(|| "gave up".into()).chars().take(300).collect();
-            RequestOutcome::Ends(Ok(json!({})), Ok(agent_exited(ExitCause::Finished, why)))
+            RequestOutcome::Ends(Ok(json!({})), Ok(agent_exit(ExitCause::Finished, why)))
         }
         Err(error) => RequestOutcome::Continues(Err(error)),
     }
 }
 
 /// Waits until the agent has exited or the time is up. Rejects the agent's requests meanwhile.
-async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
+async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, timeout: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
         Err(Stop::Refused(_)) => json!({ "reason": "refused" }),
@@ -482,11 +482,11 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Dura
     };
     let refusing = async {
         loop {
-            match agent.next().await {
+            match agent.next_event().await {
                 Ok(AgentEvent::Line(line)) => {
-                    if let Ok(Message::Request { id, .. }) = Message::parse(&line) {
+                    if let Ok(RpcMessage::Request { id, .. }) = RpcMessage::parse(&line) {
                         let error =
-                            Error::new(TRIAL_OVER, "the trial is over").data(reason.clone());
+                            RpcError::new(TRIAL_OVER, "the trial is over").data(reason.clone());
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
@@ -495,7 +495,7 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Dura
             }
         }
     };
-    let _ = timeout(time, refusing).await;
+    let _ = timeout(timeout, refusing).await;
 }
 
 /// Converts a call's arguments to text, as the model wrote them, because the agent may have parsed

@@ -21,7 +21,7 @@ const EXCLUDED_NAME: &str = ".git";
 /// The directories of Python's compiled code. Running the program changes this code, so it is not
 /// part of the digest. It is copied anyway, because the program would otherwise compile its
 /// libraries at each start.
-const COMPILED: &str = "__pycache__";
+const COMPILED_FOLDER: &str = "__pycache__";
 /// If a program has more entries, it is rejected, because it is probably a mistake.
 const MAX_ENTRIES: usize = 200_000;
 const MAX_BYTES: u64 = 1 << 30;
@@ -38,34 +38,34 @@ impl std::fmt::Display for ProgramError {
 
 /// A store for copies of programs, by digest.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct ProgramStore {
     folder: PathBuf,
     /// The digests of programs that this process has already copied, keyed by a digest of their
     /// metadata. Arms often share a program.
-    known: Arc<Mutex<BTreeMap<String, String>>>,
+    known_digests: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ProgramEntry {
     /// The path, relative to the program's directory.
     path: PathBuf,
-    from: PathBuf,
-    kind: Kind,
+    source: PathBuf,
+    kind: EntryKind,
     /// Whether this is compiled code or a directory of compiled code.
     is_compiled: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum EntryKind {
     Folder,
-    File { executable: bool, looks: String },
+    File { is_executable: bool, metadata: String },
     Link(PathBuf),
 }
 
-impl Programs {
+impl ProgramStore {
     /// Creates a store in `folder`, which is created if missing.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, known: Arc::default() }
+        Self { folder, known_digests: Arc::default() }
     }
 
     /// Returns the copy with this digest; `None` if it does not exist.
@@ -141,9 +141,9 @@ impl Programs {
     /// than files, directories and symlinks.
     pub fn store_copy(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
-        let entries = entries(program).map_err(problem)?;
+        let entries = list_entries(program).map_err(problem)?;
         let looks = metadata_digest(program, &entries);
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.known_digests.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known().get(&looks).cloned();
         if let Some(digest) = before.filter(|digest| self.find_copy(digest).is_some()) {
             return Ok(digest);
@@ -177,28 +177,28 @@ impl Programs {
     }
 }
 
-impl Entry {
+impl ProgramEntry {
     /// Copies the entry. Returns what it adds to the digest's input.
-    fn copy_and_hash(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
+    fn copy_and_hash(&self, copy: &Path, remaining_bytes: &mut u64) -> Result<String, String> {
         let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
         let to = copy.join(&self.path);
         let io = |error: io::Error| format!("{path}: {error}");
         Ok(match &self.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 fs::create_dir(&to).map_err(io)?;
                 fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(io)?;
                 format!("{path}\0folder\n")
             }
-            Kind::Link(target) => {
+            EntryKind::Link(target) => {
                 std::os::unix::fs::symlink(target, &to).map_err(io)?;
                 format!("{path}\0-> {}\n", target.to_str().ok_or("has a link that is not UTF-8")?)
             }
-            Kind::File { executable, .. } => {
+            EntryKind::File { is_executable: executable, .. } => {
                 let mut bytes = Vec::new();
-                let file = fs::File::open(&self.from).map_err(io)?;
+                let file = fs::File::open(&self.source).map_err(io)?;
                 let modified = file.metadata().and_then(|found| found.modified());
-                file.take(*left + 1).read_to_end(&mut bytes).map_err(io)?;
-                *left = left
+                file.take(*remaining_bytes + 1).read_to_end(&mut bytes).map_err(io)?;
+                *remaining_bytes = remaining_bytes
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| format!("is larger than {} GiB", MAX_BYTES >> 30))?;
                 let mode = if *executable { 0o755 } else { 0o644 };
@@ -220,39 +220,39 @@ impl Entry {
 /// Returns whether an interpreter compares compiled code with the modification time of its source
 /// before using it. Other compiled code (see the flags in PEP 552) may be used without a check, and
 /// no digest would cover what it does.
-fn is_checked(compiled: &[u8]) -> bool {
-    compiled.get(4..8) == Some(&[0; 4])
+fn is_checked(bytes: &[u8]) -> bool {
+    bytes.get(4..8) == Some(&[0; 4])
 }
 
 /// Returns a value that changes whenever the metadata of any file changes.
-fn metadata_digest(program: &Path, entries: &[Entry]) -> String {
+fn metadata_digest(program: &Path, entries: &[ProgramEntry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries.iter().filter(|entry| !entry.is_compiled) {
         let what = match &entry.kind {
-            Kind::Folder => "folder".to_owned(),
-            Kind::Link(target) => format!("-> {}", target.display()),
-            Kind::File { executable, looks } => format!("{executable} {looks}"),
+            EntryKind::Folder => "folder".to_owned(),
+            EntryKind::Link(target) => format!("-> {}", target.display()),
+            EntryKind::File { is_executable: executable, metadata: looks } => format!("{executable} {looks}"),
         };
         text += &format!("{}\0{what}\n", entry.path.display());
     }
     sha256_hex(text.as_bytes())
 }
 
-fn file_kind(found: &fs::Metadata) -> Kind {
-    let changed = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
-    Kind::File {
-        executable: found.permissions().mode() & 0o111 != 0,
-        looks: format!("{} {} {} {changed:?}", found.dev(), found.ino(), found.size()),
+fn file_kind(metadata: &fs::Metadata) -> EntryKind {
+    let changed = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
+    EntryKind::File {
+        is_executable: metadata.permissions().mode() & 0o111 != 0,
+        metadata: format!("{} {} {} {changed:?}", metadata.dev(), metadata.ino(), metadata.size()),
     }
 }
 
 /// Returns all entries of a program in a fixed order. A directory comes before its content.
-fn entries(program: &Path) -> Result<Vec<Entry>, String> {
+fn list_entries(program: &Path) -> Result<Vec<ProgramEntry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
         let kind = file_kind(&found);
-        return Ok(vec![Entry { path: name, from: program.to_owned(), kind, is_compiled: false }]);
+        return Ok(vec![ProgramEntry { path: name, source: program.to_owned(), kind, is_compiled: false }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = open.pop() {
@@ -266,16 +266,16 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
             let kind = entry.file_type().map_err(reading)?;
             let kind = if kind.is_dir() {
                 open.push(path.clone());
-                Kind::Folder
+                EntryKind::Folder
             } else if kind.is_symlink() {
-                Kind::Link(fs::read_link(&from).map_err(reading)?)
+                EntryKind::Link(fs::read_link(&from).map_err(reading)?)
             } else if kind.is_file() {
                 file_kind(&entry.metadata().map_err(reading)?)
             } else {
                 return Err(format!("{} is not a file, folder or link", path.display()));
             };
-            let compiled = path.iter().any(|name| name == COMPILED);
-            out.push(Entry { path, from, kind, is_compiled: compiled });
+            let compiled = path.iter().any(|name| name == COMPILED_FOLDER);
+            out.push(ProgramEntry { path, source: from, kind, is_compiled: compiled });
             if out.len() > MAX_ENTRIES {
                 return Err(format!("has more than {MAX_ENTRIES} files"));
             }
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn program_digest_covers_content_and_matches_the_copy() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let make = |name: &str| {
             let place = folder.path().join(name);
             fs::create_dir_all(place.join("lib/__pycache__")).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn program_digest_covers_modes_and_missing_program_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let file = folder.path().join("agent");
         fs::write(&file, "#!/bin/sh\n").unwrap();
         let plain = programs.store_copy(&file).unwrap();

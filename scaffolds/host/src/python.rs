@@ -16,26 +16,26 @@ use crate::{
     limits::{self, Limits},
     own_sandbox,
     process::{ConversationConfig, PROTOCOL, run_program},
-    program::{MOUNT, Programs},
-    settings::{self, DEFAULT_IDLE_SECONDS, IDLE_KEY, OWN_SETTINGS_KEY, PROGRAM, REQUESTS_KEY},
+    program::{MOUNT, ProgramStore},
+    settings::{self, DEFAULT_IDLE_SECONDS, IDLE_KEY, OWN_SETTINGS_KEY, PROGRAM_KEY, REQUESTS_KEY},
 };
 
 /// The name of the scaffold in run records.
 pub const NAME: &str = "python";
 /// The start of the scaffold's name in configurations: `python:FILE.py:FUNCTION`.
-const PREFIX: &str = "python:";
+const NAME_PREFIX: &str = "python:";
 /// The key for the arm's interpreter. In a configuration, its value is a path; in a record, it is a
 /// digest.
-pub(crate) const INTERPRETER: &str = "interpreter";
+pub(crate) const INTERPRETER_KEY: &str = "interpreter";
 /// The key for whether the agent's own client may call the model over HTTP.
-const ENDPOINT: &str = "endpoint";
-const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE_KEY, REQUESTS_KEY];
+const ENDPOINT_KEY: &str = "endpoint";
+const KEYS: [&str; 5] = [PROGRAM_KEY, INTERPRETER_KEY, ENDPOINT_KEY, IDLE_KEY, REQUESTS_KEY];
 /// The mount point of the driver, which is in the Python package `proctor`.
 const PACKAGE_MOUNT: &str = "/proctor";
-const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
+const START_SCRIPT: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
 
 /// The files of the Python package, except those that need the binary.
-const PACKAGE: [(&str, &str); 9] = [
+const PACKAGE_FILES: [(&str, &str); 9] = [
     ("proctor/__init__.py", include_str!("../../python/src/proctor/__init__.py")),
     ("proctor/_binary.py", include_str!("../../python/src/proctor/_binary.py")),
     ("proctor/_driver.py", include_str!("../../python/src/proctor/_driver.py")),
@@ -53,7 +53,7 @@ const MODULES: [(&str, &str); 1] =
 /// A user's function in a Python file.
 #[derive(Debug)]
 pub struct Python {
-    programs: Programs,
+    programs: ProgramStore,
     tools: ToolSet,
     limits: &'static Limits,
     /// The file and function. `None` if the scaffold comes from a record, whose settings are
@@ -69,12 +69,12 @@ struct Source {
 
 /// Returns whether a name from a configuration or a record belongs to this scaffold.
 pub(crate) fn is_python_scaffold(name: &str) -> bool {
-    name == NAME || name.starts_with(PREFIX)
+    name == NAME || name.starts_with(NAME_PREFIX)
 }
 
 impl Source {
     fn parse(name: &str) -> Option<Self> {
-        let (file, function) = name.strip_prefix(PREFIX)?.rsplit_once(':')?;
+        let (file, function) = name.strip_prefix(NAME_PREFIX)?.rsplit_once(':')?;
         let is_name = function.chars().all(|c| c.is_alphanumeric() || c == '_')
             && function.chars().next().is_some_and(|c| !c.is_ascii_digit());
         (is_name && file.ends_with(".py"))
@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// Returns the directory or file to copy, and the path of the agent's file in that copy.
-    fn program(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
+    fn program_paths(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
         let Some(folder) = folder else {
             let name = self.file.file_name().unwrap_or_default();
             return Ok((self.file.clone(), name.into()));
@@ -100,7 +100,7 @@ impl Python {
     ///
     /// # Errors
     /// Fails if the built-in data is invalid. A test makes sure that it isn't.
-    pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
+    pub fn new(programs: ProgramStore, name: &str) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()?, source: Source::parse(name) })
     }
@@ -117,7 +117,7 @@ impl Scaffold for Python {
             package_files().iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         json!({
             "protocol": PROTOCOL,
-            "limits": limits::TEXT,
+            "limits": limits::LIMITS_TOML,
             "tools": self.tools.factors(),
             "driver": sha256_hex(driver.as_bytes()),
         })
@@ -125,9 +125,9 @@ impl Scaffold for Python {
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        resolve(self.source.as_ref(), given, &self.programs)
+        resolve(self.source.as_ref(), arm_settings, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -143,25 +143,25 @@ impl Scaffold for Python {
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
         let again = || "resume the run, which copies missing files again".to_owned();
-        let program = required_text(settings, PROGRAM)?;
+        let program = required_text(settings, PROGRAM_KEY)?;
         let folder = self.programs.find_copy(program).ok_or_else(|| {
             (format!("the copy of the arm's program {program} is missing"), again())
         })?;
-        let digest = required_text(settings, INTERPRETER)?;
+        let digest = required_text(settings, INTERPRETER_KEY)?;
         let interpreter = Interpreter::load(&self.programs, digest)
             .ok_or_else(|| ("the arm's interpreter is missing".to_owned(), again()))?;
         let package =
             self.programs.store_files(&package_files()).map_err(|error| (error.0, again()))?;
         let mut mounts = vec![
-            Mount { folder, at: MOUNT.into() },
-            Mount { folder: package.clone(), at: PACKAGE_MOUNT.into() },
+            Mount { folder, mount_point: MOUNT.into() },
+            Mount { folder: package.clone(), mount_point: PACKAGE_MOUNT.into() },
         ];
         for root in interpreter.roots() {
             let at = root.to_str().ok_or_else(|| {
                 let what = format!("{} is not UTF-8", root.display());
                 (what, "create the environment in another folder".to_owned())
             })?;
-            mounts.push(Mount { at: at.into(), folder: root.clone() });
+            mounts.push(Mount { mount_point: at.into(), folder: root.clone() });
         }
         let package = package.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Some(OwnSandbox {
@@ -177,12 +177,12 @@ impl Scaffold for Python {
         let of =
             |key| required_text(&settings, key).map_err(|(what, _)| own_sandbox::setup_fault(what));
         let (file, function) = (of("file")?, of("function")?);
-        let interpreter = Interpreter::load(&self.programs, of(INTERPRETER)?)
+        let interpreter = Interpreter::load(&self.programs, of(INTERPRETER_KEY)?)
             .ok_or_else(|| own_sandbox::setup_fault("the arm's interpreter is missing"))?;
         let own =
             settings.get(OWN_SETTINGS_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
         let env = match has_endpoint(&settings) {
-            true => own_sandbox::variables(session.brief(), &own)?,
+            true => own_sandbox::environment_variables(session.brief(), &own)?,
             false => Vec::new(),
         };
         let path = format!("{MOUNT}/{file}");
@@ -190,7 +190,7 @@ impl Scaffold for Python {
         // use UTF-8.
         let executable = interpreter.executable.to_string_lossy();
         let words =
-            [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
+            [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START_SCRIPT, path.as_str(), function];
         let command = words.iter().map(|word| (*word).to_owned()).collect();
         let conversation = ConversationConfig {
             limits: self.limits,
@@ -208,11 +208,11 @@ impl Scaffold for Python {
 }
 
 fn package_files() -> Vec<(&'static str, &'static str)> {
-    PACKAGE.into_iter().chain(MODULES).collect()
+    PACKAGE_FILES.into_iter().chain(MODULES).collect()
 }
 
 fn has_endpoint(settings: &Map<String, Value>) -> bool {
-    settings.get(ENDPOINT) != Some(&Value::Bool(false))
+    settings.get(ENDPOINT_KEY) != Some(&Value::Bool(false))
 }
 
 fn required_text<'a>(
@@ -226,15 +226,15 @@ fn required_text<'a>(
 /// Checks the settings, copies the program, and inspects the packages of the interpreter.
 fn resolve(
     source: Option<&Source>,
-    given: &Map<String, Value>,
-    programs: &Programs,
+    arm_settings: &Map<String, Value>,
+    programs: &ProgramStore,
 ) -> Result<Map<String, Value>, SettingError> {
     let wrong = SettingError::new;
     let Some(source) = source else {
         let what = "the scaffold `python` needs a file and a function".to_owned();
-        return Err(wrong(PROGRAM, what, "use scaffold = \"python:FILE.py:FUNCTION\""));
+        return Err(wrong(PROGRAM_KEY, what, "use scaffold = \"python:FILE.py:FUNCTION\""));
     };
-    let mut own = given.clone();
+    let mut own = arm_settings.clone();
     let [program, interpreter, endpoint, idle, requests] = KEYS.map(|key| own.remove(key));
     settings::reject_misspelled_keys(&own, &KEYS)?;
     let folder = match &program {
@@ -243,7 +243,7 @@ fn resolve(
         Some(_) => {
             let what = "is not the path of a folder".to_owned();
             return Err(wrong(
-                PROGRAM,
+                PROGRAM_KEY,
                 what,
                 "set it to the folder that contains the agent's file",
             ));
@@ -254,14 +254,14 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a Python interpreter".to_owned();
-            return Err(wrong(INTERPRETER, what, "for example \".venv/bin/python\""));
+            return Err(wrong(INTERPRETER_KEY, what, "for example \".venv/bin/python\""));
         }
     };
     let endpoint = match endpoint {
         None => true,
         Some(Value::Bool(endpoint)) => endpoint,
         Some(_) => {
-            return Err(wrong(ENDPOINT, "is not true or false".into(), "the default is true"));
+            return Err(wrong(ENDPOINT_KEY, "is not true or false".into(), "the default is true"));
         }
     };
     let idle_seconds = settings::parse_idle_seconds(idle.as_ref())?;
@@ -271,26 +271,26 @@ fn resolve(
         return Err(wrong(REQUESTS_KEY, what, "remove it, or remove `endpoint = false`"));
     }
     let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
-    let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
+    let (copied, file) = source.program_paths(folder).map_err(|what| wrong(PROGRAM_KEY, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
-        wrong(PROGRAM, format!("{} is not UTF-8", source.file.display()), "rename the file")
+        wrong(PROGRAM_KEY, format!("{} is not UTF-8", source.file.display()), "rename the file")
     })?;
     if !source.file.is_file() {
         let what = format!("{}: no such file", source.file.display());
-        return Err(wrong(PROGRAM, what, hint));
+        return Err(wrong(PROGRAM_KEY, what, hint));
     }
-    let digest = programs.store_copy(&copied).map_err(|error| wrong(PROGRAM, error.0, hint))?;
-    let of_interpreter = |(what, hint): (String, String)| wrong(INTERPRETER, what, &hint);
+    let digest = programs.store_copy(&copied).map_err(|error| wrong(PROGRAM_KEY, error.0, hint))?;
+    let of_interpreter = |(what, hint): (String, String)| wrong(INTERPRETER_KEY, what, &hint);
     let found = Interpreter::find(interpreter, &source.file).map_err(of_interpreter)?;
     let kept = found.store(programs).map_err(of_interpreter)?;
     let mut resolved = json!({
-        PROGRAM: digest,
+        PROGRAM_KEY: digest,
         "file": file,
         "function": source.function,
-        INTERPRETER: kept,
+        INTERPRETER_KEY: kept,
         "python": found.name(),
         "packages": found.packages,
-        ENDPOINT: endpoint,
+        ENDPOINT_KEY: endpoint,
         IDLE_KEY: idle_seconds,
         OWN_SETTINGS_KEY: own,
     });
@@ -307,17 +307,17 @@ fn resolve(
 /// Fails if an original is missing or has changed, because then the trial would not run what was
 /// planned.
 pub fn restore_python(
-    programs: &Programs,
-    planned: &Map<String, Value>,
-    written: &RecordedArm,
+    programs: &ProgramStore,
+    planned_settings: &Map<String, Value>,
+    recorded_arm: &RecordedArm,
 ) -> Result<(), String> {
-    let of = |key| required_text(planned, key).map_err(|(what, _)| what);
-    let (program, interpreter) = (of(PROGRAM)?, of(INTERPRETER)?);
-    let source = Source::parse(&written.scaffold);
+    let of = |key| required_text(planned_settings, key).map_err(|(what, _)| what);
+    let (program, interpreter) = (of(PROGRAM_KEY)?, of(INTERPRETER_KEY)?);
+    let source = Source::parse(&recorded_arm.scaffold);
     let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
     if programs.find_copy(program).is_none() {
         let source = source.as_ref().ok_or("the configuration has no file")?;
-        let (copied, _) = source.program(written.settings.get(PROGRAM).and_then(Value::as_str))?;
+        let (copied, _) = source.program_paths(recorded_arm.settings.get(PROGRAM_KEY).and_then(Value::as_str))?;
         let kept = programs.store_copy(&copied).map_err(|error| error.0)?;
         if kept != program {
             let copied = copied.display();
@@ -325,7 +325,7 @@ pub fn restore_python(
         }
     }
     if Interpreter::load(programs, interpreter).is_none() {
-        let named = written.interpreter.as_deref().and_then(Path::to_str);
+        let named = recorded_arm.interpreter.as_deref().and_then(Path::to_str);
         let found = Interpreter::find(named, Path::new(&file)).map_err(|(what, _)| what)?;
         if found.digest() != interpreter {
             let shown = found.executable.display();
@@ -385,19 +385,19 @@ mod tests {
 
     fn resolve_file(
         file: &Path,
-        programs: &Programs,
-        given: Value,
+        programs: &ProgramStore,
+        arm_settings: Value,
     ) -> Result<Map<String, Value>, SettingError> {
         let source = Source { file: file.to_owned(), function: "drive".into() };
-        let mut given = given.as_object().unwrap().clone();
-        given.entry(INTERPRETER).or_insert_with(|| "/usr/bin/python3".into());
+        let mut given = arm_settings.as_object().unwrap().clone();
+        given.entry(INTERPRETER_KEY).or_insert_with(|| "/usr/bin/python3".into());
         resolve(Some(&source), &given, programs)
     }
 
     #[test]
     fn python_factors_are_content_and_packages() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let at = |name: &str, text: &str| {
             let place = folder.path().join(name);
             fs::create_dir_all(&place).unwrap();
@@ -419,7 +419,7 @@ mod tests {
         let whole = json!({"program": two.to_str().unwrap()});
         let before = of(&two.join("agent.py"), whole.clone());
         fs::write(two.join("helper.py"), "x = 1").unwrap();
-        assert_ne!(before[PROGRAM], of(&two.join("agent.py"), whole)[PROGRAM]);
+        assert_ne!(before[PROGRAM_KEY], of(&two.join("agent.py"), whole)[PROGRAM_KEY]);
         // The program and the interpreter are restored, unless they have changed.
         let planned = of(&at("four", "text"), json!({}));
         let file = folder.path().join("four/agent.py");
@@ -439,15 +439,15 @@ mod tests {
     #[test]
     fn python_setting_errors_name_the_key() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
         fs::write(&file, "").unwrap();
         for (given, key, says) in [
-            (json!({"interpreter": 3}), INTERPRETER, "not the path"),
-            (json!({"interpreter": "/no/python"}), INTERPRETER, "cannot run"),
-            (json!({"endpoint": "no"}), ENDPOINT, "true or false"),
+            (json!({"interpreter": 3}), INTERPRETER_KEY, "not the path"),
+            (json!({"interpreter": "/no/python"}), INTERPRETER_KEY, "cannot run"),
+            (json!({"endpoint": "no"}), ENDPOINT_KEY, "true or false"),
             (json!({"idle_seconds": 0}), IDLE_KEY, "1 to 86400"),
-            (json!({"program": "/usr/lib"}), PROGRAM, "does not contain"),
+            (json!({"program": "/usr/lib"}), PROGRAM_KEY, "does not contain"),
             (json!({"idle_second": 3}), "idle_second", "resembles"),
             (
                 json!({"endpoint": false, "requests": {"default": "side"}}),
@@ -456,11 +456,11 @@ mod tests {
             ),
         ] {
             let wrong = resolve_file(&file, &programs, given.clone()).unwrap_err();
-            assert_eq!(wrong.key, key, "{given}: {}", wrong.what);
-            assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
+            assert_eq!(wrong.key, key, "{given}: {}", wrong.problem);
+            assert!(wrong.problem.contains(says), "{given}: {}", wrong.problem);
         }
         let wrong = resolve_file(&folder.path().join("none.py"), &programs, json!({})).unwrap_err();
-        assert!(wrong.what.contains("none.py: no such file"), "{}", wrong.what);
+        assert!(wrong.problem.contains("none.py: no such file"), "{}", wrong.problem);
         let wrong = resolve(None, &Map::new(), &programs).unwrap_err();
         assert!(wrong.hint.contains("python:FILE.py:FUNCTION"), "{}", wrong.hint);
     }
@@ -468,13 +468,13 @@ mod tests {
     #[test]
     fn python_sandbox_mounts_program_driver_and_environment() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::new(folder.path().join("programs"));
+        let programs = ProgramStore::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
         fs::write(&file, "x").unwrap();
         let settings = resolve_file(&file, &programs, json!({})).unwrap();
         let python = Python::new(programs, NAME).unwrap();
         let own = python.own_sandbox(&settings).unwrap().unwrap();
-        let places: Vec<String> = own.mounts.iter().map(|mount| mount.at.to_string()).collect();
+        let places: Vec<String> = own.mounts.iter().map(|mount| mount.mount_point.to_string()).collect();
         assert_eq!(places, [MOUNT, PACKAGE_MOUNT]);
         assert!(own.mounts[0].folder.join("agent.py").is_file());
         assert!(own.mounts[1].folder.join("proctor/_driver.py").is_file());

@@ -14,7 +14,7 @@ pub(crate) const SANDBOX_REJECTED: i64 = -32001;
 
 /// A message from the other side.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Message {
+pub(crate) enum RpcMessage {
     Request {
         id: Value,
         method: String,
@@ -33,13 +33,13 @@ pub(crate) enum Message {
 
 /// The error object in a response.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Error {
+pub(crate) struct RpcError {
     pub code: i64,
     pub message: String,
     pub data: Option<Value>,
 }
 
-impl Error {
+impl RpcError {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -49,10 +49,10 @@ impl Error {
     }
 }
 
-impl Message {
+impl RpcMessage {
     /// Parses a line. If it is invalid, the error is the response to send.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, Value> {
-        let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
+        let wrong = |id: &Value, code, what: &str| reply_error(id, &RpcError::new(code, what));
         let text = std::str::from_utf8(line)
             .map_err(|_| wrong(&Value::Null, PARSE_ERROR, "the line is not UTF-8"))?;
         let value: Value = serde_json::from_str(text).map_err(|error| {
@@ -101,11 +101,11 @@ impl Message {
 }
 
 /// Parses the parameters of a request. An error names the field.
-pub(crate) fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+pub(crate) fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." { String::new() } else { format!("`{path}`: ") };
-        Error::new(INVALID_PARAMS, format!("params: {place}{}", error.inner()))
+        RpcError::new(INVALID_PARAMS, format!("params: {place}{}", error.inner()))
     })
 }
 
@@ -113,14 +113,14 @@ pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-pub(crate) fn reply(id: &Value, result: Result<Value, Error>) -> Value {
+pub(crate) fn reply(id: &Value, result: Result<Value, RpcError>) -> Value {
     match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => reply_error(id, &error),
     }
 }
 
-fn reply_error(id: &Value, error: &Error) -> Value {
+fn reply_error(id: &Value, error: &RpcError) -> Value {
     let mut told = json!({ "code": error.code, "message": error.message });
     if let Some(data) = &error.data {
         told["data"] = data.clone();
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn rpc_distinguishes_three_kinds_of_messages() {
-        let read = |text: &str| Message::parse(text.as_bytes()).unwrap();
-        let Message::Request { id, method, .. } =
+        let read = |text: &str| RpcMessage::parse(text.as_bytes()).unwrap();
+        let RpcMessage::Request { id, method, .. } =
             read(r#"{"jsonrpc":"2.0","id":"a","method":"finish"}"#)
         else {
             panic!("no request")
@@ -143,15 +143,15 @@ mod tests {
         assert_eq!((id, method.as_str()), (json!("a"), "finish"));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","method":"log","params":{"text":"x"}}"#),
-            Message::Notification { .. }
+            RpcMessage::Notification { .. }
         ));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Message::Response { result: Ok(_), .. }
+            RpcMessage::Response { result: Ok(_), .. }
         ));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#),
-            Message::Response { result: Err(_), .. }
+            RpcMessage::Response { result: Err(_), .. }
         ));
     }
 
@@ -167,7 +167,7 @@ mod tests {
             (b"{\"jsonrpc\":\"2.0\",\"id\":7}", INVALID_REQUEST, json!(7)),
             (b"{\"jsonrpc\":\"2.0\"}", INVALID_REQUEST, json!(null)),
         ] {
-            let told = Message::parse(line).unwrap_err();
+            let told = RpcMessage::parse(line).unwrap_err();
             assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");
         }
     }

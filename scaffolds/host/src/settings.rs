@@ -7,20 +7,20 @@ use proctor_scaffold_api::SettingError;
 use proctor_types::RequestRules;
 use serde_json::{Map, Value, json};
 
-use crate::program::Programs;
+use crate::program::ProgramStore;
 
 /// The key for the file or directory of the program. In a configuration, its value is a path; in a
 /// plan, it is a digest.
-pub const PROGRAM: &str = "program";
+pub const PROGRAM_KEY: &str = "program";
 /// The key for the command line of the program.
-pub const COMMAND: &str = "command";
+pub const COMMAND_KEY: &str = "command";
 pub(crate) const IDLE_KEY: &str = "idle_seconds";
 /// The key for the program's own settings in the resolved settings.
 pub(crate) const OWN_SETTINGS_KEY: &str = "settings";
 /// The key for the rules that say which requests belong to the main conversation. They apply to an
 /// agent that calls the model itself.
 pub(crate) const REQUESTS_KEY: &str = "requests";
-const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE_KEY, REQUESTS_KEY];
+const KEYS: [&str; 4] = [PROGRAM_KEY, COMMAND_KEY, IDLE_KEY, REQUESTS_KEY];
 
 pub(crate) const DEFAULT_IDLE_SECONDS: f64 = 600.0;
 const MAX_IDLE_SECONDS: f64 = 86_400.0;
@@ -29,7 +29,7 @@ const MAX_IDLE_SECONDS: f64 = 86_400.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelAccess {
     Proctor,
-    Itself,
+    Direct,
 }
 
 /// The resolved settings, in the form in which trials use them.
@@ -43,14 +43,14 @@ pub(crate) struct Settings {
 }
 
 /// Checks the settings, copies the program, and replaces the program's path with its digest.
-pub(crate) fn resolve(
+pub(crate) fn resolve_settings(
     scaffold: &str,
-    asks: ModelAccess,
-    given: &Map<String, Value>,
-    programs: &Programs,
+    model_access: ModelAccess,
+    arm_settings: &Map<String, Value>,
+    programs: &ProgramStore,
 ) -> Result<Map<String, Value>, SettingError> {
     let wrong = SettingError::new;
-    let mut own = given.clone();
+    let mut own = arm_settings.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
     reject_misspelled_keys(&own, &KEYS)?;
     let example = "for example [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
@@ -60,13 +60,13 @@ pub(crate) fn resolve(
     });
     let Some(words) = words else {
         let what = match &command {
-            None => format!("the scaffold `{scaffold}` needs a `{COMMAND}`"),
+            None => format!("the scaffold `{scaffold}` needs a `{COMMAND_KEY}`"),
             Some(_) => "must be a list of strings that starts with a program".to_owned(),
         };
-        return Err(wrong(COMMAND, what, example));
+        return Err(wrong(COMMAND_KEY, what, example));
     };
     let idle_seconds = parse_idle_seconds(idle.as_ref())?;
-    if requests.is_some() && asks == ModelAccess::Proctor {
+    if requests.is_some() && model_access == ModelAccess::Proctor {
         let what = format!(
             "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
         );
@@ -78,15 +78,15 @@ pub(crate) fn resolve(
         Some(Value::String(path)) => {
             let hint = "set it to the file or folder of your agent, relative to the configuration";
             let keep = |path: &str| programs.store_copy(Path::new(path));
-            Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
+            Some(keep(path).map_err(|error| wrong(PROGRAM_KEY, error.to_string(), hint))?)
         }
         Some(_) => {
             let what = "is not the path of a file or folder".to_owned();
-            return Err(wrong(PROGRAM, what, "for example \"agents/mine\""));
+            return Err(wrong(PROGRAM_KEY, what, "for example \"agents/mine\""));
         }
     };
     let mut resolved =
-        json!({ PROGRAM: digest, COMMAND: words, IDLE_KEY: idle_seconds, OWN_SETTINGS_KEY: own });
+        json!({ PROGRAM_KEY: digest, COMMAND_KEY: words, IDLE_KEY: idle_seconds, OWN_SETTINGS_KEY: own });
     // Leave out default rules, so that existing arms keep their ids.
     if rules != RequestRules::default() {
         resolved[REQUESTS_KEY] = json!(rules);
@@ -96,14 +96,14 @@ pub(crate) fn resolve(
 
 /// Rejects a key for the agent if it looks like a misspelled key of the scaffold.
 pub(crate) fn reject_misspelled_keys(
-    own: &Map<String, Value>,
+    program_settings: &Map<String, Value>,
     keys: &[&str],
 ) -> Result<(), SettingError> {
-    for key in own.keys() {
+    for key in program_settings.keys() {
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
             return Err(SettingError {
                 key: key.clone(),
-                what: "resembles a key of the scaffold".to_owned(),
+                problem: "resembles a key of the scaffold".to_owned(),
                 hint: format!("did you mean `{near}`? if your agent needs this key, rename it"),
             });
         }
@@ -112,48 +112,48 @@ pub(crate) fn reject_misspelled_keys(
 }
 
 /// Returns the value of `idle_seconds`. If it is not set, returns the default.
-pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingError> {
-    let Some(value) = given else { return Ok(DEFAULT_IDLE_SECONDS) };
+pub(crate) fn parse_idle_seconds(idle_seconds: Option<&Value>) -> Result<f64, SettingError> {
+    let Some(value) = idle_seconds else { return Ok(DEFAULT_IDLE_SECONDS) };
     let seconds = value.as_f64().filter(|seconds| (1.0..=MAX_IDLE_SECONDS).contains(seconds));
     seconds.ok_or_else(|| SettingError {
         key: IDLE_KEY.to_owned(),
-        what: "must be a number from 1 to 86400".to_owned(),
+        problem: "must be a number from 1 to 86400".to_owned(),
         hint: "the unit is seconds".to_owned(),
     })
 }
 
 /// Returns the rules in the table `requests`. If there is no table, returns the default rules.
-pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, SettingError> {
-    let Some(table) = given else { return Ok(RequestRules::default()) };
+pub(crate) fn parse_request_rules(value: Option<Value>) -> Result<RequestRules, SettingError> {
+    let Some(table) = value else { return Ok(RequestRules::default()) };
     serde_path_to_error::deserialize(table).map_err(|error| SettingError {
         key: REQUESTS_KEY.to_owned(),
-        what: format!("invalid table: {error}"),
+        problem: format!("invalid table: {error}"),
         hint: "use the form of [requests] in manifests (docs/budgets.md)".to_owned(),
     })
 }
 
 /// Returns the rules in resolved settings. By default, each request from the agent is a step.
-pub(crate) fn resolved_rules(resolved: &Map<String, Value>) -> Value {
-    resolved.get(REQUESTS_KEY).cloned().unwrap_or_else(|| json!(RequestRules::default()))
+pub(crate) fn resolved_rules(settings: &Map<String, Value>) -> Value {
+    settings.get(REQUESTS_KEY).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
     /// Parses settings that [`resolve`] returned.
-    pub(crate) fn from_resolved(resolved: &Map<String, Value>) -> Result<Self, String> {
-        let command = resolved.get(COMMAND).and_then(Value::as_array);
+    pub(crate) fn from_resolved(settings: &Map<String, Value>) -> Result<Self, String> {
+        let command = settings.get(COMMAND_KEY).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);
         let command: Vec<String> = words.map(str::to_owned).collect();
         if command.is_empty() {
-            return Err(format!("the arm has no `{COMMAND}`"));
+            return Err(format!("the arm has no `{COMMAND_KEY}`"));
         }
         Ok(Self {
-            program: resolved.get(PROGRAM).and_then(Value::as_str).map(str::to_owned),
+            program: settings.get(PROGRAM_KEY).and_then(Value::as_str).map(str::to_owned),
             command,
-            idle_seconds: resolved
+            idle_seconds: settings
                 .get(IDLE_KEY)
                 .and_then(Value::as_f64)
                 .unwrap_or(DEFAULT_IDLE_SECONDS),
-            program_settings: resolved
+            program_settings: settings
                 .get(OWN_SETTINGS_KEY)
                 .and_then(Value::as_object)
                 .cloned()
@@ -166,11 +166,11 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn resolve_json(given: Value) -> Result<Settings, SettingError> {
+    fn resolve_json(arm_settings: Value) -> Result<Settings, SettingError> {
         let folder = tempfile::tempdir().unwrap();
-        let given = given.as_object().unwrap().clone();
+        let given = arm_settings.as_object().unwrap().clone();
         let settings =
-            resolve("acp", ModelAccess::Itself, &given, &Programs::new(folder.path().into()))?;
+            resolve_settings("acp", ModelAccess::Direct, &given, &ProgramStore::new(folder.path().into()))?;
         Ok(Settings::from_resolved(&settings).unwrap())
     }
 
@@ -186,23 +186,23 @@ mod tests {
 
     #[test]
     fn host_requests_table_needs_an_endpoint() {
-        let programs = Programs::new("/nowhere".into());
+        let programs = ProgramStore::new("/nowhere".into());
         let with = |asks: ModelAccess, requests: Value| {
             let given = json!({"command": ["x"], "requests": requests});
-            resolve("acp", asks, given.as_object().unwrap(), &programs)
+            resolve_settings("acp", asks, given.as_object().unwrap(), &programs)
         };
         let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
-        let resolved = with(ModelAccess::Itself, side.clone()).unwrap();
+        let resolved = with(ModelAccess::Direct, side.clone()).unwrap();
         assert_eq!(resolved_rules(&resolved), side);
         assert_eq!(Settings::from_resolved(&resolved).unwrap().program_settings, Map::new());
-        let bare = with(ModelAccess::Itself, json!({})).unwrap();
+        let bare = with(ModelAccess::Direct, json!({})).unwrap();
         assert!(!bare.contains_key("requests"), "{bare:?}");
         assert_eq!(resolved_rules(&bare)["default"], "main");
-        let wrong = with(ModelAccess::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
-        assert!(wrong.what.contains("rules[0].class"), "{}", wrong.what);
+        let wrong = with(ModelAccess::Direct, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
+        assert!(wrong.problem.contains("rules[0].class"), "{}", wrong.problem);
         let wrong = with(ModelAccess::Proctor, side).unwrap_err();
         assert_eq!(wrong.key, "requests");
-        assert!(wrong.what.contains("each `model/ask` is a step"), "{}", wrong.what);
+        assert!(wrong.problem.contains("each `model/ask` is a step"), "{}", wrong.problem);
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         ] {
             let wrong = resolve_json(given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}");
-            assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
+            assert!(wrong.problem.contains(says), "{given}: {}", wrong.problem);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 /// Writes a configuration with the demo tasks, an arm with a built-in scaffold, and an agent whose
 /// bundle contains `files` among its packages. Returns the paths of the configuration and of the
@@ -26,7 +26,7 @@ fn write_config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
         "tasks = [\"{}\"]\n[budget]\nsteps = 5\n[models.m]\nbase_url = \"script:script.json\"\nname = \"m\"\n\
          [[arms]]\nname = \"plain\"\nscaffold = \"noop\"\n\
          [[arms]]\nname = \"lends\"\nscaffold = \"mine.toml\"\nmodel = \"m\"\n",
-        root().join("configs/tasks/demo.jsonl").display()
+        repository_root().join("configs/tasks/demo.jsonl").display()
     );
     stage.write_file("script.json", "{\"conversation\": [{\"turn\": [{\"content\": \"x\"}]}]}");
     let config = stage.write_file("run.toml", &text).display().to_string();
@@ -65,7 +65,7 @@ fn agent_with_the_package_under_test_is_rejected() {
 #[test]
 fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();
-    let original = root().join("configs/tasks/numerals/numerals/roman.py");
+    let original = repository_root().join("configs/tasks/numerals/numerals/roman.py");
     let text = fs::read_to_string(original).unwrap().replace("    ", "\t");
     let said = rejection_text(&stage, &[("helper/deep/old.py", &text)]);
     assert!(said.contains("helper/deep/old.py") && said.contains("1 task"), "{said}");

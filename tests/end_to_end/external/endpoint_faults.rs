@@ -131,23 +131,23 @@ fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
         let (agent, _) = name.rsplit_once('-').unwrap();
         let looks =
             seen.get(agent).unwrap_or_else(|| panic!("no process of {agent} was read: {seen:?}"));
-        assert!(looks.controls > 0, "{agent}: its memory could not be searched: {looks:?}");
-        assert_eq!(looks.found, [] as [String; 0], "{agent}");
+        assert!(looks.searched_processes > 0, "{agent}: its memory could not be searched: {looks:?}");
+        assert_eq!(looks.key_places, [] as [String; 0], "{agent}");
     }
 }
 
-fn check_survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
+fn check_survived(problem: &str, row: &Value, journal: &Path) -> Result<(), String> {
     let answered = events(journal, "model_answered").len();
     let served = events(journal, "request_served");
     let with = |status: u64| served.iter().filter(|one| one["status"] == status).count();
-    let (outcome, answers) = match trouble {
+    let (outcome, answers) = match problem {
         "tokens" => ("budget_total_tokens", 3),
         _ => ("submitted", 4),
     };
     if row["outcome"] != outcome || row["resolved"] != true || answered != answers {
         return Err(format!("{answered} answers, {}", row));
     }
-    if trouble == "tokens" {
+    if problem == "tokens" {
         let refused =
             served.iter().find(|one| one["status"] == 402).ok_or("not one was refused")?;
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();

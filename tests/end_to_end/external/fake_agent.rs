@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, root};
+use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, repository_root};
 
 /// Returns a command that solves the demo task and contains no quotes.
 fn solve_command() -> String {
@@ -27,15 +27,15 @@ fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmS
 }
 
 /// Runs one arm for each spec on the demo's first task.
-fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+fn run(stage: &Stage, kind: &str, arm_specs: &[ArmSpec], status: i32) -> PathBuf {
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
-    run_task(stage, kind, ways, &task, status)
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    run_task(stage, kind, arm_specs, &task, status)
 }
 
-fn run_task(stage: &Stage, kind: &str, ways: &[ArmSpec], task: &Value, status: i32) -> PathBuf {
-    let agent = std::fs::read_to_string(root().join("tests/end_to_end/external/agent.sh")).unwrap();
+fn run_task(stage: &Stage, kind: &str, arm_specs: &[ArmSpec], task: &Value, status: i32) -> PathBuf {
+    let agent = std::fs::read_to_string(repository_root().join("tests/end_to_end/external/agent.sh")).unwrap();
     stage.write_file(
         "my-cli.toml",
         &format!(
@@ -103,7 +103,7 @@ mode = "solve"
     let mut text = format!(
         "tasks = [\"task.jsonl\"]\njobs = 3\n[sandbox]\nkind = \"{kind}\"\n[budget]\nwall_seconds = 120\n"
     );
-    let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
+    let mut models: Vec<&str> = arm_specs.iter().map(|way| way.model).collect();
     models.sort_unstable();
     models.dedup();
     for model in models {
@@ -112,7 +112,7 @@ mode = "solve"
              price = {{ input = 0.0, output = 0.0 }}\n"
         );
     }
-    for ArmSpec { name, mode, model, budget, keys } in ways {
+    for ArmSpec { name, mode, model, budget, keys } in arm_specs {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"my-cli.toml\"\nmodel = \"{model}\"\n\
              settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n{keys}\n"
@@ -275,9 +275,9 @@ fn docker_each_ending_has_its_outcome() {
 
 /// Returns the demo task with a repository that contains settings and instructions for agents.
 fn task_with_settings(stage: &Stage) -> Value {
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    let (from, to) = (root().join("configs/tasks/numerals"), stage.path("numerals"));
+    let (from, to) = (repository_root().join("configs/tasks/numerals"), stage.path("numerals"));
     let copied = std::process::Command::new("cp").arg("-r").arg(from).arg(&to).status().unwrap();
     assert!(copied.success());
     std::fs::create_dir_all(to.join(".my-cli/hooks")).unwrap();
@@ -348,9 +348,9 @@ fn docker_repository_settings_are_ignored_but_stay_in_the_tree() {
 #[test]
 fn long_statement_reaches_the_agent() {
     let stage = Stage::new();
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let statement = task["statement"].as_str().unwrap();
     task["statement"] = format!("{statement}\n{}", "log line of a traceback\n".repeat(9000)).into();
     let out = run_task(&stage, "native", &[arm_spec("a", "told", "solves")], &task, 0);

@@ -20,9 +20,9 @@ const PAGE_BYTES: u64 = 4096;
 pub struct SearchResult {
     /// Number of processes in whose memory their own `HOME` was found, which shows that the search
     /// works.
-    pub controls: usize,
+    pub searched_processes: usize,
     /// Places where the key was found.
-    pub found: Vec<String>,
+    pub key_places: Vec<String>,
 }
 
 /// Searches the processes of all agents on the machine that run a bundle's program, until `is_over`
@@ -79,20 +79,20 @@ fn resident_pages(folder: &Path) -> u64 {
     text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-fn search_process(folder: &Path, key: &[u8], looks: &mut SearchResult) {
+fn search_process(folder: &Path, key: &[u8], search_result: &mut SearchResult) {
     let holds = |bytes: &[u8], what: &[u8]| memchr::memmem::find(bytes, what).is_some();
     let mut control = false;
     for_each_page(folder, &mut |place, bytes| {
         control |= holds(bytes, AGENT_HOME);
         if holds(bytes, key) {
-            looks.found.push(format!("{}: memory at {place}", folder.display()));
+            search_result.key_places.push(format!("{}: memory at {place}", folder.display()));
         }
     });
-    looks.controls += usize::from(control);
+    search_result.searched_processes += usize::from(control);
     for below in ["root/tmp", "root/testbed", "root/var/tmp"] {
         for_each_file(&folder.join(below), &mut |path, bytes| {
             if holds(bytes, key) {
-                looks.found.push(path.display().to_string());
+                search_result.key_places.push(path.display().to_string());
             }
         });
     }
@@ -100,7 +100,7 @@ fn search_process(folder: &Path, key: &[u8], looks: &mut SearchResult) {
 
 /// Reads every private page of a process. Skips shared file mappings, because the files themselves
 /// are searched.
-fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
+fn for_each_page(folder: &Path, visit: &mut dyn FnMut(&str, &[u8])) {
     let (Ok(maps), Ok(mem), Ok(mut pages)) = (
         fs::read_to_string(folder.join("maps")),
         File::open(folder.join("mem")),
@@ -134,7 +134,7 @@ fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
             if run > 0 {
                 let mut bytes = vec![0; run * PAGE_BYTES as usize];
                 if mem.read_exact_at(&mut bytes, start + at as u64 * PAGE_BYTES).is_ok() {
-                    each(range, &bytes);
+                    visit(range, &bytes);
                 }
             }
             at += run.max(1);
@@ -142,14 +142,14 @@ fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
     }
 }
 
-fn for_each_file(folder: &Path, each: &mut dyn FnMut(&Path, &[u8])) {
+fn for_each_file(folder: &Path, visit: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
         match kind {
-            Ok(kind) if kind.is_dir() => for_each_file(&path, each),
+            Ok(kind) if kind.is_dir() => for_each_file(&path, visit),
             Ok(kind) if kind.is_file() => {
                 if let Ok(bytes) = fs::read(&path) {
-                    each(&path, &bytes);
+                    visit(&path, &bytes);
                 }
             }
             _ => {}

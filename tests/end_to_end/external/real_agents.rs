@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::{
-    stage::{Stage, events, find_files, has_docker, root},
+    stage::{Stage, events, find_files, has_docker, repository_root},
     tier::is_full,
 };
 
@@ -30,7 +30,7 @@ pub fn load_comparison(kind: &str) -> (toml::Table, toml::Table) {
 }
 
 fn load_shipped(name: &str, kind: &str) -> (toml::Table, toml::Table) {
-    let folder = root().join("configs");
+    let folder = repository_root().join("configs");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let mut config: toml::Table = read(name).parse().unwrap();
     let arms = config["arms"].as_array_mut().unwrap();
@@ -50,7 +50,7 @@ fn write_shipped_config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<S
     if kind == "docker" {
         config["tasks"] = vec![write_bare_image_task(stage).display().to_string()].into();
     }
-    write_config(stage, config, &root().join(COMPARISON_SCRIPT))
+    write_config(stage, config, &repository_root().join(COMPARISON_SCRIPT))
 }
 
 /// Writes the configuration, limited to the models that its arms use. The script plays these
@@ -70,27 +70,27 @@ fn write_config(stage: &Stage, mut config: toml::Table, script: &Path) -> (Strin
     (file.display().to_string(), names)
 }
 
-fn run_shipped(stage: &Stage, name: &str, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
-    run_config(stage, &write_shipped_config(stage, name, kind), sets)
+fn run_shipped(stage: &Stage, name: &str, kind: &str, settings: &[&str]) -> Vec<(Value, PathBuf)> {
+    run_config(stage, &write_shipped_config(stage, name, kind), settings)
 }
 
 fn run_config(
     stage: &Stage,
     (config, names): &(String, Vec<String>),
-    sets: &[&str],
+    settings: &[&str],
 ) -> Vec<(Value, PathBuf)> {
     let out = stage.path("run");
     let mut args = vec!["run", config, "--out", out.to_str().unwrap()];
-    sets.iter().for_each(|set| args.extend(["--set", set]));
+    settings.iter().for_each(|set| args.extend(["--set", set]));
     stage.run(args, 0);
     arm_rows(stage, &out, names)
 }
 
 /// Writes the demo task with an image that contains neither Node nor pip.
 fn write_bare_image_task(stage: &Stage) -> PathBuf {
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     task["environment"] = json!({
         "image": "proctor-test:bookworm",
         "setup": ["! command -v node npm pip pip3 && ! python3 -m pip --version", "python3 -m venv /venv",
@@ -100,7 +100,7 @@ fn write_bare_image_task(stage: &Stage) -> PathBuf {
 }
 
 /// Returns each arm's row in the report, with the journal of the arm's only trial.
-pub fn arm_rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)> {
+pub fn arm_rows(stage: &Stage, out: &Path, arm_names: &[String]) -> Vec<(Value, PathBuf)> {
     let report = stage.report(out);
     let of = |name: &String| {
         let arms = report["arms"].as_array().unwrap();
@@ -110,7 +110,7 @@ pub fn arm_rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, Path
         let row = rows.iter().find(|row| row["arm"] == id).unwrap().clone();
         (row, find_files(&out.join("trials").join(&id[..12]), "trajectory.jsonl").remove(0))
     };
-    names.iter().map(of).collect()
+    arm_names.iter().map(of).collect()
 }
 
 /// Checks that each agent solves the task with its own tools, and that the record contains the same
@@ -183,9 +183,9 @@ const HOSTILE_FILES: [(&str, &str); 8] = [
 
 /// Writes the demo task with these files and with a statement of 200 KB.
 fn write_hostile_task(stage: &Stage) -> PathBuf {
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    let (from, to) = (root().join("configs/tasks/numerals"), stage.path("numerals"));
+    let (from, to) = (repository_root().join("configs/tasks/numerals"), stage.path("numerals"));
     let copied = std::process::Command::new("cp").arg("-r").arg(from).arg(&to).status().unwrap();
     assert!(copied.success());
     for (path, content) in HOSTILE_FILES {
@@ -208,7 +208,7 @@ fn real_agents_solve_a_hostile_task() {
     config["tasks"] = vec![write_hostile_task(&stage).display().to_string()].into();
     let look = "cat numerals/roman.py numerals/__init__.py";
     let noise = "curl -s http://127.0.0.1:9/ || true; yes error | head -c 100000 >&2";
-    let script = std::fs::read_to_string(root().join(COMPARISON_SCRIPT)).unwrap();
+    let script = std::fs::read_to_string(repository_root().join(COMPARISON_SCRIPT)).unwrap();
     assert_eq!(script.matches(look).count(), 8, "each agent looks first");
     let script =
         stage.write_file("script.toml", &script.replace(look, &format!("{look}; {noise}")));
@@ -233,7 +233,7 @@ fn real_agents_solve_a_task_in_a_small_window() {
     for (_, model) in config["models"].as_table_mut().unwrap() {
         model.as_table_mut().unwrap().insert("context_window".into(), toml::Value::Integer(32_768));
     }
-    let written = write_config(&stage, config, &root().join(COMPARISON_SCRIPT));
+    let written = write_config(&stage, config, &repository_root().join(COMPARISON_SCRIPT));
     for (row, journal) in run_config(&stage, &written, &[]) {
         let shown = journal.display();
         assert_eq!(row["outcome"], "submitted", "{shown}: {row:#}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::rows::SolvedRow;
 use crate::not_run::not_run;
-use crate::stage::{Stage, cache, root};
+use crate::stage::{Stage, cache_folder, repository_root};
 
 /// The harness declares that it requires Python 3.12, but the parts that are used here also run on
 /// 3.11.
@@ -16,8 +16,8 @@ const DEPENDENCIES: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
 
 /// Returns the path of an interpreter that has the harness installed. It is created only once.
 /// Returns `None` if the package index is unreachable.
-fn harness_python(test: &str) -> Option<PathBuf> {
-    let venv = cache().join("featurebench-harness");
+fn harness_python(test_name: &str) -> Option<PathBuf> {
+    let venv = cache_folder().join("featurebench-harness");
     let python = venv.join("bin/python");
     let works = || {
         let import = ["-c", "import featurebench.harness.runtime"];
@@ -37,7 +37,7 @@ fn harness_python(test: &str) -> Option<PathBuf> {
     let fetched = pip(&DEPENDENCIES)
         .and_then(|()| pip(&["--no-deps", "--ignore-requires-python", HARNESS_REQUIREMENT]));
     if let Err(said) = fetched {
-        not_run(test, "OFFICIAL", said);
+        not_run(test_name, "OFFICIAL", said);
         return None;
     }
     assert!(works(), "the harness cannot be imported");
@@ -47,16 +47,16 @@ fn harness_python(test: &str) -> Option<PathBuf> {
 /// Returns, for each patch, whether it is resolved according to the harness, and how many seconds
 /// that took.
 pub fn harness_verdicts(
-    test: &str,
+    test_name: &str,
     stage: &Stage,
     cases: &[(&SolvedRow, String)],
 ) -> Option<Vec<(bool, f64)>> {
-    let python = harness_python(test)?;
+    let python = harness_python(test_name)?;
     let lines = cases.iter().map(|(made, patch)| json!({"row": made.row, "patch": patch}));
     let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
     let file = stage.path("cases.jsonl");
     fs::write(&file, lines.join("\n")).unwrap();
-    let script = root().join("tests/official/run_featurebench.py");
+    let script = repository_root().join("tests/official/run_featurebench.py");
     let done = Command::new(python).arg(script).arg(file).output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");

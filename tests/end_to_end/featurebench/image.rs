@@ -10,7 +10,7 @@ use std::{
 use proctor_setup::Sources;
 use proctor_types::Source;
 
-use crate::stage::cache;
+use crate::stage::cache_folder;
 
 /// A library on PyPI whose sdist contains the tests.
 pub struct Library {
@@ -70,7 +70,7 @@ impl Library {
             version: self.version.into(),
             sha256: self.sha256.into(),
         };
-        let sources = Sources::new(cache().join("sources"));
+        let sources = Sources::new(cache_folder().join("sources"));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap().folder
     }
@@ -97,12 +97,12 @@ impl Library {
 
 /// Returns the folder with the wheels, which all tests share.
 fn download_wheels() -> PathBuf {
-    let folder = cache().join("featurebench-wheels");
+    let folder = cache_folder().join("featurebench-wheels");
     if folder.is_dir() {
         return folder;
     }
-    fs::create_dir_all(cache()).unwrap();
-    let place = tempfile::tempdir_in(cache()).unwrap();
+    fs::create_dir_all(cache_folder()).unwrap();
+    let place = tempfile::tempdir_in(cache_folder()).unwrap();
     let venv = place.path().join("venv");
     run_command(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv));
     let wheels = place.path().join("wheels");

@@ -16,8 +16,8 @@ use crate::{
 use image::{BOLTONS, MISTUNE};
 use rows::SolvedRow;
 
-fn write_dataset(stage: &Stage, made: &[SolvedRow]) -> String {
-    let lines: Vec<String> = made.iter().map(|made| made.row.to_string()).collect();
+fn write_dataset(stage: &Stage, solved_rows: &[SolvedRow]) -> String {
+    let lines: Vec<String> = solved_rows.iter().map(|made| made.row.to_string()).collect();
     stage.write_file("rows.jsonl", &lines.join("\n")).display().to_string()
 }
 
@@ -32,10 +32,10 @@ fn grade(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value 
 }
 
 /// Returns a line for FeatureBench's `output.jsonl`.
-fn output_line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
+fn output_line(solved_row: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
-        "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
-        "model": "m", "task_metadata": made.row, "success": true, "error": null
+        "instance_id": solved_row.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
+        "model": "m", "task_metadata": solved_row.row, "success": true, "error": null
     })
     .to_string()
 }
@@ -115,7 +115,7 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         assert_eq!(resolved_counts(&report, predictions), expected, "{report:#}");
     }
     let tricks =
-        made.iter().filter_map(|made| Some(output_line(made, "sly", 1, made.trick.as_ref()?)));
+        made.iter().filter_map(|made| Some(output_line(made, "sly", 1, made.shortcut_patch.as_ref()?)));
     let output = stage.write_file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "native");
     for trial in
@@ -143,7 +143,7 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     let tasks = write_dataset(&stage, &made);
     let lines = made.iter().map(|made| {
         let honest = output_line(made, "honest", 1, &made.solution);
-        let patch = made.trick.as_deref().unwrap_or(&made.solution);
+        let patch = made.shortcut_patch.as_deref().unwrap_or(&made.solution);
         format!("{honest}\n{}\n", output_line(made, "sly", 1, patch))
     });
     let output = stage.write_file("output.jsonl", &lines.collect::<String>());
@@ -161,7 +161,7 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     for made in &made {
         let (honest, sly) = (of_arm("honest/m", made.id()), of_arm("sly/m", made.id()));
         assert_eq!(honest.get("policies_differ"), None, "{honest:#}");
-        if made.trick.is_none() {
+        if made.shortcut_patch.is_none() {
             continue;
         }
         assert_eq!(sly["resolved"], true, "{sly:#}");
@@ -193,7 +193,7 @@ fn featurebench_harness_agrees_on_docker() {
         (&first[0], first[0].solution.clone()),
         (&first[1], rows::conftest_patch(true)),
         (&first[1], rows::conftest_patch(false)),
-        (lists, lists.trick.clone().unwrap()),
+        (lists, lists.shortcut_patch.clone().unwrap()),
         (lists, lists.solution.clone()),
         // Either the installation fails, or there is nothing to install. The harness continues in
         // both cases.

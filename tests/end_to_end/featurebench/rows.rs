@@ -19,7 +19,7 @@ pub struct SolvedRow {
     pub row: Value,
     pub solution: String,
     /// On level 2, a patch that uses the original library instead of code of its own.
-    pub trick: Option<String>,
+    pub shortcut_patch: Option<String>,
 }
 
 impl SolvedRow {
@@ -85,7 +85,7 @@ fn split_module(text: &str, names: &[&str]) -> (String, String) {
 }
 
 /// Returns a row that contains all columns of the published dataset.
-fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
+fn dataset_row(library: &Library, test_file: &str, level: u32, patch: &str, test_patch: &str) -> Value {
     let settings = json!({
         "repository": library.repo, "commit": library.version, "clone_method": "https",
         "base_url": null, "base_image": "python312", "rebuild_base_image": false,
@@ -103,12 +103,12 @@ fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patc
         "library_name": library.name,
         "black_links": [format!("https://github.com/{}", library.repo)]
     });
-    let stem = Path::new(test).file_stem().unwrap().to_str().unwrap();
+    let stem = Path::new(test_file).file_stem().unwrap().to_str().unwrap();
     let id = library.repo.replace('/', "__");
     let commit = library.sha256;
     json!({
         "instance_id": format!("{id}.{}.{stem}.{}.lv{level}", &commit[..8], &commit[8..16]),
-        "patch": patch, "test_patch": test_patch, "FAIL_TO_PASS": [test], "PASS_TO_PASS": [],
+        "patch": patch, "test_patch": test_patch, "FAIL_TO_PASS": [test_file], "PASS_TO_PASS": [],
         "image_name": library.image_name(), "repo": library.repo, "base_commit": &commit[..40],
         "problem_statement": format!(
             "## Task\nPlease complete it.\n\n**NOTE**: \n- This test is derived from the `{}` \
@@ -123,28 +123,28 @@ fn level_1_row(
     library: &Library,
     module: &str,
     names: &[&str],
-    test: &str,
-    kept: &[&str],
+    test_file: &str,
+    pass_to_pass: &[&str],
 ) -> SolvedRow {
-    let (whole, tested) = (library.read_file(module), library.read_file(test));
+    let (whole, tested) = (library.read_file(module), library.read_file(test_file));
     let (_, masked) = split_module(&whole, names);
     let patch = diff(&[(module, Some(&whole), Some(&masked))]);
-    let test_patch = diff(&[(test, Some(&tested), None)]);
-    let mut row = dataset_row(library, test, 1, &patch, &test_patch);
-    row["PASS_TO_PASS"] = json!(kept);
-    SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
+    let test_patch = diff(&[(test_file, Some(&tested), None)]);
+    let mut row = dataset_row(library, test_file, 1, &patch, &test_patch);
+    row["PASS_TO_PASS"] = json!(pass_to_pass);
+    SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), shortcut_patch: None }
 }
 
 /// Returns a level 2 row, in which a test file imports from `agent_code` what it originally
 /// imported from the library.
 fn level_2_row(
     library: &Library,
-    test: &str,
-    rewritten: &str,
+    test_file: &str,
+    rewritten_test: &str,
     module: &str,
     (path, text, names): (&str, &str, &[&str]),
 ) -> SolvedRow {
-    let test_patch = diff(&[(test, Some(&library.read_file(test)), Some(rewritten))]);
+    let test_patch = diff(&[(test_file, Some(&library.read_file(test_file)), Some(rewritten_test))]);
     let submission = |init: &str, more: Option<Edit<'_>>| {
         let mut edits =
             vec![("setup.py", None, Some(SETUP)), ("agent_code/__init__.py", None, Some(init))];
@@ -156,10 +156,10 @@ fn level_2_row(
     let solution =
         submission(&format!("from .{stem} import {names}\n"), Some((path, None, Some(text))));
     let trick = submission(&format!("from {module} import {names}\n"), None);
-    let mut row = dataset_row(library, test, 2, "", &test_patch);
+    let mut row = dataset_row(library, test_file, 2, "", &test_patch);
     // The published rows don't contain gold patches.
     row["gold"] = json!(solution);
-    SolvedRow { row, solution, trick: Some(trick) }
+    SolvedRow { row, solution, shortcut_patch: Some(trick) }
 }
 
 /// Replaces the names where they occur as identifiers.

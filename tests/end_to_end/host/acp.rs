@@ -4,12 +4,12 @@
 use std::fs;
 
 use super::process::{ArmRecord, base_config};
-use crate::stage::{Stage, root};
+use crate::stage::{Stage, repository_root};
 
 #[test]
 fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let stage = Stage::new();
-    let agent = root().join("tests/end_to_end/host/acp_agent.py");
+    let agent = repository_root().join("tests/end_to_end/host/acp_agent.py");
     fs::copy(agent, stage.path("agent.py")).unwrap();
     let mut text = base_config(&stage, "native", &["says"]);
     for (name, budget, requests) in [

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::process::{ArmRecord, base_config};
 use crate::{
     not_run::not_run,
-    stage::{Stage, has_docker, root},
+    stage::{Stage, has_docker, repository_root},
 };
 
 const PACKAGES: [&str; 12] = [
@@ -46,7 +46,7 @@ fn example_program() -> &'static Result<PathBuf, String> {
             install_examples(&clients, &place)?;
         }
         for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
-            let text = fs::read(root().join("scaffolds/host/examples").join(file)).unwrap();
+            let text = fs::read(repository_root().join("scaffolds/host/examples").join(file)).unwrap();
             if fs::read(place.join(file)).ok().as_ref() != Some(&text) {
                 fs::write(place.join(file), text).map_err(|error| error.to_string())?;
             }
@@ -55,7 +55,7 @@ fn example_program() -> &'static Result<PathBuf, String> {
     })
 }
 
-fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
+fn install_examples(clients: &Path, folder: &Path) -> Result<(), String> {
     // Create the folder under a temporary name, so that an interrupted test does not leave an
     // incomplete folder under the final name.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
@@ -74,19 +74,19 @@ fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
     install(&PACKAGES)?;
     install(&["--no-deps", "mini-swe-agent==2.4.6"])?;
     // Another process may have created the folder already.
-    match fs::rename(&made, place) {
-        Err(error) if !place.is_dir() => Err(error.to_string()),
+    match fs::rename(&made, folder) {
+        Err(error) if !folder.is_dir() => Err(error.to_string()),
         _ => Ok(()),
     }
 }
 
 /// Runs examples on one back end. Each arm is a name, a scaffold, a model and a budget. Returns
 /// `None` if the test cannot run.
-fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
+fn run(test_name: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
     let program = match example_program() {
         Ok(program) => program.display(),
         Err(why) => {
-            not_run(test, "CLIENTS", why);
+            not_run(test_name, "CLIENTS", why);
             return None;
         }
     };
@@ -106,14 +106,14 @@ fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Sta
     Some((stage, out))
 }
 
-fn check_solved(test: &str, kind: &str) {
+fn check_solved(test_name: &str, kind: &str) {
     let arms = [
         ("acp", "acp", "solves", "steps = 20"),
         ("mcp", "mcp", "solves", "steps = 20"),
         ("by submit", "mcp", "submits", "steps = 20"),
         ("mini", "process", "mini", "steps = 20"),
     ];
-    let Some((stage, out)) = run(test, kind, &arms) else { return };
+    let Some((stage, out)) = run(test_name, kind, &arms) else { return };
     for (arm, steps, calls) in [("acp", 3, 2), ("mcp", 3, 2), ("by submit", 2, 2), ("mini", 3, 3)] {
         let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);

@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, root};
+use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, repository_root};
 
 /// An arm: its name, its model, additional lines for its settings, and its budget.
 struct ArmSpec {
@@ -57,9 +57,9 @@ fn script() -> Value {
 /// Writes the demo's first task and the script. Returns the first part of a configuration, with the
 /// models for the arms.
 pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String {
-    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     stage.write_file("task.jsonl", &format!("{task}\n"));
     stage.write_file("script.json", &script().to_string());
     let mut text = format!(
@@ -75,13 +75,13 @@ pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String 
 }
 
 /// Runs one arm for each spec. The agent's file is next to the configuration.
-fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
-    fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
-    let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
+fn run(stage: &Stage, kind: &str, agent: &str, arm_specs: &[ArmSpec], status: i32) -> PathBuf {
+    fs::copy(repository_root().join(agent), stage.path("agent.py")).unwrap();
+    let mut models: Vec<&str> = arm_specs.iter().map(|way| way.model).collect();
     models.sort_unstable();
     models.dedup();
     let mut text = base_config(stage, kind, &models);
-    for ArmSpec { name, model, settings, budget } in ways {
+    for ArmSpec { name, model, settings, budget } in arm_specs {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"process\"\nmodel = \"{model}\"\n\
              budget = {{ {budget} }}\n[arms.settings]\nprogram = \"agent.py\"\n\
@@ -139,7 +139,7 @@ const MISBEHAVING_AGENT: &str = "tests/end_to_end/host/agent.py";
 /// Checks that the example in the documentation solves the task with each way to submit, and that
 /// the same events are recorded as for a built-in loop.
 fn check_example(kind: &str) {
-    let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
+    let text = fs::read_to_string(repository_root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
     let stage = Stage::new();
     let named = |name, model| ArmSpec { name, settings: String::new(), ..arm_spec("x", model) };
@@ -300,8 +300,8 @@ fn host_program_with_the_solution_is_rejected() {
         let stage = Stage::new();
         let folder = stage.path("mine");
         fs::create_dir_all(folder.join("notes")).unwrap();
-        fs::copy(root().join(EXAMPLE), folder.join("agent.py")).unwrap();
-        let solved = root().join("configs/tasks/numerals/numerals/roman.py");
+        fs::copy(repository_root().join(EXAMPLE), folder.join("agent.py")).unwrap();
+        let solved = repository_root().join("configs/tasks/numerals/numerals/roman.py");
         let solved = fs::read_to_string(solved).unwrap();
         assert!(solved.contains("def from_roman"), "the source of the task has its feature");
         fs::write(folder.join("notes/old.txt"), solved).unwrap();
@@ -369,7 +369,7 @@ fn resume_uses_the_planned_program() {
     let out = {
         // The arm's model cannot be called, so no trial in the run finishes.
         let out = stage.path("run");
-        fs::copy(root().join(MISBEHAVING_AGENT), stage.path("agent.py")).unwrap();
+        fs::copy(repository_root().join(MISBEHAVING_AGENT), stage.path("agent.py")).unwrap();
         let text = base_config(&stage, "native", &["no-key"]);
         let text = format!(
             "{text}[[arms]]\nname = \"{}\"\nscaffold = \"process\"\nmodel = \"{}\"\n[arms.settings]\n\

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use super::process::{ArmRecord, base_config};
-use crate::stage::{Stage, has_docker, root};
+use crate::stage::{Stage, has_docker, repository_root};
 
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
 const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
@@ -55,7 +55,7 @@ fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> P
     // packages would share one interpreter in the cache.
     static NEXT_VERSION: AtomicU32 = AtomicU32::new(0);
     create_venv(stage, &format!("1.{}", NEXT_VERSION.fetch_add(1, Ordering::Relaxed)));
-    fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
+    fs::copy(repository_root().join(AGENTS), stage.path("agents.py")).unwrap();
     let text = base_config(stage, kind, models) + arms;
     let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
@@ -68,7 +68,7 @@ fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> P
 
 fn check_solved(kind: &str) {
     let stage = Stage::new();
-    fs::copy(root().join(EXAMPLE), stage.path("plain.py")).unwrap();
+    fs::copy(repository_root().join(EXAMPLE), stage.path("plain.py")).unwrap();
     let example = arm_config("example", "drive", "submits", "").replace("agents.py", "plain.py");
     let arms = example
         + &arm_config("ask", "solves", "solves", "")
@@ -239,7 +239,7 @@ fn resume_finds_file_and_interpreter_again() {
     let arms = arm_config("a", "solves", "no-key", "");
     let cache = stage.path("cache");
     create_venv(&stage, "1.0");
-    fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
+    fs::copy(repository_root().join(AGENTS), stage.path("agents.py")).unwrap();
     let config =
         stage.write_file("run.toml", &(base_config(&stage, "native", &["no-key"]) + &arms));
     let out = stage.path("run");

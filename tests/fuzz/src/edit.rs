@@ -98,11 +98,11 @@ fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
 
 /// Replaces a part of `input` with a part of `other`. Both parts begin and end where `cuts` allows
 /// it.
-fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
+fn swap_pieces(input: &mut Vec<u8>, a: usize, source: &[u8], b: usize, is_boundary: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
         let mut found = Vec::new();
-        for piece in bytes.split(|byte| cuts(*byte)) {
+        for piece in bytes.split(|byte| is_boundary(*byte)) {
             if !piece.is_empty() {
                 found.push(start..start + piece.len());
             }
@@ -110,8 +110,8 @@ fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u
         }
         (!found.is_empty()).then(|| found[choice % found.len()].clone())
     };
-    let (Some(to), Some(from)) = (piece(input, a), piece(other, b)) else { return };
-    input.splice(to, other[from].iter().copied());
+    let (Some(to), Some(from)) = (piece(input, a), piece(source, b)) else { return };
+    input.splice(to, source[from].iter().copied());
 }
 
 /// Replaces a node of the JSON in the input, or in one of its lines, with `node`.
@@ -141,14 +141,14 @@ fn count_nodes(value: &Value) -> usize {
     }
 }
 
-fn nth_node<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
-    if *left == 0 {
+fn nth_node<'a>(value: &'a mut Value, remaining_nodes: &mut usize) -> Option<&'a mut Value> {
+    if *remaining_nodes == 0 {
         return Some(value);
     }
-    *left -= 1;
+    *remaining_nodes -= 1;
     match value {
-        Value::Array(items) => items.iter_mut().find_map(|one| nth_node(one, left)),
-        Value::Object(fields) => fields.values_mut().find_map(|one| nth_node(one, left)),
+        Value::Array(items) => items.iter_mut().find_map(|one| nth_node(one, remaining_nodes)),
+        Value::Object(fields) => fields.values_mut().find_map(|one| nth_node(one, remaining_nodes)),
         _ => None,
     }
 }

@@ -83,11 +83,11 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
 
 /// Asserts that an error message is a single line of acceptable length and contains `place`.
 #[track_caller]
-pub fn assert_error_text(error: &str, place: &str) {
+pub fn assert_error_text(error: &str, location: &str) {
     assert!(!error.contains('\n'), "the error has several lines: {error}");
     let long = error.chars().count();
     assert!(long < MAX_ERROR_CHARS, "the error has {long} characters: {error}");
-    assert!(error.contains(place), "the error does not name `{place}`: {error}");
+    assert!(error.contains(location), "the error does not name `{location}`: {error}");
 }
 
 fn read_seeds(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -114,7 +114,7 @@ fn env_number(name: &str) -> Option<f64> {
 fn run_batch(
     seeds: &[Vec<u8>],
     seed: u64,
-    check: &dyn Fn(&[u8]) -> Duration,
+    run_target: &dyn Fn(&[u8]) -> Duration,
 ) -> Option<(String, Vec<u8>)> {
     let config = Config { cases: BATCH_SIZE, failure_persistence: None, ..Config::default() };
     let mut bytes = [0; 32];
@@ -125,7 +125,7 @@ fn run_batch(
         edits.iter().fold(seeds[first].clone(), |input, edit| edit::apply_edit(input, seeds, *edit))
     });
     let ran = TestRunner::new_with_rng(config, rng).run(&inputs, |input| {
-        let took = check(&input);
+        let took = run_target(&input);
         if took < MAX_INPUT_TIME {
             return Ok(());
         }

@@ -27,28 +27,28 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let mut submissions = Submissions::read(run).map_err(user_error)?;
-    if submissions.all.is_empty() {
+    if submissions.submissions.is_empty() {
         let what = format!("{}: no workers were submitted for this run", run.display());
         let hint = "press Ctrl-C in the terminal that runs it, or send SIGTERM to the process";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
-    for one in submissions.active().cloned().collect::<Vec<_>>() {
+    let jobs: Vec<String> = submissions.submissions.iter().map(|one| format!("{}_", one.job)).collect();
+    for one in submissions.active_submissions().cloned().collect::<Vec<_>>() {
         tokio::task::spawn_blocking(move || request_stop(&one)).await?.map_err(user_error)?;
     }
-    wait_until_ended(run, &jobs, STOP_TIMEOUT).await?;
-    for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
+    wait_for_workers_to_end(run, &jobs, STOP_TIMEOUT).await?;
+    for one in submissions.submissions.iter_mut().filter(|one| one.cancelled.is_none()) {
         let cancelled = one.clone();
         tokio::task::spawn_blocking(move || cancel_jobs(&cancelled)).await?.map_err(user_error)?;
         one.cancelled = Some(now());
         tell!("cancelled {} job {}", one.engine, one.job);
     }
     submissions.write().map_err(user_error)?;
-    for one in wait_until_ended(run, &jobs, KILL_TIMEOUT).await? {
+    for one in wait_for_workers_to_end(run, &jobs, KILL_TIMEOUT).await? {
         let job = one.job.as_deref().unwrap_or("started by hand");
         tell!("note: a worker on {} (process {}, {job}) is still running", one.host, one.pid());
     }
-    let again = submissions.all.last().map(|last| submit_command(run, &last.engine));
+    let again = submissions.submissions.last().map(|last| submit_command(run, &last.engine));
     let again = again.unwrap_or_default();
     tell!("`{again}` or `proctor resume {} --here` continues the run", run.display());
     Ok(ExitCode::SUCCESS)
@@ -56,17 +56,17 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
 
 /// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are
 /// still live.
-async fn wait_until_ended(
+async fn wait_for_workers_to_end(
     run: &Path,
     jobs: &[String],
-    most: Duration,
+    timeout: Duration,
 ) -> Result<Vec<Member>, CommandError> {
     let is_submitted = |one: &Member| {
         one.job.as_ref().is_some_and(|job| jobs.iter().any(|id| job.starts_with(id)))
     };
     let began = Instant::now();
     let mut left = live_workers(run)?;
-    while left.iter().any(is_submitted) && began.elapsed() < most {
+    while left.iter().any(is_submitted) && began.elapsed() < timeout {
         sleep(POLL_INTERVAL).await;
         left = live_workers(run)?;
     }

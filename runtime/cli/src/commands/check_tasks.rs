@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use proctor_plan::{PlanContext, ReadConfig, run_tasks};
+use proctor_plan::{PlanContext, ReadConfig, to_run_tasks};
 use proctor_run::PlannedTask;
-use proctor_types::{Arm, plural};
+use proctor_types::{Arm, count_with_noun};
 
 use crate::{
     assemble, checks,
@@ -24,12 +24,12 @@ pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],
     count: u64,
-    world: PlanContext<'_>,
+    context: PlanContext<'_>,
 ) -> Result<bool, CommandError> {
     let Some(first) = arms.first() else { return Ok(true) };
     let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
     let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
-    let with_gold = run_tasks(&with_gold);
+    let with_gold = to_run_tasks(&with_gold);
     let chosen = sample_tasks(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
         tell!("no tasks checked: none has a gold solution");
@@ -42,8 +42,8 @@ pub async fn check_tasks(
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
     let file = config::plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
-    let ready = resolved.with_tasks(world, planned).await?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY_HINT).resolve(context)?;
+    let ready = resolved.with_tasks(context, planned).await?;
     let out = folder.path().join("run");
     let planned = ready.create_run(&out, proctor_embedded_agent::agent_digest())?;
     let Some((results, _)) = run_separately(planned, false).await? else {
@@ -61,7 +61,7 @@ pub async fn check_tasks(
         wrong.push(format!("{}: {} {what}", result.task, result.arm_name));
     }
     if wrong.is_empty() {
-        let tasks = plural(ids.len(), "task");
+        let tasks = count_with_noun(ids.len(), "task");
         tell!("checked {tasks}: gold resolves them, noop does not");
         return Ok(true);
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{Backend, CacheEntry};
-use proctor_types::{SandboxKind, plural};
+use proctor_types::{SandboxKind, count_with_noun};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
@@ -21,16 +21,16 @@ type NameCheck = fn(&str) -> bool;
 
 /// Caches that do not belong to a back end: path, label, and a check for the names of their
 /// entries.
-const CACHES: &[(&str, &str, NameCheck)] = &[
+const CACHE_DIRS: &[(&str, &str, NameCheck)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
     }),
     ("sources/trees", "source", |name| is_hex(name, 64)),
-    ("leak-checks/native", "leak check", is_result_name),
-    ("leak-checks/docker", "leak check", is_result_name),
+    ("leak-checks/native", "leak check", is_result_file_name),
+    ("leak-checks/docker", "leak check", is_result_file_name),
     ("native/absent", "white-outs", |name| is_hex(name, 32)),
     ("docker", "white-outs", |name| is_hex(name, 32)),
-    ("frozen", "frozen tests", is_result_name),
+    ("frozen", "frozen tests", is_result_file_name),
     ("verdicts", "verdict", |name| is_hex(name, 64)),
     ("bundles/built", "bundle", |name| {
         let name = name.strip_suffix(".building").unwrap_or(name);
@@ -54,7 +54,7 @@ const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
-    let mut sum = Cleaner { dry_run, older_than, items: 0, bytes: 0 };
+    let mut sum = CacheCleaner { dry_run, older_than, item_count: 0, byte_count: 0 };
     if cache.is_dir() {
         // Hold the lock until `clean` has finished. A run that starts in the meantime waits for the
         // lock.
@@ -62,22 +62,22 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
             None => tell!("skipped {}: a live run uses it", cache.display()),
             Some(_alone) => {
                 if cache.join("native").is_dir() {
-                    let native = assemble::connect(SandboxKind::Native, &cache).await?;
+                    let native = assemble::connect_backend(SandboxKind::Native, &cache).await?;
                     sum.clean_backend(&native).await?;
                 }
                 sum.clean_files(&cache)?;
             }
         }
     }
-    match assemble::connect(SandboxKind::Docker, &cache).await {
+    match assemble::connect_backend(SandboxKind::Docker, &cache).await {
         Err(_) => tell!("note: cannot connect to Docker, so its images were not checked"),
         Ok(docker) => match docker.other_cache_user().await? {
             Some(who) => tell!("skipped the Docker images: a live run uses them ({who})"),
             None => sum.clean_backend(&docker).await?,
         },
     }
-    let (items, size) = (plural(sum.items, "item"), format_size(sum.bytes));
-    print_result(&match (dry_run, sum.items) {
+    let (items, size) = (count_with_noun(sum.item_count, "item"), format_size(sum.byte_count));
+    print_result(&match (dry_run, sum.item_count) {
         (_, 0) => "nothing to remove\n".to_owned(),
         (true, _) => format!("would remove {items}, {size}\n"),
         (false, _) => format!("removed {items}, {size}\n"),
@@ -86,18 +86,18 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
 }
 
 /// Totals of what was removed, or what a dry run would remove.
-struct Cleaner {
+struct CacheCleaner {
     dry_run: bool,
     older_than: Option<Duration>,
-    items: u64,
-    bytes: u64,
+    item_count: u64,
+    byte_count: u64,
 }
 
-impl Cleaner {
-    fn is_old_enough(&self, made: Option<SystemTime>) -> bool {
+impl CacheCleaner {
+    fn is_old_enough(&self, created_at: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
         // An entry of unknown age may be new, so keep it.
-        made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
+        created_at.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
     }
 
     async fn clean_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
@@ -120,7 +120,7 @@ impl Cleaner {
     }
 
     fn clean_files(&mut self, cache: &Path) -> Result<(), CommandError> {
-        let mut folders: Vec<(String, &str, NameCheck)> = CACHES
+        let mut folders: Vec<(String, &str, NameCheck)> = CACHE_DIRS
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
@@ -141,7 +141,7 @@ impl Cleaner {
                 }
                 let size = disk_usage(&path);
                 if !self.dry_run {
-                    remove(&path)?;
+                    remove_path(&path)?;
                 }
                 if size < MIN_LISTED_BYTES {
                     small += 1;
@@ -153,42 +153,42 @@ impl Cleaner {
                     description: what,
                     bytes: size,
                     created_at: made,
-                    handle,
+                    backend_id: handle,
                 })?;
             }
             if small > 0 {
-                self.items += small - 1;
+                self.item_count += small - 1;
                 let (what, handle) =
-                    (format!("{folder}: {}", plural(small, "item")), String::new());
+                    (format!("{folder}: {}", count_with_noun(small, "item")), String::new());
                 self.report_removed(&CacheEntry {
                     description: what,
                     bytes,
                     created_at: None,
-                    handle,
+                    backend_id: handle,
                 })?;
             }
         }
         Ok(())
     }
 
-    fn report_removed(&mut self, kept: &CacheEntry) -> io::Result<()> {
-        self.items += 1;
-        self.bytes += kept.bytes;
-        let age = kept.created_at.and_then(|made| made.elapsed().ok());
+    fn report_removed(&mut self, entry: &CacheEntry) -> io::Result<()> {
+        self.item_count += 1;
+        self.byte_count += entry.bytes;
+        let age = entry.created_at.and_then(|made| made.elapsed().ok());
         let age = age.map_or(String::new(), |age| {
             let hours = age.as_secs() / 3_600;
             match hours {
                 0 => "less than an hour old".to_owned(),
-                1..=47 => format!("{} old", plural(hours, "hour")),
-                _ => format!("{} old", plural(hours / 24, "day")),
+                1..=47 => format!("{} old", count_with_noun(hours, "hour")),
+                _ => format!("{} old", count_with_noun(hours / 24, "day")),
             }
         });
-        let line = format!("{:>10}  {:<18}  {}", format_size(kept.bytes), age, kept.description);
+        let line = format!("{:>10}  {:<18}  {}", format_size(entry.bytes), age, entry.description);
         print_result(&format!("{}\n", line.trim_end()))
     }
 }
 
-fn is_result_name(name: &str) -> bool {
+fn is_result_file_name(name: &str) -> bool {
     name.strip_suffix(".json").is_some_and(|digest| is_hex(digest, 64))
 }
 
@@ -224,7 +224,7 @@ fn disk_usage(path: &Path) -> u64 {
 
 /// Removes a file, a symlink or a directory. Read-only subdirectories, which extracted sources may
 /// contain, are made writable first.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_path(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path)?.is_dir() {
         false => fs::remove_file(path),
         true => fs::remove_dir_all(path).or_else(|error| match error.kind() {
@@ -252,16 +252,16 @@ fn make_writable(folder: &Path) -> io::Result<()> {
 
 /// Formats a size: `950 B`, `12.3 MiB`.
 fn format_size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    const SIZE_UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     let (mut size, mut unit) = (bytes as f64 / 1024.0, 0);
-    while size >= 1024.0 && unit + 1 < UNITS.len() {
+    while size >= 1024.0 && unit + 1 < SIZE_UNITS.len() {
         size /= 1024.0;
         unit += 1;
     }
-    format!("{size:.1} {}", UNITS[unit])
+    format!("{size:.1} {}", SIZE_UNITS[unit])
 }
 
 #[cfg(test)]
@@ -303,15 +303,15 @@ mod tests {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(outside.path(), &link).unwrap();
 
-        let mut sum = Cleaner { dry_run: true, older_than: None, items: 0, bytes: 0 };
+        let mut sum = CacheCleaner { dry_run: true, older_than: None, item_count: 0, byte_count: 0 };
         sum.clean_files(cache).unwrap();
-        assert_eq!(sum.items, 5);
+        assert_eq!(sum.item_count, 5);
         assert!(own.exists());
-        sum = Cleaner { older_than: Some(Duration::from_secs(3_600)), ..sum };
-        sum.items = 0;
+        sum = CacheCleaner { older_than: Some(Duration::from_secs(3_600)), ..sum };
+        sum.item_count = 0;
         sum.clean_files(cache).unwrap();
-        assert_eq!(sum.items, 0, "no entry is that old");
-        sum = Cleaner { dry_run: false, older_than: None, items: 0, bytes: 0 };
+        assert_eq!(sum.item_count, 0, "no entry is that old");
+        sum = CacheCleaner { dry_run: false, older_than: None, item_count: 0, byte_count: 0 };
         sum.clean_files(cache).unwrap();
         assert!(bundles.iter().all(|file| !file.exists()));
         assert!(!own.exists() && fs::symlink_metadata(&link).is_err());

@@ -12,7 +12,7 @@ use proctor_collection::{
 };
 use proctor_config::find_model;
 use proctor_setup::Sources;
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
@@ -37,7 +37,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     };
     let old = match &args.renew {
         Some(dataset) => {
-            tasks::read(std::slice::from_ref(dataset), &cache, &assemble::print_message)
+            tasks::read_tasks(std::slice::from_ref(dataset), &cache, &assemble::print_message)
                 .await?
                 .tasks
         }
@@ -60,15 +60,15 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         seed: args.seed,
         dry_run: args.dry_run,
         attacks: args.attack,
-        only: None,
+        selected_files: None,
         model: model.as_ref().map(|model| model as &dyn Model),
-        tell: &|what| tell!("{what}"),
+        on_progress: &|what| tell!("{what}"),
     };
     let bill = || model.iter().for_each(|model| tell!("{}", model.cost_summary()));
     let Some(origin) = origin else {
         let renewed = renew(&old, &out, &context).await;
         bill();
-        let renewed = renewed.map_err(command_error)?;
+        let renewed = renewed.map_err(collect_error_to_command_error)?;
         print_result(&renewal_table(&renewed))?;
         let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
         let stands = renewed.iter().any(|task| task.renewed.is_some());
@@ -76,7 +76,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     };
     let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
-    let report = report.map_err(command_error)?;
+    let report = report.map_err(collect_error_to_command_error)?;
     print_result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
     let left_out = report.rejects.len() + report.level_2.rejects.len();
@@ -84,9 +84,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// Formats the result for each task as a Markdown table.
-fn renewal_table(renewed: &[RenewalResult]) -> String {
+fn renewal_table(renewals: &[RenewalResult]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
-    for task in renewed {
+    for task in renewals {
         let now = task.renewed.as_deref().or(task.why.as_deref()).unwrap_or_default();
         let now = now.lines().next().unwrap_or_default().replace('|', "\\|");
         let to = task.to.as_deref().unwrap_or_default();
@@ -96,11 +96,11 @@ fn renewal_table(renewed: &[RenewalResult]) -> String {
 }
 
 /// Prints the last message of a collection and returns its exit status.
-fn print_outcome(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
+fn print_outcome(out: &Path, has_tasks: bool, left_out_count: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
-    if left_out > 0 {
+    if left_out_count > 0 {
         let reasons = out.join(reasons);
-        tell!("rejected: {left_out} (reasons in {})", reasons.display());
+        tell!("rejected: {left_out_count} (reasons in {})", reasons.display());
     }
     if has_tasks {
         return ExitCode::SUCCESS;
@@ -137,15 +137,15 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             seed: String::new(),
             dry_run: false,
             attacks: AttackSelection::Sample(0),
-            only: None,
+            selected_files: None,
             model: None,
-            tell: &tell,
+            on_progress: &tell,
         };
         let extent = CollectionGoal::Tasks(&context, args.limit.map(|limit| limit as usize));
         collect_clones(&searches, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.cost_summary()));
-    let (summary, tasks, rejects) = collected.map_err(command_error)?;
+    let (summary, tasks, rejects) = collected.map_err(collect_error_to_command_error)?;
     print_result(&summary)?;
     Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
@@ -155,7 +155,7 @@ fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError>
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
-            let what = format!("{} given, but {given} {option}", plural(clones.len(), "clone"));
+            let what = format!("{} given, but {given} {option}", count_with_noun(clones.len(), "clone"));
             let hint = format!("pass {option} once per clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
@@ -194,12 +194,12 @@ fn dataset_name(searches: &[PullSearch]) -> String {
 async fn collect_clones(
     searches: &[PullSearch],
     out: &Path,
-    extent: CollectionGoal<'_>,
-    answers: Option<&CachedModel<'_>>,
+    goal: CollectionGoal<'_>,
+    cached_model: Option<&CachedModel<'_>>,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<(String, usize, usize), CollectError> {
     if let [search] = searches {
-        let report = proctor_collection::collect_pulls(search, out, extent, answers, tell).await?;
+        let report = proctor_collection::collect_pulls(search, out, goal, cached_model, tell).await?;
         return Ok((report.summary(), report.tasks.len(), report.rejects.len()));
     }
     let (mut clones, mut failed) = (Vec::<CloneCollection>::new(), Vec::new());
@@ -210,10 +210,10 @@ async fn collect_clones(
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
         let collected = match search.clone.is_dir() {
-            true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
+            true => proctor_collection::collect_pulls(search, &folder, goal, cached_model, tell).await,
             false => {
                 let hint = "pass the folder of a git clone".to_owned();
-                Err(CollectError::Nothing { what: "not a folder".to_owned(), hint })
+                Err(CollectError::NothingToCollect { what: "not a folder".to_owned(), hint })
             }
         };
         let reason = match collected {
@@ -228,7 +228,7 @@ async fn collect_clones(
                     report.repo
                 )
             }
-            Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
+            Err(CollectError::NothingToCollect { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
         };
         tell(&format!("warning: skipped {clone}: {reason}"));
@@ -237,9 +237,9 @@ async fn collect_clones(
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
         let what =
-            format!("failed to collect from any of {}: {first}", plural(failed.len(), "clone"));
+            format!("failed to collect from any of {}: {first}", count_with_noun(failed.len(), "clone"));
         let hint = "pass folders of git clones with their full history".to_owned();
-        return Err(CollectError::Nothing { what, hint });
+        return Err(CollectError::NothingToCollect { what, hint });
     }
     let joined = join_clones(out, clones, failed)?;
     Ok((joined.summary(), joined.task_count(), joined.reject_count()))
@@ -254,9 +254,9 @@ fn open_model(
     llm.map(|name| CommandModel::open(&find_model(name, config)?, out)).transpose()
 }
 
-fn command_error(error: CollectError) -> CommandError {
+fn collect_error_to_command_error(error: CollectError) -> CommandError {
     match error {
-        CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
+        CollectError::NothingToCollect { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
     }
 }
@@ -301,8 +301,8 @@ fn directory_name(origin: &str) -> String {
 }
 
 /// Returns a hint for a repository that cannot be read.
-fn origin_hint(named: &str) -> String {
-    let address = named.strip_prefix("git+").unwrap_or(named);
+fn origin_hint(origin: &str) -> String {
+    let address = origin.strip_prefix("git+").unwrap_or(origin);
     if !address.contains("://") {
         return "for example: proctor collect boltons==25.0.0 --out boltons".to_owned();
     }

@@ -7,27 +7,27 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{
-    Comparison, Gate, GateError, GateResult, LongTextStyle, TrialResult, compare_with,
-    comparison_text_with, read_results,
+    Comparison, Gate, GateError, GateResult, LongTextStyle, TrialResult, compare_with_style,
+    comparison_text_with_style, read_results,
 };
 use proctor_types::{Arm, ArmId};
 
 use crate::{
     args::{CompareArgs, OutputFormat},
-    copies::reject_copies,
-    error::{CommandError, INCOMPLETE, UserError},
-    print::{print_result, print_visible},
+    copies::reject_run_copies,
+    error::{CommandError, INCOMPLETE_STATUS, UserError},
+    print::{print_result, print_escaped},
 };
 
 /// Exit status: a gate failed.
-const GATE_FAILED: u8 = 4;
+const GATE_FAILED_STATUS: u8 = 4;
 /// Exit status: a gate could not be decided.
-const GATE_UNDECIDED: u8 = 5;
+const GATE_UNDECIDED_STATUS: u8 = 5;
 
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let mut trials = Vec::new();
     let mut arms: Vec<Arm> = Vec::new();
-    reject_copies(&args.runs)?;
+    reject_run_copies(&args.runs)?;
     for run in &args.runs {
         let read = read_results(run, false)?;
         for arm in
@@ -53,10 +53,10 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     // Report an unknown arm before computing anything.
     let gates = parse_gates(&args.gates, &trials)?;
     let texts = if args.full { LongTextStyle::Full } else { LongTextStyle::Digests };
-    let mut comparison = compare_with(&trials, args.why.then_some(&arms), texts);
+    let mut comparison = compare_with_style(&trials, args.why.then_some(&arms), texts);
     comparison.gates = gates.iter().map(|gate| gate.evaluate(&comparison, &trials)).collect();
     match args.format {
-        OutputFormat::Text => print_visible(&comparison_text_with(&comparison, texts))?,
+        OutputFormat::Text => print_escaped(&comparison_text_with_style(&comparison, texts))?,
         OutputFormat::Json => {
             print_result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?
         }
@@ -69,7 +69,7 @@ fn parse_gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, Us
     let names: Vec<&str> = names.into_iter().collect();
     let read = |text: &String| {
         Gate::parse(text, &names)
-            .map_err(|GateError { what, hint }| UserError::new(what).hint(hint))
+            .map_err(|GateError { message: what, hint }| UserError::new(what).hint(hint))
     };
     texts.iter().map(read).collect()
 }
@@ -78,11 +78,11 @@ fn parse_gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, Us
 fn exit_status(comparison: &Comparison) -> ExitCode {
     let any = |result| comparison.gates.iter().any(|gate| gate.result == result);
     if any(GateResult::Incomplete) {
-        ExitCode::from(INCOMPLETE)
+        ExitCode::from(INCOMPLETE_STATUS)
     } else if any(GateResult::Failed) {
-        ExitCode::from(GATE_FAILED)
+        ExitCode::from(GATE_FAILED_STATUS)
     } else if any(GateResult::Undecided) {
-        ExitCode::from(GATE_UNDECIDED)
+        ExitCode::from(GATE_UNDECIDED_STATUS)
     } else {
         ExitCode::SUCCESS
     }

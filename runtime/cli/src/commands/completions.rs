@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// The program's name in completions.
-const NAME: &str = "proctor";
+const PROGRAM_NAME: &str = "proctor";
 
 pub fn print_completions(shell: Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    clap_complete::generate(shell, &mut Cli::command(), PROGRAM_NAME, &mut script);
     print_result(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -36,12 +36,12 @@ mod tests {
 
     use crate::args::Cli;
 
-    const HEAD: &str = "# Commands\n\nAll commands and options, generated from the code \
+    const PAGE_HEADING: &str = "# Commands\n\nAll commands and options, generated from the code \
                         (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor commands_page`). \
                         `proctor help COMMAND` prints the same.\n";
 
-    fn page() -> String {
-        let mut out = HEAD.to_owned();
+    fn commands_markdown() -> String {
+        let mut out = PAGE_HEADING.to_owned();
         let mut cli = Cli::command();
         cli.build();
         add_section(&mut out, &cli, true);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn commands_page_is_current() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
-        let page = page();
+        let page = commands_markdown();
         if env::var_os("PROCTOR_WRITE").is_some() {
             std::fs::write(&file, &page).unwrap();
         }

@@ -9,12 +9,12 @@ use proctor_report::{
     curve_html, curve_text, read_results,
 };
 use proctor_run::{
-    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext,
+    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, TrialPrefixes, RunContext,
     grade_prefix,
 };
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES_VERSION, RunRecord, TrialId, Verdict,
-    canonical_json, plural, sha256_hex,
+    canonical_json, count_with_noun, sha256_hex,
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -26,13 +26,13 @@ use crate::{
         curve_check::{run_separately, sample_tasks},
         resume::plan_from_record,
     },
-    error::{CommandError, INCOMPLETE, INTERRUPTED, UserError},
-    print::{print_result, print_visible},
+    error::{CommandError, INCOMPLETE_STATUS, INTERRUPTED_STATUS, UserError},
+    print::{print_result, print_escaped},
     progress::shorten_repeated,
     selection,
 };
 
-pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
+pub async fn print_curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let budget = CurveBudget::parse(args.at.as_deref())?;
     let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record: RunRecord = run.read_run()?;
@@ -40,7 +40,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     if let Some(budget) = &budget {
         arms = budget.retain_largest_arms(arms);
         for arm in &arms {
-            budget.check(arm, args.allow_truncated)?;
+            budget.check_arm(arm, args.allow_truncated)?;
         }
     } else if !args.every {
         return Err(UserError::new("nothing to compute")
@@ -55,28 +55,28 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let first_resolved = if args.every { drawing.find_first_resolved().await? } else { Vec::new() };
     let (mut checks, mut model_calls) = (Vec::new(), 0);
     if let (Some(budget), Some(count)) = (&budget, args.check) {
-        let Some(checked) = drawing.check(budget, count as usize).await? else {
-            return Ok(ExitCode::from(INTERRUPTED));
+        let Some(checked) = drawing.check_sample(budget, count as usize).await? else {
+            return Ok(ExitCode::from(INTERRUPTED_STATUS));
         };
         (checks, model_calls) = checked;
     }
-    let cost = CurveCost { model_calls, gradings: drawing.gradings };
+    let cost = CurveCost { model_calls, gradings: drawing.grading_count };
     let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
     match args.format {
-        CurveFormat::Text => print_visible(&curve_text(&curve))?,
+        CurveFormat::Text => print_escaped(&curve_text(&curve))?,
         CurveFormat::Json => print_result(&format!("{}\n", serde_json::to_string_pretty(&curve)?))?,
         CurveFormat::Csv => print_result(&curve_csv(&curve))?,
         CurveFormat::Html => print_result(&curve_html(&curve))?,
     }
     let complete = curve.points.iter().all(|point| point.graded == point.trials);
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE_STATUS) })
 }
 
 /// The requested budgets. All are of one kind and in ascending order.
 struct CurveBudget {
     name: &'static str,
     kind: PrefixBudget,
-    ats: Vec<f64>,
+    limits: Vec<f64>,
 }
 
 impl CurveBudget {
@@ -108,11 +108,11 @@ impl CurveBudget {
         }
         ats.sort_by(f64::total_cmp);
         ats.dedup();
-        Ok(Some(Self { name, kind, ats }))
+        Ok(Some(Self { name, kind, limits: ats }))
     }
 
     /// Returns the arm's own limit of the same kind.
-    fn limit(&self, arm: &Arm) -> Option<f64> {
+    fn arm_limit(&self, arm: &Arm) -> Option<f64> {
         let budget = &arm.budget;
         match self.kind {
             PrefixBudget::Steps => budget.steps.map(|steps| steps as f64),
@@ -126,7 +126,7 @@ impl CurveBudget {
     /// arm with the largest limit also provides the results for the smaller ones. Arms whose limit
     /// covers all requested budgets stay.
     fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
-        let most = self.ats.last().copied().unwrap_or_default();
+        let most = self.limits.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
         let mut kept = Vec::new();
         for (arm, own) in arms.iter().zip(&others) {
@@ -150,7 +150,7 @@ impl CurveBudget {
 
     /// Returns the arm's own limit of this kind, or infinity if it has none.
     fn limit_or_infinity(&self, arm: &Arm) -> f64 {
-        self.limit(arm).unwrap_or(f64::INFINITY)
+        self.arm_limit(arm).unwrap_or(f64::INFINITY)
     }
 
     /// Returns all factors of an arm except its limit of this kind, as text.
@@ -160,9 +160,9 @@ impl CurveBudget {
 
     /// Returns an error if the arm has no data for one of the requested budgets, or if its model
     /// knew its budget. `allow_truncated` permits the latter.
-    fn check(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
-        let most = self.ats.last().copied().unwrap_or_default();
-        if let Some(limit) = self.limit(arm).filter(|limit| most > *limit) {
+    fn check_arm(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
+        let most = self.limits.last().copied().unwrap_or_default();
+        if let Some(limit) = self.arm_limit(arm).filter(|limit| most > *limit) {
             let what = format!(
                 "--at {}={most}: arm {} ran with a limit of {limit}, so there is no data for larger budgets",
                 self.name, arm.name
@@ -185,26 +185,26 @@ impl CurveBudget {
     }
 
     /// Returns a copy of the arm with the limit `at`. The copy has a different id.
-    fn limited_arm(&self, arm: &Arm, at: f64) -> Arm {
-        self.with_limit(arm, Some(at)).with_computed_id()
+    fn limited_arm(&self, arm: &Arm, limit: f64) -> Arm {
+        self.with_limit(arm, Some(limit)).with_computed_id()
     }
 
     /// Returns a copy of the arm with the limit `at`, or without a limit. The id is not updated.
-    fn with_limit(&self, arm: &Arm, at: Option<f64>) -> Arm {
+    fn with_limit(&self, arm: &Arm, limit: Option<f64>) -> Arm {
         let mut arm = arm.clone();
         let budget = &mut arm.budget;
-        let whole = at.map(|at| at as u64);
+        let whole = limit.map(|at| at as u64);
         match self.kind {
             PrefixBudget::Steps => budget.steps = whole,
             PrefixBudget::Tokens => budget.total_tokens = whole,
-            PrefixBudget::Cost => budget.cost_usd = at,
-            PrefixBudget::Seconds => budget.wall_seconds = at,
+            PrefixBudget::Cost => budget.cost_usd = limit,
+            PrefixBudget::Seconds => budget.wall_seconds = limit,
         }
         arm
     }
 
     /// Whether the arm's limit of this kind is `at` and ended the trial.
-    fn ended_trial(&self, ending: &Ending, arm: &Arm, at: f64) -> bool {
+    fn limit_ended_trial(&self, ending: &Ending, arm: &Arm, limit: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,
             PrefixBudget::Tokens => BudgetKind::TotalTokens,
@@ -212,7 +212,7 @@ impl CurveBudget {
             PrefixBudget::Seconds => BudgetKind::Wall,
         };
         let own = matches!(ending, Ending::Budget { budget, scope } if *budget == kind && scope.is_trial());
-        own && self.limit(arm) == Some(at)
+        own && self.arm_limit(arm) == Some(limit)
     }
 }
 
@@ -223,11 +223,11 @@ fn knows_budget(arm: &Arm) -> bool {
 /// A planned trial, with its recorded trees and their verdicts.
 struct CurveTrial {
     id: TrialId,
-    planned: PlannedTask,
+    planned_task: PlannedTask,
     arm: Arc<Arm>,
     result: TrialResult,
     /// `None` if the trial has no verdict or its record is incomplete.
-    prefixes: Option<Prefixes>,
+    prefixes: Option<TrialPrefixes>,
     /// Verdicts by tree hash. `None` if a tree could not be graded.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
@@ -241,7 +241,7 @@ impl CurveTrial {
 }
 
 /// A patch, and the trials and trees that need its verdict.
-type PendingPatch = (Vec<u8>, Vec<(usize, String)>);
+type PendingGrading = (Vec<u8>, Vec<(usize, String)>);
 
 struct CurveBuilder<'a> {
     path: &'a Path,
@@ -251,7 +251,7 @@ struct CurveBuilder<'a> {
     trials: Vec<CurveTrial>,
     /// Created when the first tree has to be graded.
     context: Option<Arc<RunContext>>,
-    gradings: u64,
+    grading_count: u64,
 }
 
 impl<'a> CurveBuilder<'a> {
@@ -271,7 +271,7 @@ impl<'a> CurveBuilder<'a> {
             }
             let mut prefixes = None;
             if result.verdict.is_some() {
-                match Prefixes::read(&run, &id) {
+                match TrialPrefixes::read(&run, &id) {
                     Ok(found) => prefixes = Some(found),
                     Err(fault) => tell!("{id}: cannot read its steps: {fault}"),
                 }
@@ -280,9 +280,9 @@ impl<'a> CurveBuilder<'a> {
             if let Some(prefixes) = &prefixes {
                 verdicts.insert(prefixes.final_tree().to_owned(), result.verdict.clone());
             }
-            trials.push(CurveTrial { id, planned, arm, result, prefixes, verdicts });
+            trials.push(CurveTrial { id, planned_task: planned, arm, result, prefixes, verdicts });
         }
-        Ok(Self { path, record, arms, trials, context: None, gradings: 0 })
+        Ok(Self { path, record, arms, trials, context: None, grading_count: 0 })
     }
 
     async fn compute_points(
@@ -299,49 +299,49 @@ impl<'a> CurveBuilder<'a> {
                 let hint = "set `price` below [models.NAME] in the run's configuration, or use steps or tokens";
                 return Err(UserError::new(what).hint(hint).into());
             }
-            for at in &budget.ats {
+            for at in &budget.limits {
                 let tree = prefixes.tree_after(prefixes.step_reaching(budget.kind, *at));
                 wanted.push((index, tree.to_owned()));
             }
         }
-        self.grade(wanted).await?;
+        self.grade_trees(wanted).await?;
         let mut points = Vec::new();
         for arm in &self.arms {
-            for at in &budget.ats {
+            for at in &budget.limits {
                 points.extend(self.compute_point(budget, arm, *at));
             }
         }
         Ok(points)
     }
 
-    fn compute_point(&self, budget: &CurveBudget, arm: &Arm, at: f64) -> Option<CurvePoint> {
+    fn compute_point(&self, budget: &CurveBudget, arm: &Arm, limit: f64) -> Option<CurvePoint> {
         let mut bound = 0;
         let mut results = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.id.arm == arm.id) {
             let verdict = trial.prefixes.as_ref().and_then(|prefixes| {
-                let step = prefixes.step_reaching(budget.kind, at);
+                let step = prefixes.step_reaching(budget.kind, limit);
                 let ended = trial.result.outcome.as_ref().map(|outcome| &outcome.ending);
                 let cut = step.is_some_and(|step| step < prefixes.step_count());
-                let own = ended.is_some_and(|ending| budget.ended_trial(ending, arm, at));
+                let own = ended.is_some_and(|ending| budget.limit_ended_trial(ending, arm, limit));
                 bound += u64::from(cut || own);
                 trial.known_verdict(prefixes.tree_after(step)).cloned().flatten()
             });
             results.push(TrialResult { verdict, ..trial.result.clone() });
         }
         let results: Vec<&TrialResult> = results.iter().collect();
-        let truncated = knows_budget(arm) && budget.limit(arm) != Some(at);
-        CurvePoint::from_trials((budget.name, at), &results, bound, truncated)
+        let truncated = knows_budget(arm) && budget.arm_limit(arm) != Some(limit);
+        CurvePoint::from_trials((budget.name, limit), &results, bound, truncated)
     }
 
     /// Runs a sample of the tasks with the smallest budget and compares the results with the
     /// curve's verdicts. Skips gold and similar arms, because they are deterministic. Returns
     /// `None` if interrupted.
-    async fn check(
+    async fn check_sample(
         &mut self,
         budget: &CurveBudget,
         count: usize,
     ) -> Result<Option<(Vec<CurveCheck>, u64)>, CommandError> {
-        let Some(at) = budget.ats.first().copied() else { return Ok(Some((Vec::new(), 0))) };
+        let Some(at) = budget.limits.first().copied() else { return Ok(Some((Vec::new(), 0))) };
         let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
         let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited_arm(arm, at)).collect();
         if asked.is_empty() {
@@ -360,7 +360,7 @@ impl<'a> CurveBuilder<'a> {
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
-        let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
+        let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
         let world = assemble::plan_context(&cache, &catalog);
         let planned = PlannedRun::from_record(&path, record, world)?;
         let Some((real, calls)) = run_separately(planned, true).await? else {
@@ -391,7 +391,7 @@ impl<'a> CurveBuilder<'a> {
             .trials
             .iter()
             .map(|trial| {
-                let trees = trial.prefixes.as_ref().map(Prefixes::trees).unwrap_or_default();
+                let trees = trial.prefixes.as_ref().map(TrialPrefixes::distinct_trees).unwrap_or_default();
                 trees.into_iter().map(|(step, tree)| (step, tree.to_owned())).collect()
             })
             .collect();
@@ -409,13 +409,13 @@ impl<'a> CurveBuilder<'a> {
             let turn: Vec<(usize, usize)> = searches
                 .iter()
                 .enumerate()
-                .filter_map(|(trial, search)| Some((trial, search.next()?)))
+                .filter_map(|(trial, search)| Some((trial, search.next_tree()?)))
                 .collect();
             if turn.is_empty() {
                 break;
             }
             let wanted = turn.iter().map(|(trial, tree)| (*trial, trees[*trial][*tree].1.clone()));
-            self.grade(wanted.collect()).await?;
+            self.grade_trees(wanted.collect()).await?;
             for (trial, tree) in turn {
                 let verdict = self.trials[trial].known_verdict(&trees[trial][tree].1);
                 let verdict = verdict.and_then(Option::as_ref);
@@ -442,17 +442,17 @@ impl<'a> CurveBuilder<'a> {
 
     /// Grades the requested trees, given as trial index and tree hash, that have no verdict yet.
     /// Equal patches are graded once.
-    async fn grade(&mut self, wanted: Vec<(usize, String)>) -> Result<(), CommandError> {
+    async fn grade_trees(&mut self, pending_trees: Vec<(usize, String)>) -> Result<(), CommandError> {
         // Group equal patches and the trees that need their verdict.
-        let mut patches: BTreeMap<String, PendingPatch> = BTreeMap::new();
-        for (index, tree) in wanted {
+        let mut patches: BTreeMap<String, PendingGrading> = BTreeMap::new();
+        for (index, tree) in pending_trees {
             let trial = &mut self.trials[index];
             let Some(prefixes) =
                 trial.prefixes.as_ref().filter(|_| trial.known_verdict(&tree).is_none())
             else {
                 continue;
             };
-            match prefixes.patch(&tree) {
+            match prefixes.compute_patch(&tree) {
                 Ok(patch) => {
                     let sandbox = canonical_json(&serde_json::to_value(&trial.arm.sandbox)?);
                     let place = [trial.id.task.as_str(), &sandbox, &sha256_hex(&patch)].join("\n");
@@ -471,15 +471,15 @@ impl<'a> CurveBuilder<'a> {
         if patches.is_empty() {
             return Ok(());
         }
-        let context = self.run_context().await?;
-        tell!("grading {}", plural(patches.len(), "tree"));
+        let context = self.get_run_context().await?;
+        tell!("grading {}", count_with_noun(patches.len(), "tree"));
         let permits = Arc::new(Semaphore::new(self.record.jobs.max(1)));
         let mut running = JoinSet::new();
         for (patch, askers) in patches.into_values() {
             let Some((first, _)) = askers.first() else { continue };
             let trial = &self.trials[*first];
             let (id, planned, arm) =
-                (trial.id.clone(), trial.planned.clone(), Arc::clone(&trial.arm));
+                (trial.id.clone(), trial.planned_task.clone(), Arc::clone(&trial.arm));
             let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
             running.spawn(async move {
                 // Ignore the result, because the semaphore is never closed.
@@ -492,7 +492,7 @@ impl<'a> CurveBuilder<'a> {
             let (id, askers, graded) = joined?;
             let verdict = match graded {
                 Ok((verdict, fresh)) => {
-                    self.gradings += u64::from(fresh);
+                    self.grading_count += u64::from(fresh);
                     Some(verdict)
                 }
                 Err(fault) => {
@@ -509,7 +509,7 @@ impl<'a> CurveBuilder<'a> {
     }
 
     /// Returns the run context. The first call creates it and starts the back ends.
-    async fn run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
+    async fn get_run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
@@ -518,7 +518,7 @@ impl<'a> CurveBuilder<'a> {
         let backends = assemble::start_backends(&self.record.arms, &cache, kept).await?;
         let run = RunDir::open_read_only(self.path).map_err(CommandError::from_record_error)?;
         let plan: Plan = plan_from_record(self.record);
-        let catalog = assemble::catalog()?;
+        let catalog = assemble::scaffold_catalog()?;
         let execution = Execution {
             run,
             plan,
@@ -526,8 +526,8 @@ impl<'a> CurveBuilder<'a> {
             backends,
             scaffolds: &catalog,
             cache: &cache,
-            grading: RegradePolicy::Once,
-            flakes: FlakyTests::from_record(self.record, &assemble::print_message),
+            regrade_policy: RegradePolicy::ReuseVerdict,
+            flaky_tests: FlakyTests::from_record(self.record, &assemble::print_message),
             say: &assemble::print_message,
             on_preflight: &assemble::print_preflight,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proctor_plan::PlannedRun;
 use proctor_report::{TrialResult, read_results};
 use proctor_run::Execution;
-use proctor_types::{RunTask, TaskId, plural, sha256_hex};
+use proctor_types::{RunTask, TaskId, count_with_noun, sha256_hex};
 
 use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
@@ -27,25 +27,25 @@ pub fn sample_tasks(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
 /// responses, or `None` if interrupted. `is_kept` means that the directory still exists after this
 /// command.
 pub async fn run_separately(
-    planned: PlannedRun,
+    planned_run: PlannedRun,
     is_kept: bool,
 ) -> Result<Option<(Vec<TrialResult>, u64)>, CommandError> {
-    let PlannedRun { run, record, plan } = planned;
+    let PlannedRun { run, record, plan } = planned_run;
     let path = run.path().to_owned();
     let trials = plan.trials().len();
     let steps = |results: &[TrialResult]| -> u64 {
         let all = results.iter();
         all.map(|one| {
             let own = one.outcome.as_ref().map_or(0, |outcome| outcome.spent.steps);
-            own + one.earlier.spent.steps
+            own + one.earlier_tries.spent.steps
         })
         .sum()
     };
     let before = steps(&read_results(&path, false)?);
-    tell!("running {} for the check: {}", plural(trials, "trial"), path.display());
+    tell!("running {} for the check: {}", count_with_noun(trials, "trial"), path.display());
     let cache = cache_dir::default_cache_dir()?;
     let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let execution = Execution {
         run,
         plan,
@@ -53,14 +53,14 @@ pub async fn run_separately(
         backends,
         scaffolds: &catalog,
         cache: &cache,
-        grading: RegradePolicy::Once,
-        flakes: FlakyTests::from_record(&record, &assemble::print_message),
+        regrade_policy: RegradePolicy::ReuseVerdict,
+        flaky_tests: FlakyTests::from_record(&record, &assemble::print_message),
         say: &assemble::print_message,
         on_preflight: &assemble::print_preflight,
     };
     match execute_plan(execution, is_kept).await? {
-        PlanOutcome::Done { .. } => {}
-        PlanOutcome::Interrupted | PlanOutcome::Drained => return Ok(None),
+        PlanOutcome::Finished { .. } => {}
+        PlanOutcome::Interrupted | PlanOutcome::WoundDown => return Ok(None),
     }
     let results = read_results(&path, false)?;
     let calls = steps(&results).saturating_sub(before);

@@ -8,13 +8,13 @@ use proctor_sandbox_api::{
     Backend, Base, Command, LayerSpec, PreparedEnvironment, SandboxRequest, find_hint,
     wire::RawPath,
 };
-use proctor_setup::{Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent};
-use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
+use proctor_setup::{Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent};
+use proctor_types::{Fault, FaultLayer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
 /// A task that needs only a shell. It has a set-up command, so the back end must build a layer.
-const TASK: &str = r#"{
+const MINIMAL_TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },
     "workdir": "/testbed", "fail_to_pass": [], "test_command": ["true"]
@@ -23,7 +23,7 @@ const TASK: &str = r#"{
 /// Runs the conformance kit and a minimal trial on every back end that starts. A back end that does
 /// not start is reported with its hint. The exit status is 0 if at least one back end starts and
 /// all that start pass.
-pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
+pub async fn check_back_ends(is_full: bool) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let (mut works, mut fails) = (false, false);
     for kind in [SandboxKind::Native, SandboxKind::Docker] {
@@ -52,12 +52,12 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
                 continue;
             }
         };
-        let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
-        print_result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
-        print_result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
+        let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !is_full).await;
+        print_result(&format!("{name}:\n{}\n", proctor_conformance::render_results(&results)))?;
+        print_result(&describe_unenforced_limits(backend.as_ref(), &prepared).await)?;
         // A skipped test means that this machine lacks a feature. It does not count as a failure.
         let mut well =
-            results.iter().all(|result| result.passed || result.skipped_reason.is_some());
+            results.iter().all(|result| result.has_passed || result.skip_reason.is_some());
         match run_minimal_trial(backend.as_ref(), &cache).await {
             Ok(()) => print_result("trial: ok\n\n")?,
             Err((step, fault)) => {
@@ -81,11 +81,11 @@ async fn run_minimal_trial(
     cache: &Path,
 ) -> Result<(), (&'static str, Fault)> {
     let during = |step: &'static str| move |fault: Fault| (step, fault);
-    let task: Task = serde_json::from_str(TASK)
-        .map_err(|error| ("read the task", Fault::new(Layer::Setup, error.to_string())))?;
+    let task: Task = serde_json::from_str(MINIMAL_TASK)
+        .map_err(|error| ("read the task", Fault::new(FaultLayer::Setup, error.to_string())))?;
     let limits = SandboxSpec::default();
     let sources = Sources::new(cache.join("sources"));
-    let spec = layer_spec(&task, &sources, Path::new("/")).await;
+    let spec = resolve_layer_spec(&task, &sources, Path::new("/")).await;
     let spec = spec.map_err(during("describe the environment"))?;
     let environment = backend.prepare(&spec).await.map_err(during("build the environment"))?;
     let findings = find_leaks(backend, &environment, &task, &limits).await;
@@ -101,7 +101,7 @@ async fn run_minimal_trial(
     };
     let on_finding = OnFinding::default();
     let ready = preparation.open(Purpose::Driving(on_finding)).await;
-    let ReadySandbox { mut sandbox, hidden } = ready.map_err(during("open the sandbox"))?;
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } = ready.map_err(during("open the sandbox"))?;
     let ran = async {
         prepare_for_agent(sandbox.handle(), &task, &findings, &hidden, on_finding)
             .await
@@ -112,8 +112,8 @@ async fn run_minimal_trial(
         match done.success() {
             true => Ok(()),
             false => {
-                let what = format!("{:?}: {}", done.exited, done.stderr.text());
-                Err(("run `true`", Fault::new(Layer::Sandbox, what)))
+                let what = format!("{:?}: {}", done.exit, done.stderr.text());
+                Err(("run `true`", Fault::new(FaultLayer::Sandbox, what)))
             }
         }
     };
@@ -124,8 +124,8 @@ async fn run_minimal_trial(
 
 /// Lists the limits that sandboxes on this machine do not enforce, with hints on how to enforce
 /// them.
-async fn unenforced_limits(backend: &dyn Backend, prepared: &PreparedEnvironment) -> String {
-    let (environment, limits) = (prepared.clone(), SandboxSpec::default());
+async fn describe_unenforced_limits(backend: &dyn Backend, prepared_environment: &PreparedEnvironment) -> String {
+    let (environment, limits) = (prepared_environment.clone(), SandboxSpec::default());
     let spec =
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };
     let mut sandbox = match backend.open(&spec).await {

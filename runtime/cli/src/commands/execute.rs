@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-use proctor_engines::UNFINISHED;
+use proctor_engines::UNFINISHED_EXIT_STATUS;
 use proctor_record::{CheckedTrial, RunDir, trial_lookup::planned_trials};
 use proctor_report::{TextOptions, report_text, wrap_long_lines};
-use proctor_run::{Execution, KnownTrial, Plan, known_trials};
+use proctor_run::{Execution, KnownTrial, Plan, read_known_trials};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Fault, SandboxKind, TrialId, plural};
+use proctor_types::{Fault, SandboxKind, TrialId, count_with_noun};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
@@ -23,9 +23,9 @@ use tokio::{
 use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
     commands::report,
-    error::{CommandError, INCOMPLETE, INTERRUPTED},
-    print::print_visible,
-    progress::{self, Board},
+    error::{CommandError, INCOMPLETE_STATUS, INTERRUPTED_STATUS},
+    print::print_escaped,
+    progress::{self, ProgressBoard},
     watchdog::{CLOSE_TIMEOUT, Watchdog},
     workers::continue_command,
 };
@@ -39,17 +39,17 @@ const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Why the run has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interrupt {
+enum InterruptKind {
     /// Ctrl-C. The user can press it again.
-    Key,
+    CtrlC,
     /// A signal to terminate, or the terminal was closed.
-    Ending,
+    Terminate,
     /// The process's job is close to its time limit, so the process should finish its current work
     /// and start nothing new.
     Drain,
 }
 
-async fn wait_for_interrupt() -> Interrupt {
+async fn wait_for_interrupt() -> InterruptKind {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
     let Ok(mut drain) = signal(SignalKind::user_defined1()) else { return pending().await };
     let hangup = async {
@@ -60,10 +60,10 @@ async fn wait_for_interrupt() -> Interrupt {
         }
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => Interrupt::Key,
-        _ = term.recv() => Interrupt::Ending,
-        _ = drain.recv() => Interrupt::Drain,
-        () = hangup => Interrupt::Ending,
+        _ = tokio::signal::ctrl_c() => InterruptKind::CtrlC,
+        _ = term.recv() => InterruptKind::Terminate,
+        _ = drain.recv() => InterruptKind::Drain,
+        () = hangup => InterruptKind::Terminate,
     }
 }
 
@@ -89,15 +89,15 @@ fn ignores_hangup() -> bool {
 pub enum PlanOutcome {
     Interrupted,
     /// The process finished its current work, as requested. Some trials have not run.
-    Drained,
-    Done {
+    WoundDown,
+    Finished {
         /// Whether the message about `proctor resume` was printed.
-        told_to_resume: bool,
+        is_resume_suggested: bool,
         /// Whether trials were not started because this process has too little time left.
-        too_late: bool,
+        is_out_of_time: bool,
         /// The trials that had already finished when the execution started, as read from the
         /// record.
-        finished: HashMap<TrialId, CheckedTrial>,
+        finished_trials: HashMap<TrialId, CheckedTrial>,
     },
 }
 
@@ -109,15 +109,15 @@ pub struct PreparedRun<'a> {
     pub jobs: usize,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub cache: &'a Path,
-    pub grading: RegradePolicy,
-    pub flakes: FlakyTests,
+    pub regrade_policy: RegradePolicy,
+    pub flaky_tests: FlakyTests,
 }
 
 /// Runs a plan and prints its report.
-pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, CommandError> {
-    let PreparedRun { run, plan, jobs, backends, cache, grading, flakes } = work;
+pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCode, CommandError> {
+    let PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes } = prepared_run;
     let out = run.path().to_owned();
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let execution = Execution {
         run,
         plan,
@@ -125,16 +125,16 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
         backends,
         scaffolds: &catalog,
         cache,
-        grading,
-        flakes,
+        regrade_policy: grading,
+        flaky_tests: flakes,
         say: &assemble::print_message,
         on_preflight: &assemble::print_preflight,
     };
     let carried = execute_plan(execution, true).await?;
     let (told_to_resume, too_late, finished) = match carried {
-        PlanOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-        PlanOutcome::Drained => return Ok(ExitCode::from(UNFINISHED)),
-        PlanOutcome::Done { told_to_resume, too_late, finished } => {
+        PlanOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED_STATUS)),
+        PlanOutcome::WoundDown => return Ok(ExitCode::from(UNFINISHED_EXIT_STATUS)),
+        PlanOutcome::Finished { is_resume_suggested: told_to_resume, is_out_of_time: too_late, finished_trials: finished } => {
             (told_to_resume, too_late, finished)
         }
     };
@@ -145,11 +145,11 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
         report = report::build_report(&out, HashMap::new())?;
     }
     report::write_report(&out, &report)?;
-    print_visible(&report_text(&report, TextOptions::default()))?;
+    print_escaped(&report_text(&report, TextOptions::default()))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if too_late && !complete {
         tell!("this job has too little time left for the remaining trials");
-        return Ok(ExitCode::from(UNFINISHED));
+        return Ok(ExitCode::from(UNFINISHED_EXIT_STATUS));
     }
     // A trial with a corrupt record is not retried until its record is restored.
     let waits =
@@ -160,7 +160,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
     for trial in &kept {
         tell!("not graded again: {trial}; the earlier verdict is kept");
     }
-    Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE_STATUS) })
 }
 
 /// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
@@ -188,29 +188,29 @@ pub async fn execute_plan(
     let jobs = execution.jobs;
     let mut running = execution.start().await?;
     let board = board_for_trials(running.known_trials()).with_jobs(jobs);
-    let watcher = running.progress().map(|told| tokio::spawn(progress::watch(told, board)));
+    let watcher = running.take_progress().map(|told| tokio::spawn(progress::show_progress(told, board)));
     let continues = || {
         if is_kept {
             tell!("`{}` continues the run", continue_command(&out));
         }
     };
     let handle = running.handle();
-    let watchdog = Watchdog::start(INTERRUPTED);
+    let watchdog = Watchdog::start(INTERRUPTED_STATUS);
     let trials = tokio::select! {
         trials = running.wait() => trials?,
         how = wait_for_interrupt() => {
             let mut done = false;
-            if how != Interrupt::Ending {
+            if how != InterruptKind::Terminate {
                 let then = match how {
-                    Interrupt::Drain => "the job is close to its time limit",
+                    InterruptKind::Drain => "the job is close to its time limit",
                     _ => "press Ctrl-C again to stop immediately",
                 };
                 tell!("\ninterrupted: finishing current steps and gradings; {then}");
                 handle.wind_down();
                 done = tokio::select! { _ = running.wait() => true, _ = wait_for_interrupt() => false };
             }
-            if done && how == Interrupt::Drain {
-                return Ok(PlanOutcome::Drained);
+            if done && how == InterruptKind::Drain {
+                return Ok(PlanOutcome::WoundDown);
             }
             if !done {
                 tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them open until the next run");
@@ -233,12 +233,12 @@ pub async fn execute_plan(
         tell!("{}", wrap_long_lines(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
-        tell!("not listed: {} whose faults could not be recorded", plural(more, "trial"));
+        tell!("not listed: {} whose faults could not be recorded", count_with_noun(more, "trial"));
     }
     // `close` ends the event stream, which stops the watcher.
     let ended = running.close(trials);
     let held: Vec<_> =
-        ended.held_trials.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
+        ended.blocking_faults.iter().map(|one| halt_message(&one.fault, one.trial_count)).collect();
     if let Some(watcher) = watcher {
         watcher.await?;
     }
@@ -249,21 +249,21 @@ pub async fn execute_plan(
     if told_to_resume {
         continues();
     }
-    Ok(PlanOutcome::Done { told_to_resume, too_late, finished: ended.finished })
+    Ok(PlanOutcome::Finished { is_resume_suggested: told_to_resume, is_out_of_time: too_late, finished_trials: ended.finished_trials })
 }
 
 /// Returns the progress board of a plan. Trials that already have a verdict are counted.
-pub fn progress_board(run: &RunDir, plan: &Plan) -> Board {
-    board_for_trials(&known_trials(run, plan))
+pub fn progress_board(run: &RunDir, plan: &Plan) -> ProgressBoard {
+    board_for_trials(&read_known_trials(run, plan))
 }
 
-fn board_for_trials(trials: &[KnownTrial]) -> Board {
+fn board_for_trials(trials: &[KnownTrial]) -> ProgressBoard {
     let rows = trials.iter();
     let rows = rows.map(|one| (&one.id, one.arm.name.as_str(), one.arm.budget.wall_seconds));
-    let mut board = Board::new(rows);
+    let mut board = ProgressBoard::new(rows);
     for KnownTrial { id, arm, resolved } in trials {
         if let Some(resolved) = resolved {
-            board.count_done(id, &arm.name, *resolved);
+            board.count_earlier_verdict(id, &arm.name, *resolved);
         }
     }
     board
@@ -271,5 +271,5 @@ fn board_for_trials(trials: &[KnownTrial]) -> Board {
 
 fn halt_message(fault: &Fault, trials: usize) -> String {
     let fault = progress::refer_to_printed(&fault.to_string());
-    format!("halted: {fault}; {} not started", plural(trials, "trial"))
+    format!("halted: {fault}; {} not started", count_with_noun(trials, "trial"))
 }

@@ -16,7 +16,7 @@ use proctor_record::{
     RunDir, read_journal,
     trial_lookup::{PlannedTrial, planned_trials},
 };
-use proctor_types::{RunRecord, plural, remove_discarded_events, sha256_hex};
+use proctor_types::{RunRecord, count_with_noun, remove_discarded_events, sha256_hex};
 use serde_json::Value;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
@@ -25,11 +25,11 @@ use crate::{
     commands::{
         export_tables::export_tables,
         output_folder::check_new_or_empty,
-        submission::{Folders, submission_folder, trial_files},
+        submission::{SubmissionFolders, submission_folder, trial_files},
     },
     error::{CommandError, UserError},
-    mask::Mask,
-    print::print_visible,
+    mask::SecretMask,
+    print::print_escaped,
 };
 
 /// Name of the file, next to the export, that lists the data that the format cannot represent.
@@ -43,7 +43,7 @@ pub fn export(
     run: &Path,
     format: ExportFormat,
     out: &Path,
-    mask: &Mask,
+    secret_mask: &SecretMask,
 ) -> Result<ExitCode, CommandError> {
     let format = match format {
         ExportFormat::Atif => Format::Atif,
@@ -54,9 +54,9 @@ pub fn export(
         ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
         ExportFormat::SwebenchSubmission => Format::Submission,
-        ExportFormat::Csv => return export_tables(run, TableFormat::Csv, out, mask),
-        ExportFormat::Jsonl => return export_tables(run, TableFormat::JsonLines, out, mask),
-        ExportFormat::Parquet => return export_tables(run, TableFormat::Parquet, out, mask),
+        ExportFormat::Csv => return export_tables(run, TableFormat::Csv, out, secret_mask),
+        ExportFormat::Jsonl => return export_tables(run, TableFormat::JsonLines, out, secret_mask),
+        ExportFormat::Parquet => return export_tables(run, TableFormat::Parquet, out, secret_mask),
     };
     let dir = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = dir.read_run()?;
@@ -65,12 +65,12 @@ pub fn export(
         run: &dir,
         record: &record,
         out,
-        mask,
+        secret_mask: mask: secret_mask,
         format,
         fidelity: Fidelity::new(format),
         files: BTreeSet::new(),
         archives: BTreeMap::new(),
-        folders: Folders::default(),
+        submission_folders: SubmissionFolders::default(),
     };
     for found in planned_trials(&record) {
         let before = export.fidelity.trials;
@@ -80,24 +80,24 @@ pub fn export(
         }
     }
     export.close_archives()?;
-    export.folders.write_pages(&record, out, mask, &mut export.files)?;
+    export.submission_folders.write_pages(&record, out, secret_mask, &mut export.files)?;
     let Exporter { fidelity, files, .. } = export;
     let text = serde_json::to_string(&fidelity)?;
     let mut document: Value =
-        serde_json::from_str(&mask.mask_text(Path::new(FIDELITY_FILE), &text))?;
-    if mask.is_on() {
-        document["masked"] = mask.masked_counts();
+        serde_json::from_str(&secret_mask.mask_text(Path::new(FIDELITY_FILE), &text))?;
+    if secret_mask.is_on() {
+        document["masked"] = secret_mask.masked_counts();
     }
     let text = serde_json::to_string_pretty(&document)?;
     fs::create_dir_all(out)?;
     fs::write(out.join(FIDELITY_FILE), format!("{text}\n"))?;
-    print_visible(&format!(
+    print_escaped(&format!(
         "exported {} as {format}: {} in {}\n",
-        plural(fidelity.trials, "trial"),
-        plural(files.len(), "file"),
+        count_with_noun(fidelity.trials, "trial"),
+        count_with_noun(files.len(), "file"),
         out.display()
     ))?;
-    mask.print_summary();
+    secret_mask.print_summary();
     for left in &fidelity.left_out {
         tell!("left out: {} ({})", left.what, left.count);
     }
@@ -111,7 +111,7 @@ struct Exporter<'a> {
     run: &'a RunDir,
     record: &'a RunRecord,
     out: &'a Path,
-    mask: &'a Mask,
+    secret_mask: &'a SecretMask,
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
@@ -119,23 +119,23 @@ struct Exporter<'a> {
     /// arms alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
     /// The directories of a SWE-bench submission.
-    folders: Folders<'a>,
+    submission_folders: SubmissionFolders<'a>,
 }
 
 impl<'a> Exporter<'a> {
     /// Writes a trial. The inner error is the reason why the trial was not written.
     fn export_trial(
         &mut self,
-        found: PlannedTrial<'a>,
+        planned_trial: PlannedTrial<'a>,
     ) -> Result<Result<(), String>, CommandError> {
-        let (id, dir) = (found.id(), self.run.trial_dir(&found.id()));
-        let checked = self.run.check(&id);
+        let (id, dir) = (planned_trial.id(), self.run.trial_dir(&planned_trial.id()));
+        let checked = self.run.check_trial(&id);
         if checked.is_unrecoverable() {
             return Ok(Err(
                 "its record is corrupt; `proctor report` lists the corrupt files".into()
             ));
         }
-        let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
+        let Some(outcome) = checked.outcome.filter(|_| checked.is_finished) else {
             return Ok(Err("the trial has not ended, or has ended with a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
@@ -145,14 +145,14 @@ impl<'a> Exporter<'a> {
         };
         let events = remove_discarded_events(read_journal(dir.trajectory_path())?.events);
         let trial = Trial {
-            task: &found.task.task,
-            arm: found.arm,
-            attempt: found.attempt,
+            task: &planned_trial.task.task,
+            arm: planned_trial.arm,
+            attempt: planned_trial.attempt,
             events: &events,
             patch: &patch,
             outcome: Some(&outcome),
             verdict: checked.verdict.as_ref(),
-            proctor: &self.record.proctor,
+            proctor_version: &self.record.proctor,
         };
         let document = match self.format {
             Format::Atif => atif_trajectory(&trial, &mut self.fidelity),
@@ -167,8 +167,8 @@ impl<'a> Exporter<'a> {
                     Err(why) => return Ok(Err(why)),
                 };
                 self.fidelity.record_trial(&events).map_err(UserError::new)?;
-                let file = self.shared_file(&self.arm_file_name(found), found.attempt);
-                self.add_line(&file, &line)?;
+                let file = self.shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
+                self.append_line(&file, &line)?;
                 return Ok(Ok(()));
             }
         };
@@ -179,78 +179,78 @@ impl<'a> Exporter<'a> {
                     Ok(line) => line,
                     Err(why) => return Ok(Err(why)),
                 };
-                let folder = submission_folder(self.record, found, &self.arm_file_name(found));
+                let folder = submission_folder(self.record, planned_trial, &self.arm_file_name(planned_trial));
                 let log = dir.read_log();
-                let task = task_file_name(found.task.task.id.as_str());
+                let task = task_file_name(planned_trial.task.task.id.as_str());
                 let files = trial_files(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {
-                    if let Err(why) = self.write_new(&folder.join(file), &content)? {
+                    if let Err(why) = self.write_new_file(&folder.join(file), &content)? {
                         return Ok(Err(why));
                     }
                 }
-                self.add_line(&folder.join("all_preds.jsonl"), &line)?;
-                self.folders.count_trial(folder, found, checked.verdict.as_ref());
+                self.append_line(&folder.join("all_preds.jsonl"), &line)?;
+                self.submission_folders.count_trial(folder, planned_trial, checked.verdict.as_ref());
                 return Ok(Ok(()));
             }
             Format::Inspect => {
-                self.add_to_archive(found, &document)?;
+                self.add_to_archive(planned_trial, &document)?;
                 return Ok(Ok(()));
             }
             Format::Otel | Format::Rollouts => {
-                let file = self.shared_file(&self.arm_file_name(found), found.attempt);
-                self.add_line(&file, &document.to_string())?;
+                let file = self.shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
+                self.append_line(&file, &document.to_string())?;
                 return Ok(Ok(()));
             }
             _ => {}
         }
         let text = serde_json::to_string_pretty(&document)? + "\n";
-        let task = self.shared_file(&task_file_name(found.task.task.id.as_str()), found.attempt);
-        self.write_new(&Path::new(&self.arm_file_name(found)).join(task), text.as_bytes())
+        let task = self.shared_file_path(&task_file_name(planned_trial.task.task.id.as_str()), planned_trial.attempt);
+        self.write_new_file(&Path::new(&self.arm_file_name(planned_trial)).join(task), text.as_bytes())
     }
 
-    fn shared_file(&self, name: &str, attempt: u32) -> PathBuf {
+    fn shared_file_path(&self, name: &str, attempt: u32) -> PathBuf {
         format!("{name}.{attempt}.{}", self.format.extension()).into()
     }
 
     /// Returns the arm's name for use in file names. Arms whose names differ only in characters
     /// that are not allowed in file names are distinguished by id.
-    fn arm_file_name(&self, found: PlannedTrial<'_>) -> String {
-        let name = safe_file_name(&found.arm.name);
+    fn arm_file_name(&self, planned_trial: PlannedTrial<'_>) -> String {
+        let name = safe_file_name(&planned_trial.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe_file_name(&arm.name) == name).count();
         match alike {
             1 => name,
-            _ => format!("{name}-{:.8}", found.arm.id.as_str()),
+            _ => format!("{name}-{:.8}", planned_trial.arm.id.as_str()),
         }
     }
 
     /// Adds a sample to its arm's archive.
     fn add_to_archive(
         &mut self,
-        found: PlannedTrial<'a>,
+        planned_trial: PlannedTrial<'a>,
         sample: &Value,
     ) -> Result<(), CommandError> {
-        let name = self.arm_file_name(found);
+        let name = self.arm_file_name(planned_trial);
         if !self.archives.contains_key(&name) {
             let path = self.out.join(format!("{name}.{}", self.format.extension()));
             fs::create_dir_all(self.out)?;
             let archive = ZipWriter::new(fs::File::create(&path)?);
-            let log = InspectLog::new(found.arm, &self.record.proctor, self.record.created);
+            let log = InspectLog::new(planned_trial.arm, &self.record.proctor, self.record.created);
             self.files.insert(path);
             self.archives.insert(name.clone(), (archive, log));
         }
         let shown = PathBuf::from(format!("{name}.{}", self.format.extension()));
         if let Some((archive, log)) = self.archives.get_mut(&name) {
             let file = log.add(sample);
-            add_archive_file(archive, &file, sample, (&shown, self.mask))?;
+            write_archive_file(archive, &file, sample, (&shown, self.secret_mask))?;
         }
         Ok(())
     }
 
     fn close_archives(&mut self) -> Result<(), CommandError> {
         for (name, (mut archive, log)) in std::mem::take(&mut self.archives) {
-            let shown = PathBuf::from(format!("{name}.{}", self.format.extension()));
-            for (file, content) in log.files() {
-                add_archive_file(&mut archive, file, &content, (&shown, self.mask))?;
+            let file_label = PathBuf::from(format!("{name}.{}", self.format.extension()));
+            for (file, content) in log.other_files() {
+                write_archive_file(&mut archive, file, &content, (&file_label, self.secret_mask))?;
             }
             archive.finish().map_err(std::io::Error::other)?;
         }
@@ -259,7 +259,7 @@ impl<'a> Exporter<'a> {
 
     /// Writes a file that belongs to one trial. The inner error means that another trial already
     /// wrote this file, as can happen on a case-insensitive file system.
-    fn write_new(
+    fn write_new_file(
         &mut self,
         file: &Path,
         content: &[u8],
@@ -276,33 +276,33 @@ impl<'a> Exporter<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        open.write_all(&self.mask.mask_bytes(file, content))?;
+        open.write_all(&self.secret_mask.mask_bytes(file, content))?;
         self.files.insert(path);
         Ok(Ok(()))
     }
 
     /// Adds a line to a file that several trials share.
-    fn add_line(&mut self, file: &Path, line: &str) -> Result<(), CommandError> {
+    fn append_line(&mut self, file: &Path, line: &str) -> Result<(), CommandError> {
         let path = self.out.join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         let mut open = fs::File::options().create(true).append(true).open(&path)?;
-        writeln!(open, "{}", self.mask.mask_text(file, line))?;
+        writeln!(open, "{}", self.secret_mask.mask_text(file, line))?;
         self.files.insert(path);
         Ok(())
     }
 }
 
 /// Adds a file to an archive. `shown` names the archive in the list of masked values.
-fn add_archive_file(
+fn write_archive_file(
     archive: &mut ZipWriter<fs::File>,
     file: &str,
     content: &Value,
-    (shown, mask): (&Path, &Mask),
+    (shown, secret_mask): (&Path, &SecretMask),
 ) -> Result<(), CommandError> {
     archive.start_file(file, SimpleFileOptions::default()).map_err(std::io::Error::other)?;
-    archive.write_all(&mask.mask_bytes(shown, &serde_json::to_vec(content)?))?;
+    archive.write_all(&secret_mask.mask_bytes(shown, &serde_json::to_vec(content)?))?;
     Ok(())
 }
 

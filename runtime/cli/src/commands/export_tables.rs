@@ -11,14 +11,14 @@ use std::{
 use proctor_interchange::{TableFormat, TableWriter};
 use proctor_record::{RunDir, read_journal, trial_lookup::planned_trials};
 use proctor_report::{Cell, StepRow, TableInfo, TrialRow, step_facts, tables, test_rows};
-use proctor_types::{plural, remove_discarded_events};
+use proctor_types::{count_with_noun, remove_discarded_events};
 use serde_json::{Map, Value, json};
 
 use crate::{
     commands::{output_folder::check_new_or_empty, report::build_report},
     error::{CommandError, UserError},
-    mask::Mask,
-    print::print_visible,
+    mask::SecretMask,
+    print::print_escaped,
 };
 
 /// Name of the file, next to the tables, that describes the tables' columns.
@@ -31,7 +31,7 @@ pub fn export_tables(
     run: &Path,
     format: TableFormat,
     out: &Path,
-    mask: &Mask,
+    secret_mask: &SecretMask,
 ) -> Result<ExitCode, CommandError> {
     let dir = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = dir.read_run()?;
@@ -58,7 +58,7 @@ pub fn export_tables(
         let arm = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let arm_name = found.arm.name.as_str();
         trials
-            .push(mask_cells(mask, "trials", TrialRow { trial, arm }.cells()))
+            .push(mask_cells(secret_mask, "trials", TrialRow { trial, arm }.cells()))
             .map_err(cannot_write)?;
         let journal = dir.trial_dir(&found.id()).trajectory_path();
         let events = match journal.exists().then(|| read_journal(&journal)).transpose() {
@@ -72,13 +72,13 @@ pub fn export_tables(
         };
         for facts in &step_facts(&events) {
             let row = StepRow { trial, arm_name, facts };
-            steps.push(mask_cells(mask, "steps", row.cells())).map_err(cannot_write)?;
+            steps.push(mask_cells(secret_mask, "steps", row.cells())).map_err(cannot_write)?;
         }
         if trial.resolved.is_some()
-            && let Some(verdict) = dir.check(&found.id()).verdict
+            && let Some(verdict) = dir.check_trial(&found.id()).verdict
         {
             for row in test_rows(trial, arm_name, &verdict) {
-                tests.push(mask_cells(mask, "tests", row.cells())).map_err(cannot_write)?;
+                tests.push(mask_cells(secret_mask, "tests", row.cells())).map_err(cannot_write)?;
             }
         }
     }
@@ -94,22 +94,22 @@ pub fn export_tables(
     columns.extend(all.iter().map(|table| (table.name.to_owned(), json!(table.columns))));
     let text = serde_json::to_string_pretty(&Value::Object(columns))? + "\n";
     fs::write(out.join(COLUMNS_FILE), text).map_err(cannot_write)?;
-    print_visible(&format!(
+    print_escaped(&format!(
         "exported {}, {}, {} as {} to {}\n",
-        plural(rows[0], "trial"),
-        plural(rows[1], "step"),
-        plural(rows[2], "test"),
+        count_with_noun(rows[0], "trial"),
+        count_with_noun(rows[1], "step"),
+        count_with_noun(rows[2], "test"),
         format.extension(),
         out.display()
     ))?;
-    mask.print_summary();
+    secret_mask.print_summary();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Masks the secrets in a row's cells.
-fn mask_cells(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
+fn mask_cells(secret_mask: &SecretMask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
     let without = |cell| match cell {
-        Cell::Text(text) => Cell::Text(mask.mask_text(Path::new(table), &text)),
+        Cell::Text(text) => Cell::Text(secret_mask.mask_text(Path::new(table), &text)),
         other => other,
     };
     cells.into_iter().map(without).collect()

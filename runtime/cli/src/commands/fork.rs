@@ -17,7 +17,7 @@ use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
     cache_dir,
     commands::execute::{PreparedRun, execute_and_report},
-    config::{self, ConfigFile, Extent},
+    config::{self, ConfigFile, CheckExtent},
     error::{CommandError, UserError},
 };
 
@@ -42,10 +42,10 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         UserError::new(format!("--step {}: {}: {why}", args.step, found.name()))
             .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
     })?;
-    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
     let world = assemble::plan_context(&cache, &catalog);
-    let (file, hint) = changed_config(&record.config, &found, &args)?;
-    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
+    let (file, hint) = config_with_changes(&record.config, &found, &args)?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY_HINT).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("the changed configuration has no arm").into());
     };
@@ -74,7 +74,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         name: found.arm.name.clone(),
         attempt: found.attempt,
         step: args.step,
-        tree: point.tree().to_owned(),
+        tree: point.tree_hash().to_owned(),
         conversation: alone.is_none(),
         files_alone_because: alone,
         hint,
@@ -83,7 +83,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         task: Arc::new(found.task.task.clone()),
         base_dir: found.task.base_dir.clone(),
     };
-    let ready = resolved.fork(origin.clone()).with_tasks(world, vec![task]).await?;
+    let ready = resolved.fork_from(origin.clone()).with_tasks(world, vec![task]).await?;
     let kept = &ready.config().file.cache;
     let backends = assemble::start_backends(&ready.config().arms, &cache, kept).await?;
     let planned = ready.create_run(&args.out, proctor_embedded_agent::agent_digest())?;
@@ -93,24 +93,24 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     };
     point.start_trial(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
-    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
-    execute_and_report(PreparedRun { run: child, plan, jobs: 1, backends, cache, grading, flakes })
+    let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
+    execute_and_report(PreparedRun { run: child, plan, jobs: 1, backends, cache, regrade_policy: grading, flaky_tests: flakes })
         .await
 }
 
 /// Returns the configuration of the original trial's arm, changed by `--set` and the hint.
-fn changed_config(
+fn config_with_changes(
     config: &RecordedConfig,
-    found: &PlannedTrial<'_>,
+    planned_trial: &PlannedTrial<'_>,
     args: &ForkArgs,
 ) -> Result<(ConfigFile, Option<String>), CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         UserError::new(format!("{}: cannot read its configuration: {error}", args.run.display()))
     };
     let mut file = ConfigFile::from_record(config).map_err(|error| unreadable(&error))?;
-    file.arms.retain(|arm| arm.name == found.arm.name);
+    file.arms.retain(|arm| arm.name == planned_trial.arm.name);
     let mut table = toml::Table::try_from(&file).map_err(|error| unreadable(&error))?;
-    let name = format!("arms.0.name=\"{}/step-{}\"", found.arm.name, args.step);
+    let name = format!("arms.0.name=\"{}/step-{}\"", planned_trial.arm.name, args.step);
     config::set(&mut table, &name)?;
     let mut hint = None;
     for set in &args.set {
@@ -127,8 +127,8 @@ fn changed_config(
             None => drop(config::set(&mut table, set)?),
         }
     }
-    config::check_keys(&table, Extent::Whole).map_err(|problem| {
-        UserError::new(format!("--set: {}", problem.wrong.what)).hint(problem.wrong.hint)
+    config::check_keys(&table, CheckExtent::Complete).map_err(|problem| {
+        UserError::new(format!("--set: {}", problem.error.message)).hint(problem.error.hint)
     })?;
     let file = config::config_from_table(&table).map_err(|why| {
         UserError::new(format!("--set: {why}"))
@@ -137,22 +137,22 @@ fn changed_config(
     Ok((ConfigFile { attempts: 1, jobs: 1, ..file }, hint))
 }
 
-fn is_same_model(one: &Arm, other: &Arm) -> bool {
+fn is_same_model(first: &Arm, second: &Arm) -> bool {
     let of = |arm: &Arm| arm.model.as_ref().map(|model| (model.name.clone(), model.api));
-    of(one) == of(other)
+    of(first) == of(second)
 }
 
 /// Returns why the conversation cannot be copied, or `None` if it can.
 fn files_only_reason(
-    found: &PlannedTrial<'_>,
+    planned_trial: &PlannedTrial<'_>,
     arm: &Arm,
     point: &ForkPoint,
 ) -> Result<Option<String>, CommandError> {
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let goes_on = |name: &str| {
         catalog.find_scaffold(name).ok().flatten().is_some_and(|one| one.is_resumable())
     };
-    let (before, after) = (found.arm, arm);
+    let (before, after) = (planned_trial.arm, arm);
     let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
     let why = if before.scaffold != after.scaffold {
         format!("`{}` and `{}` have different tools", before.scaffold, after.scaffold)
@@ -162,7 +162,7 @@ fn files_only_reason(
         "the tool descriptions differ".to_owned()
     } else if point.has_hint() {
         "the conversation contains the hint of an earlier fork".to_owned()
-    } else if point.submitted {
+    } else if point.is_submitted {
         "the step submitted the work, which ends the conversation".to_owned()
     } else {
         return Ok(None);

@@ -22,7 +22,7 @@ use crate::{
         resume::{ResumeOptions, resume},
     },
     config::{self, ConfigFile},
-    error::{CommandError, INCOMPLETE, UserError},
+    error::{CommandError, INCOMPLETE_STATUS, UserError},
     workers,
 };
 
@@ -45,9 +45,9 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         (Some(run), None) => match &args.out {
             Some(out) => {
                 copy_run(run, out)?;
-                regrade(out).await
+                regrade_run(out).await
             }
-            None => regrade(run).await,
+            None => regrade_run(run).await,
         },
         (None, Some(file)) => grade_predictions(&args, file).await,
         _ => Err(UserError::new("nothing to grade")
@@ -83,7 +83,7 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 /// The old verdicts are withdrawn first. If the process is killed, some verdicts are missing, and
 /// `resume` completes them. A trial with a corrupt record keeps its verdict until the record is
 /// restored. A trial that cannot be graded gets its old verdict back.
-async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
+async fn regrade_run(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
         let run = RunDir::open(path).map_err(CommandError::from_record_error)?;
@@ -94,17 +94,17 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
         let mut verifier = run.verifier();
         for found in planned_trials(&record) {
             let id = found.id();
-            let checked = verifier.check(&id);
+            let checked = verifier.verify_trial(&id);
             if checked.verdict.is_some() {
                 run.trial_dir(&id).withdraw_verdict("`proctor grade` regrades the run")?;
                 withdrawn.push(id);
             } else if run.trial_dir(&id).verdict_path().exists() {
-                let lost = checked.damage.iter().filter(|one| one.withholds_verdict());
+                let lost = checked.corruptions.iter().filter(|one| one.withholds_verdict());
                 kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
             }
         }
     }
-    let done = resume(path, &[], ResumeOptions::default(), RegradePolicy::Anew).await;
+    let done = resume(path, &[], ResumeOptions::default(), RegradePolicy::GradeAgain).await;
     if done.is_err() {
         // Regrading failed for all trials, so restore their verdicts.
         let run = RunDir::open(path).map_err(CommandError::from_record_error)?;
@@ -117,7 +117,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
         tell!("not graded again: {damage}");
     }
     Ok(if done == ExitCode::SUCCESS && !kept.is_empty() {
-        ExitCode::from(INCOMPLETE)
+        ExitCode::from(INCOMPLETE_STATUS)
     } else {
         done
     })
@@ -129,7 +129,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
             .hint("add --tasks DATASET")
             .into());
     }
-    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
     let world = assemble::plan_context(&cache, &catalog);
     let sandbox = args.sandbox_spec();
     let grading = config::GradingSettings {
@@ -146,19 +146,19 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let (resolved, taken) = if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let read =
-            ReadConfig::from_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION);
+            ReadConfig::from_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION_HINT);
         (read.resolve(world)?, None)
     } else {
         let taken = predictions::load_predictions(Path::new(file), args.include_failed)?;
-        let config = ConfigFile { attempts: taken.attempts(), ..config };
-        let arms = taken.arms(&sandbox);
-        (ResolvedConfig::from_patches(config, arms, assemble::SANDBOX_OPTION), Some(taken))
+        let config = ConfigFile { attempts: taken.attempt_count(), ..config };
+        let arms = taken.to_arms(&sandbox);
+        (ResolvedConfig::from_patches(config, arms, assemble::SANDBOX_OPTION_HINT), Some(taken))
     };
     let loaded = resolved.load(world, Purpose::Run, &[], None).await?;
     let backend = assemble::start_backend(sandbox.kind, &cache).await?;
     let backends = BTreeMap::from([(sandbox.kind, Arc::clone(&backend))]);
     let jobs = args.jobs.map_or_else(
-        || Capacity::new(&assemble::capacity(&grading, &backends)).max_sandboxes(&sandbox),
+        || Capacity::new(&assemble::grading_capacity(&grading, &backends)).max_sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
     let ready =
@@ -173,6 +173,6 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         taken.record_trials(&run, &plan.arms, &plan.tasks)?;
     }
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
-    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
+    let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes }).await
 }

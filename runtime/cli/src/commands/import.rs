@@ -15,8 +15,8 @@ use proctor_record::{Journal, RecordError, RunDir};
 use proctor_report::deduplicate_errors;
 use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
 use proctor_types::{
-    Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
-    plural, sha256_hex,
+    Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts, TrialId,
+    count_with_noun, sha256_hex,
 };
 use serde_json::json;
 
@@ -26,7 +26,7 @@ use crate::{
     commands::{export::FIDELITY_FILE, import_files, resume::plan_from_record},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    print::print_visible,
+    print::print_escaped,
     tasks,
 };
 
@@ -39,7 +39,7 @@ const MAX_ATTEMPTS: u32 = 1_000;
 
 struct InputTrial {
     /// Possible names of the task, most likely first.
-    tasks: Vec<String>,
+    task_candidates: Vec<String>,
     arm: String,
     attempt: Option<u32>,
     file: PathBuf,
@@ -48,9 +48,9 @@ struct InputTrial {
 }
 
 enum TrialContent {
-    Trial(Box<ImportedTrial>),
+    Imported(Box<ImportedTrial>),
     Patch(String),
-    Failed(String),
+    FailedAttempt(String),
 }
 
 pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
@@ -58,19 +58,19 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let mut given = Vec::new();
     for path in &args.files {
         if !path.is_dir() {
-            given.extend(read(path, args.format, &mut fidelity)?);
+            given.extend(read_input_file(path, args.format, &mut fidelity)?);
             continue;
         }
         let below = import_files::find_files(path, args.format)?;
         for file in &below.files {
-            given.extend(read(file, args.format, &mut fidelity)?);
+            given.extend(read_input_file(file, args.format, &mut fidelity)?);
         }
         if below.ignored_count > 0 {
-            let others = plural(below.ignored_count, "other file");
+            let others = count_with_noun(below.ignored_count, "other file");
             tell!("note: ignored {others} in {}", path.display());
         }
     }
-    let planned = plan(args, &mut given).await?;
+    let planned = plan_tasks(args, &mut given).await?;
     let trials = group_trials(given)?;
     let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
     let arms: Vec<Arm> = build_arms(&trials, &sandbox);
@@ -87,11 +87,11 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     dir.write_run(&record)?;
     for (given, id) in given {
         match given.map(|given| &given.content) {
-            Some(TrialContent::Trial(imported)) => write_trial(&dir, &id, imported)?,
+            Some(TrialContent::Imported(imported)) => write_trial(&dir, &id, imported)?,
             Some(TrialContent::Patch(patch)) => {
                 record_prediction(&dir, &id, TaskPrediction::Patch(patch.as_bytes()))?;
             }
-            Some(TrialContent::Failed(why)) => {
+            Some(TrialContent::FailedAttempt(why)) => {
                 record_prediction(&dir, &id, TaskPrediction::Failed(why))?
             }
             None => {}
@@ -101,10 +101,10 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let text = serde_json::to_string_pretty(&json!({ "imported": fidelity }))?;
     fs::write(args.out.join(FIDELITY_FILE), format!("{text}\n"))?;
     let out = args.out.display();
-    print_visible(&format!(
+    print_escaped(&format!(
         "imported {} of {} into {out}\n",
-        plural(trials.len(), "trial"),
-        plural(arms.len(), "arm")
+        count_with_noun(trials.len(), "trial"),
+        count_with_noun(arms.len(), "arm")
     ))?;
     for one in fidelity {
         for left in &one.left_out {
@@ -124,7 +124,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(
+fn read_input_file(
     file: &Path,
     format: Option<ImportFormat>,
     fidelity: &mut BTreeMap<&'static str, Fidelity>,
@@ -151,12 +151,12 @@ fn read(
     let imported = read_trajectory(format, &text, told)
         .map_err(|bad| UserError::new(format!("{}: {bad}", file.display())).hint(bad.hint))?;
     Ok(vec![InputTrial {
-        tasks: task_names(file, format, &imported),
+        task_candidates: task_names(file, format, &imported),
         arm: imported.arm_name(),
         attempt: imported.attempt,
         file: file.to_owned(),
         sha256: sha256_hex(&bytes),
-        content: TrialContent::Trial(Box::new(imported)),
+        content: TrialContent::Imported(Box::new(imported)),
     }])
 }
 
@@ -171,7 +171,7 @@ fn read_patches(
         )
     })?;
     let rows = deduplicate_errors(
-        found.bad.iter().map(|bad| (bad.location(), bad.error())),
+        found.bad_rows.iter().map(|bad| (bad.location(), bad.error())),
         tasks::MAX_LISTED_ROWS,
     );
     if !found.by_model.is_empty() {
@@ -190,12 +190,12 @@ fn read_patches(
             fidelity.record_missing("conversations", 1);
             let attempt = one.has_attempt_number.then_some(attempt);
             let made = match one.failure {
-                Some(why) => TrialContent::Failed(why),
+                Some(why) => TrialContent::FailedAttempt(why),
                 None => TrialContent::Patch(one.patch),
             };
             let arm = arm.clone();
             let (file, sha256) = (file.to_owned(), sha256.to_owned());
-            all.push(InputTrial { tasks: vec![task], arm, attempt, file, sha256, content: made });
+            all.push(InputTrial { task_candidates: vec![task], arm, attempt, file, sha256, content: made });
         }
     }
     Ok(all)
@@ -203,15 +203,15 @@ fn read_patches(
 
 /// Returns possible names of the task: the name in the file, or else the names of the file and its
 /// parent directories.
-fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<String> {
+fn task_names(file: &Path, format: Format, imported_trial: &ImportedTrial) -> Vec<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
-    let said = imported.task.clone();
+    let said = imported_trial.task.clone();
     // In files written by SWE-agent, this field contains the environment type instead of the task.
     // In files written by Proctor, it contains the task. Only the latter name an arm.
     let said = said.filter(|said| {
-        let is_proctors = imported.arm.is_some();
+        let is_proctors = imported_trial.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
         format != Format::SweAgent || is_proctors || is_in_the_name()
     });
@@ -222,15 +222,15 @@ fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<Stri
 
 /// Returns the tasks that the files belong to. If a dataset is given, they are its full tasks.
 /// Afterwards, each entry of `given` has exactly one task name.
-async fn plan(
+async fn plan_tasks(
     args: &ImportArgs,
-    given: &mut [InputTrial],
+    inputs: &mut [InputTrial],
 ) -> Result<Vec<PlannedTask>, CommandError> {
     if args.tasks.is_empty() {
         let mut planned: Vec<PlannedTask> = Vec::new();
-        for one in given {
-            one.tasks.truncate(1);
-            let id = one.tasks.first().cloned().unwrap_or_default();
+        for one in inputs {
+            one.task_candidates.truncate(1);
+            let id = one.task_candidates.first().cloned().unwrap_or_default();
             if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
                 let task = Arc::new(bare_task(&id, &one.content));
                 planned.push(PlannedTask { task, base_dir: PathBuf::new() });
@@ -249,10 +249,10 @@ async fn plan(
     };
     let known: BTreeSet<&str> = all.iter().map(|planned| planned.task.id.as_str()).collect();
     let mut used = BTreeSet::new();
-    for one in given {
-        let found = one.tasks.iter().find(|name| known.contains(name.as_str())).cloned();
+    for one in inputs {
+        let found = one.task_candidates.iter().find(|name| known.contains(name.as_str())).cloned();
         let Some(found) = found else {
-            let named = one.tasks.first().cloned().unwrap_or_default();
+            let named = one.task_candidates.first().cloned().unwrap_or_default();
             let what = format!("{}: the dataset has no task `{named}`", one.file.display());
             let near = config::similar_names(&named, known.iter().copied());
             let hint = match near.is_empty() {
@@ -267,19 +267,19 @@ async fn plan(
             return Err(UserError::new(what).hint(hint).into());
         };
         used.insert(found.clone());
-        one.tasks = vec![found];
+        one.task_candidates = vec![found];
     }
     Ok(all.into_iter().filter(|planned| used.contains(planned.task.id.as_str())).collect())
 }
 
 /// Returns a task that contains only the agent's input, because nothing else is known.
-fn bare_task(id: &str, made: &TrialContent) -> Task {
-    let statement = match made {
-        TrialContent::Trial(imported) => imported.statement(),
-        TrialContent::Patch(_) | TrialContent::Failed(_) => "",
+fn bare_task(id: &str, content: &TrialContent) -> Task {
+    let statement = match content {
+        TrialContent::Imported(imported) => imported.statement(),
+        TrialContent::Patch(_) | TrialContent::FailedAttempt(_) => "",
     };
     Task {
-        schema_version: TASK_SCHEMA,
+        schema_version: TASK_SCHEMA_VERSION,
         id: TaskId::new(id),
         repo: None,
         level: None,
@@ -315,16 +315,16 @@ fn bare_task(id: &str, made: &TrialContent) -> Task {
     }
 }
 
-type Trials = BTreeMap<(String, String, u32), InputTrial>;
+type InputTrials = BTreeMap<(String, String, u32), InputTrial>;
 
 /// Groups the trials by arm, task and attempt. A file without an attempt number gets the next free
 /// number.
-fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
-    let mut trials = Trials::new();
+fn group_trials(inputs: Vec<InputTrial>) -> Result<InputTrials, UserError> {
+    let mut trials = InputTrials::new();
     let (named, unnamed): (Vec<_>, Vec<_>) =
-        given.into_iter().partition(|one| one.attempt.is_some());
+        inputs.into_iter().partition(|one| one.attempt.is_some());
     for one in named.into_iter().chain(unnamed) {
-        let task = one.tasks.first().cloned().unwrap_or_default();
+        let task = one.task_candidates.first().cloned().unwrap_or_default();
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
         if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MAX_ATTEMPTS).contains(attempt)) {
             let what =
@@ -351,7 +351,7 @@ fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
 
 /// Returns one arm for each arm name in the files. An arm's factors are its name, its agent and
 /// model as stated in its files, and a digest of the files.
-fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
+fn build_arms(trials: &InputTrials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&InputTrial>> = BTreeMap::new();
     for given in trials.values() {
         names.entry(&given.arm).or_default().push(given);
@@ -359,12 +359,12 @@ fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let arm = |(name, all): (&str, Vec<&InputTrial>)| {
         let digests: Vec<&str> = all.iter().map(|one| one.sha256.as_str()).collect();
         let first = all.iter().find_map(|one| match &one.content {
-            TrialContent::Trial(imported) => Some(imported.as_ref()),
+            TrialContent::Imported(imported) => Some(imported.as_ref()),
             _ => None,
         });
         let imported = json!({
             "name": name,
-            "agent": first.map(|one| &one.agent),
+            "agent": first.map(|one| &one.agent_name),
             "version": first.and_then(|one| one.version.as_ref()),
             "model": first.and_then(|one| one.model.as_ref()),
             "sha256": sha256_hex(digests.join("\n").as_bytes()),
@@ -374,13 +374,13 @@ fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     names.into_iter().map(arm).collect()
 }
 
-fn write_trial(run: &RunDir, id: &TrialId, imported: &ImportedTrial) -> Result<(), RecordError> {
+fn write_trial(run: &RunDir, id: &TrialId, imported_trial: &ImportedTrial) -> Result<(), RecordError> {
     let dir = run.create_trial_dir(id)?;
     let blobs = run.trial_blobs(&dir);
-    let patch = imported.patch.as_deref().unwrap_or_default().as_bytes();
+    let patch = imported_trial.patch.as_deref().unwrap_or_default().as_bytes();
     let hash = blobs.put(patch)?;
     blobs.sync()?;
-    let (mut events, outcome) = imported.to_record(id);
+    let (mut events, outcome) = imported_trial.to_record(id);
     let files = proctor_patch::Patch::parse(patch).paths().len() as u64;
     let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.pack_size() };

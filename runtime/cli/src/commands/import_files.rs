@@ -14,7 +14,7 @@ use crate::{args::ImportFormat, error::UserError};
 
 /// The files found below a directory.
 #[derive(Debug, Default)]
-pub struct FoundFiles {
+pub struct InputFiles {
     /// Files to import, sorted by path.
     pub files: Vec<PathBuf>,
     /// Number of files that were ignored.
@@ -35,7 +35,7 @@ impl ImportFormat {
 
 /// Returns the files of `folder` in the requested format, or in any format if none is requested.
 /// Symlinks are not followed.
-pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
+pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<InputFiles, UserError> {
     let all = list_files(folder)
         .map_err(|error| UserError::new(format!("cannot read {}: {error}", folder.display())))?;
     let count = all.len();
@@ -71,7 +71,7 @@ pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFi
              .jsonl or be named preds.json. Files that you list one by one may have other names",
         ));
     }
-    Ok(FoundFiles { ignored_count: count - files.len(), files })
+    Ok(InputFiles { ignored_count: count - files.len(), files })
 }
 
 fn list_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -95,7 +95,7 @@ fn list_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn create_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = folder.path().join(name);
@@ -112,18 +112,18 @@ mod tests {
     }
 
     const ATIF: &str = r#"{"schema_version": "ATIF-v1.6", "steps": []}"#;
-    const MINI: &str = r#"{"messages": [], "info": {}}"#;
-    const ROW: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
+    const MINI_SWE_AGENT_SAMPLE: &str = r#"{"messages": [], "info": {}}"#;
+    const PREDICTION_SAMPLE: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
 
     #[test]
     fn find_files_prefers_trajectories_and_ignores_other_files() {
-        let given = folder(&[
+        let given = create_folder(&[
             ("b/trial/agent/trajectory.json", ATIF),
-            ("a/trial/t.traj.json", MINI),
+            ("a/trial/t.traj.json", MINI_SWE_AGENT_SAMPLE),
             ("a/trial/config.json", "{}"),
             ("a/fidelity.json", "{}"),
             ("a/agent.log", "x"),
-            ("preds.jsonl", ROW),
+            ("preds.jsonl", PREDICTION_SAMPLE),
         ]);
         let place = given.path();
         let both = ["a/trial/t.traj.json", "b/trial/agent/trajectory.json"];
@@ -136,15 +136,15 @@ mod tests {
     #[test]
     fn find_files_accepts_predictions_and_rejects_other_folders() {
         let given =
-            folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
+            create_folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", PREDICTION_SAMPLE), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
         let error = find_files(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
-        assert!(error.what.contains("contains no file"), "{}", error.what);
+        assert!(error.message.contains("contains no file"), "{}", error.message);
     }
 
     #[test]
     fn find_files_does_not_follow_links_to_folders() {
-        let given = folder(&[("t.traj.json", MINI)]);
+        let given = create_folder(&[("t.traj.json", MINI_SWE_AGENT_SAMPLE)]);
         std::os::unix::fs::symlink(given.path(), given.path().join("again")).unwrap();
         assert_eq!(names(given.path(), None), ["t.traj.json"]);
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use proctor_plan::{PlannedRun, Purpose, ReadConfig};
-use proctor_run::{Execution, impossible_variants};
-use proctor_types::{SandboxKind, SandboxSpec, plural};
+use proctor_run::{Execution, find_impossible_variants};
+use proctor_types::{SandboxKind, SandboxSpec, count_with_noun};
 use proctor_validation::{impossible_variant as variant_of, with_absolute_paths};
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     cache_dir,
     commands::execute::progress_board,
     config,
-    error::{CommandError, INTERRUPTED, UserError},
+    error::{CommandError, INTERRUPTED_STATUS, UserError},
     progress,
 };
 
@@ -28,9 +28,9 @@ pub async fn write_impossible_variants(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
-    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION_HINT).resolve(world)?;
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
@@ -45,18 +45,18 @@ pub async fn write_impossible_variants(
         backends: BTreeMap::from([(kind, backend)]),
         scaffolds: &catalog,
         cache: &cache,
-        grading: RegradePolicy::Once,
-        flakes: FlakyTests::default(),
+        regrade_policy: RegradePolicy::ReuseVerdict,
+        flaky_tests: FlakyTests::default(),
         say: &assemble::print_message,
         on_preflight: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
-    let watcher = tokio::spawn(progress::watch(told, board));
+    let watcher = tokio::spawn(progress::show_progress(told, board));
     let (mut rows, mut without) = (Vec::new(), Vec::new());
     for (id, planned, arm) in trials {
         let found = tokio::select! {
-            found = Box::pin(impossible_variants(&context, &id, &planned, &arm)) => found?,
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED)),
+            found = Box::pin(find_impossible_variants(&context, &id, &planned, &arm)) => found?,
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED_STATUS)),
         };
         match found.iter().find_map(|wrong| variant_of(&planned.task, wrong)) {
             Some(variant) => {
@@ -81,6 +81,6 @@ pub async fn write_impossible_variants(
         UserError::new(format!("cannot write {}: {error}", out.display()))
             .hint("choose a file in a writable folder")
     })?;
-    tell!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
+    tell!("{}: {}", count_with_noun(rows.len(), "impossible variant"), out.display());
     Ok(ExitCode::SUCCESS)
 }

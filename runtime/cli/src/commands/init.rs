@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_config::{VendorModel, vendor_model, vendors};
+use proctor_config::{VendorModel, vendor_model, vendor_names};
 use proctor_datasets::render_template;
 use proctor_gateway::PriceTable;
 use proctor_scaffold_api::ScaffoldSource as _;
@@ -21,7 +21,7 @@ use crate::{
     print, shipped,
 };
 
-const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
+const CONFIG_TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
 
 const DEFAULT_SCAFFOLD: &str = "tools";
 
@@ -29,7 +29,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
     // Check this before asking questions, so that the user doesn't lose the answers.
     if args.file.symlink_metadata().is_ok() {
-        return Err(exists_error(&shown).into());
+        return Err(file_exists_error(&shown).into());
     }
     let mut answers = Answers { tasks: args.tasks, models: Vec::new(), scaffolds: Vec::new() };
     for name in &args.model {
@@ -48,7 +48,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let mut file = match File::create_new(&args.file) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(exists_error(&shown).into());
+            return Err(file_exists_error(&shown).into());
         }
         Err(error) => {
             return Err(UserError::new(format!("cannot write {shown}: {error}"))
@@ -57,29 +57,29 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
         }
     };
     file.write_all(text.as_bytes())?;
-    print::print_visible(&format!("wrote {shown}\n"))?;
+    print::print_escaped(&format!("wrote {shown}\n"))?;
     let keys = answers.models.iter().filter_map(|one| one.vendor_model.spec.key_env.as_deref());
     for key in keys.filter(|key| std::env::var_os(key).is_none()) {
-        print::print_visible(&format!("next: export {key}=<your key>\n"))?;
+        print::print_escaped(&format!("next: export {key}=<your key>\n"))?;
     }
     // A scaffold may require settings that only the user knows, so the configuration may still be
     // incomplete.
-    let (read, written) = config::read(&args.file, &[])?;
-    match assemble::resolve(read, &written) {
-        Ok(_) => print::print_visible(&format!("next: proctor run {shown} --dry-run\n"))?,
+    let (read, written) = config::read_config(&args.file, &[])?;
+    match assemble::resolve_config(read, &written) {
+        Ok(_) => print::print_escaped(&format!("next: proctor run {shown} --dry-run\n"))?,
         Err(error) => tell!("note: complete the configuration before you run it: {error}"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Removes duplicates by name, keeping the first.
-fn remove_duplicates<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+fn remove_duplicates<T>(items: &mut Vec<T>, name: impl Fn(&T) -> &str) {
     let mut seen = BTreeSet::new();
-    all.retain(|one| seen.insert(name(one).to_owned()));
+    items.retain(|one| seen.insert(name(one).to_owned()));
 }
 
-fn exists_error(shown: &str) -> UserError {
-    UserError::new(format!("{shown} already exists; `proctor init` never overwrites files"))
+fn file_exists_error(path: &str) -> UserError {
+    UserError::new(format!("{path} already exists; `proctor init` never overwrites files"))
         .hint("choose another file: proctor init FILE")
 }
 
@@ -105,7 +105,7 @@ fn parse_model(name: &str) -> Result<ModelChoice, UserError> {
 
 fn find_scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
     let name = name.trim();
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     match catalog.find_scaffold(name)? {
         Some(found) => {
             Ok(ScaffoldChoice { name: name.to_owned(), needs_model: found.needs_model() })
@@ -135,14 +135,14 @@ impl Answers {
             self.tasks = ask_for_words(input, out, text, |word| Ok(word.to_owned()))?;
         }
         if self.scaffolds.is_empty() {
-            let names = assemble::catalog()?.names().join(", ");
+            let names = assemble::scaffold_catalog()?.names().join(", ");
             let text = format!("Scaffolds: {names} [{DEFAULT_SCAFFOLD}]");
             self.scaffolds = ask_for_words(input, out, &text, find_scaffold)?;
         }
         let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);
         while needed && self.models.is_empty() {
             let text =
-                format!("Model: VENDOR/NAME, where VENDOR is one of {}", vendors()?.join(", "));
+                format!("Model: VENDOR/NAME, where VENDOR is one of {}", vendor_names()?.join(", "));
             self.models = ask_for_words(input, out, &text, parse_model)?;
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Answers {
             return Err(UserError::new("no model given")
                 .hint(format!(
                     "add --model VENDOR/NAME, where VENDOR is one of {}",
-                    vendors()?.join(", ")
+                    vendor_names()?.join(", ")
                 ))
                 .into());
         }
@@ -184,7 +184,7 @@ impl Answers {
             self.models.iter().map(|one| TemplateModel::new(one, &prices)).collect();
         let tasks = match self.tasks.is_empty() {
             true => vec![
-                shipped::demo_tasks(&cache_dir::default_cache_dir()?)?
+                shipped::unpack_demo_tasks(&cache_dir::default_cache_dir()?)?
                     .to_string_lossy()
                     .into_owned(),
             ],
@@ -203,7 +203,7 @@ impl Answers {
             suggested,
             models,
         };
-        Ok(render_template(TEMPLATE, filling)?)
+        Ok(render_template(CONFIG_TEMPLATE, filling)?)
     }
 }
 
@@ -302,20 +302,20 @@ fn quote_toml(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answer_with(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
+    fn answer_questions(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
         let mut out = Vec::new();
         let done = answers.ask(&mut lines.as_bytes(), &mut out);
         (done, String::from_utf8(out).unwrap())
     }
 
-    fn no_answers() -> Answers {
+    fn empty_answers() -> Answers {
         Answers { tasks: Vec::new(), models: Vec::new(), scaffolds: Vec::new() }
     }
 
     #[test]
-    fn questions_repeat_after_an_invalid_answer() {
-        let mut answers = no_answers();
-        let (done, out) = answer_with(
+    fn ask_repeats_a_question_after_an_invalid_answer() {
+        let mut answers = empty_answers();
+        let (done, out) = answer_questions(
             &mut answers,
             "a.jsonl b.jsonl\ntols\ntools bash\nopena/gpt-5.1\n\nopenai/gpt-5.1\n",
         );
@@ -329,24 +329,24 @@ mod tests {
     }
 
     #[test]
-    fn options_skip_their_questions() {
-        let mut answers = no_answers();
+    fn ask_skips_questions_that_options_answer() {
+        let mut answers = empty_answers();
         answers.models.push(parse_model("ollama/m").unwrap());
-        let (done, out) = answer_with(&mut answers, "\n\n");
+        let (done, out) = answer_questions(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
         // If the scaffold calls no model, no model is asked for.
-        let mut answers = no_answers();
+        let mut answers = empty_answers();
         answers.scaffolds.push(find_scaffold("gold").unwrap());
-        let (done, out) = answer_with(&mut answers, "\n");
+        let (done, out) = answer_questions(&mut answers, "\n");
         done.unwrap();
         assert!(!out.contains("Model: "), "{out}");
-        let (done, _) = answer_with(&mut no_answers(), "a.jsonl\n");
+        let (done, _) = answer_questions(&mut empty_answers(), "a.jsonl\n");
         assert!(done.unwrap_err().to_string().contains("the input ended"));
     }
 
     #[test]
-    fn written_values_keep_quotes_and_backslashes() {
+    fn render_config_keeps_quotes_and_backslashes() {
         for text in ["a\"b", "a\\b", "a'b", "a\"'b", "ä b"] {
             let table: toml::Table = toml::from_str(&format!("k = {}", quote_toml(text))).unwrap();
             assert_eq!(table["k"].as_str(), Some(text));

@@ -12,7 +12,7 @@ use proctor_viewer::JournalIndex;
 use crate::{
     args::LabelArgs,
     error::{CommandError, UserError},
-    print::print_visible,
+    print::print_escaped,
 };
 
 /// Maximum number of characters in a label. Labels are short names. Comments may be longer.
@@ -23,7 +23,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
     let (Some(trial), Some(label)) = (&args.trial, &args.label) else {
-        print_visible(&list_labels(&run, &record))?;
+        print_escaped(&list_labels(&run, &record))?;
         return Ok(ExitCode::SUCCESS);
     };
     let found = find_by_name(&record, trial)?;
@@ -52,7 +52,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         comment: args.comment.clone(),
         removed: args.remove,
     };
-    if args.remove && !run.labels().current.iter().any(|one| label.replaces(one)) {
+    if args.remove && !run.read_labels().entries.iter().any(|one| label.replaces(one)) {
         let what = format!("{} has no label `{}` on that trial or step", found.name(), label.label);
         return Err(UserError::new(what).hint("`proctor label RUN` lists the labels").into());
     }
@@ -60,12 +60,12 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_length(option: &str, text: &str, most: usize) -> Result<(), UserError> {
+fn check_length(option: &str, text: &str, max_length: usize) -> Result<(), UserError> {
     let length = text.chars().count();
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
-        () if length > most => format!("has {length} characters; the maximum is {most}"),
-        () if most == MAX_LABEL_LENGTH && text.contains('\n') => {
+        () if length > max_length => format!("has {length} characters; the maximum is {max_length}"),
+        () if max_length == MAX_LABEL_LENGTH && text.contains('\n') => {
             "has more than one line".to_owned()
         }
         () => return Ok(()),
@@ -76,11 +76,11 @@ fn check_length(option: &str, text: &str, most: usize) -> Result<(), UserError> 
 
 /// Returns a list of all labels, in plan order.
 fn list_labels(run: &RunDir, record: &RunRecord) -> String {
-    let labels = run.labels();
+    let labels = run.read_labels();
     let mut out = String::new();
     for found in planned_trials(record) {
         let id = found.id();
-        for label in labels.current.iter().filter(|label| label.trial == id) {
+        for label in labels.entries.iter().filter(|label| label.trial == id) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 out,
@@ -90,7 +90,7 @@ fn list_labels(run: &RunDir, record: &RunRecord) -> String {
             );
         }
     }
-    for bad in &labels.bad {
+    for bad in &labels.errors {
         tell!("invalid label: {bad}");
     }
     if out.is_empty() {

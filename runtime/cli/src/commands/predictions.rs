@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_datasets::{Attempts, Predictions, read_predictions};
+use proctor_datasets::{AttemptPredictions, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_report::deduplicate_errors;
 use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
@@ -17,21 +17,21 @@ use crate::{
 /// The contents of a predictions file, and whether failed attempts count.
 pub struct PredictionFile {
     predictions: Predictions,
-    include_failed: bool,
+    includes_failed: bool,
 }
 
 /// Reads a file. Reports and skips invalid entries. Fails if the file has no predictions.
 pub fn load_predictions(file: &Path, include_failed: bool) -> Result<PredictionFile, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
     let entries = deduplicate_errors(
-        predictions.bad.iter().map(|bad| (bad.location(), bad.error())),
+        predictions.bad_rows.iter().map(|bad| (bad.location(), bad.error())),
         MAX_LISTED_ROWS,
     );
     if !predictions.by_model.is_empty() {
         for entry in entries {
             tell!("warning: skipped {entry}; its task counts as having no prediction");
         }
-        return Ok(PredictionFile { predictions, include_failed });
+        return Ok(PredictionFile { predictions, includes_failed: include_failed });
     }
     Err(UserError::new(entries.join("\n")).hint(
         "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \
@@ -40,7 +40,7 @@ pub fn load_predictions(file: &Path, include_failed: bool) -> Result<PredictionF
 }
 
 impl PredictionFile {
-    pub fn attempts(&self) -> u32 {
+    pub fn attempt_count(&self) -> u32 {
         self.predictions.max_attempt()
     }
 
@@ -50,15 +50,15 @@ impl PredictionFile {
     ///
     /// Fails if no prediction matches any task. Otherwise, a report full of zeros would hide that
     /// the user passed the wrong file.
-    pub fn report_unknown_tasks(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
+    pub fn report_unknown_tasks(&self, planned_tasks: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
-            planned.iter().map(|planned| planned.task.id.as_str()).collect();
+            planned_tasks.iter().map(|planned| planned.task.id.as_str()).collect();
         let all = || self.predictions.by_model.values().flat_map(|attempts| attempts.keys());
         let strangers: BTreeSet<&str> =
             all().map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
         if all().all(|(id, _)| !known.contains(id.as_str())) {
             let theirs = all().next().map_or("nothing", |(id, _)| id.as_str());
-            let ours = planned.first().map_or("nothing", |planned| planned.task.id.as_str());
+            let ours = planned_tasks.first().map_or("nothing", |planned| planned.task.id.as_str());
             let what = format!(
                 "no prediction matches a task of the dataset (predictions: {theirs}, ...; \
                          dataset: {ours}, ...)"
@@ -76,9 +76,9 @@ impl PredictionFile {
     /// Returns one arm per author. The arm's factors are the author and a digest of the
     /// predictions. The digest alone is not enough, because two authors may have identical
     /// predictions.
-    pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
-        let include_failed = self.include_failed;
-        let made = |(name, attempts): (&String, &Attempts)| {
+    pub fn to_arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
+        let include_failed = self.includes_failed;
+        let made = |(name, attempts): (&String, &AttemptPredictions)| {
             let predictions = predictions_digest(attempts);
             let settings = json!({
                 "maker": name, "predictions": predictions, "include_failed": include_failed,
@@ -94,17 +94,17 @@ impl PredictionFile {
         &self,
         run: &RunDir,
         arms: &[Arc<Arm>],
-        planned: &[PlannedTask],
+        planned_tasks: &[PlannedTask],
     ) -> Result<(), CommandError> {
         for (arm, made) in arms.iter().zip(self.predictions.by_model.values()) {
-            for planned in planned {
-                for attempt in 1..=self.attempts() {
+            for planned in planned_tasks {
+                for attempt in 1..=self.attempt_count() {
                     let task = planned.task.id.clone();
                     let found = made.get(&(task.to_string(), attempt));
                     let taken = match found {
                         None => TaskPrediction::Missing,
                         Some(found) => match &found.failure {
-                            Some(why) if !self.include_failed => TaskPrediction::Failed(why),
+                            Some(why) if !self.includes_failed => TaskPrediction::Failed(why),
                             _ => TaskPrediction::Patch(found.patch.as_bytes()),
                         },
                     };
@@ -117,7 +117,7 @@ impl PredictionFile {
     }
 }
 
-fn predictions_digest(attempts: &Attempts) -> String {
+fn predictions_digest(attempts: &AttemptPredictions) -> String {
     let mut all = Vec::new();
     for ((id, attempt), made) in attempts {
         let head = format!("{id}\0{attempt}\0{}\0{}\0", made.failure.is_some(), made.patch.len());

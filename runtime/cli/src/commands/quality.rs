@@ -10,10 +10,10 @@ use proctor_record::now;
 use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{
-    DependencySigns, QUALITY_SCHEMA, QualityFile, SandboxKind, TaskQuality, join_first_few, plural,
+    DependencySigns, QUALITY_SCHEMA_VERSION, QualityFile, SandboxKind, TaskQuality, join_first_few, count_with_noun,
     sha256_hex,
 };
-use proctor_validation::quality::{ReadFile, Subject, judge};
+use proctor_validation::quality::{ReadFile, JudgedTask, judge_tasks};
 
 use crate::{
     assemble, cache_dir,
@@ -24,9 +24,9 @@ use crate::{
 
 /// The directory with a task's source tree, if the source is available on this host.
 #[derive(Debug)]
-struct SourceTree(Option<PathBuf>);
+struct AvailableTree(Option<PathBuf>);
 
-impl ReadFile for SourceTree {
+impl ReadFile for AvailableTree {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         std::fs::read(self.0.as_ref()?.join(path)).ok()
     }
@@ -54,18 +54,18 @@ pub async fn check_quality(
     for task in &planned {
         trees.push(fetch_tree(task, &sources).await);
     }
-    let subjects: Vec<Subject<'_>> = planned
+    let subjects: Vec<JudgedTask<'_>> = planned
         .iter()
         .zip(&trees)
-        .map(|(planned, tree)| Subject { task: &planned.task, file: tree })
+        .map(|(planned, tree)| JudgedTask { task: &planned.task, files: tree })
         .collect();
-    let judged = judge(&subjects, read.as_ref()).map_err(|why| anyhow::anyhow!(why))?;
-    print_result(&findings_text(&judged))?;
+    let judged = judge_tasks(&subjects, read.as_ref()).map_err(|why| anyhow::anyhow!(why))?;
+    print_result(&format_findings(&judged))?;
     if let Some(out) = out {
         let digests: BTreeSet<&str> = judged.iter().map(|one| one.digest.as_str()).collect();
         let digests: Vec<&str> = digests.into_iter().collect();
         let file = QualityFile {
-            schema_version: QUALITY_SCHEMA,
+            schema_version: QUALITY_SCHEMA_VERSION,
             proctor: env!("CARGO_PKG_VERSION").to_owned(),
             made: now(),
             dataset: sha256_hex(digests.join("\n").as_bytes()),
@@ -86,13 +86,13 @@ pub async fn check_quality(
 
 /// Fetches a task's source tree. If the tree cannot be fetched, only the checks of the task's tests
 /// are skipped.
-async fn fetch_tree(planned: &PlannedTask, sources: &Sources) -> SourceTree {
-    let Some(source) = &planned.task.source else { return SourceTree(None) };
-    match sources.fetch(source, &planned.base_dir).await {
-        Ok(tree) => SourceTree(Some(tree.folder)),
+async fn fetch_tree(planned_task: &PlannedTask, sources: &Sources) -> AvailableTree {
+    let Some(source) = &planned_task.task.source else { return AvailableTree(None) };
+    match sources.fetch(source, &planned_task.base_dir).await {
+        Ok(tree) => AvailableTree(Some(tree.folder)),
         Err(fault) => {
-            tell!("note: {}: cannot read its tests: {fault}", planned.task.id);
-            SourceTree(None)
+            tell!("note: {}: cannot read its tests: {fault}", planned_task.task.id);
+            AvailableTree(None)
         }
     }
 }
@@ -107,7 +107,7 @@ pub fn read_quality_file(path: &Path) -> Result<QualityFile, UserError> {
     let read: QualityFile = serde_json::from_slice(&text).map_err(|error| {
         UserError::new(format!("{shown} is not a quality file: {error}")).hint(hint)
     })?;
-    if read.schema_version != QUALITY_SCHEMA {
+    if read.schema_version != QUALITY_SCHEMA_VERSION {
         let what = format!("{shown}: unsupported quality file schema {}", read.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
@@ -115,21 +115,21 @@ pub fn read_quality_file(path: &Path) -> Result<QualityFile, UserError> {
 }
 
 /// Formats the findings: a line per task, with its findings below.
-fn findings_text(judged: &[TaskQuality]) -> String {
+fn format_findings(task_qualities: &[TaskQuality]) -> String {
     let mut out = String::new();
-    for task in judged {
+    for task in task_qualities {
         let said = finding_lines(task);
         if !said.is_empty() {
             out.push_str(&format!("{}\n", task.task));
             said.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         }
     }
-    let marked = judged.iter().filter(|task| !task.marks.is_empty()).count();
-    let certified = judged.iter().filter(|task| task.gold_fails.is_some()).count();
-    let attacked = judged.iter().filter(|task| task.attacks.is_some()).count();
+    let marked = task_qualities.iter().filter(|task| !task.marks.is_empty()).count();
+    let certified = task_qualities.iter().filter(|task| task.gold_fails.is_some()).count();
+    let attacked = task_qualities.iter().filter(|task| task.attacks.is_some()).count();
     out.push_str(&format!(
         "{}: {marked} marked, {certified} certified, {attacked} attacked.\n",
-        plural(judged.len(), "task")
+        count_with_noun(task_qualities.len(), "task")
     ));
     out
 }
@@ -162,12 +162,12 @@ fn finding_lines(task: &TaskQuality) -> Vec<String> {
     said
 }
 
-fn signs_line(what: &str, signs: &DependencySigns) -> Option<String> {
+fn signs_line(label: &str, signs: &DependencySigns) -> Option<String> {
     let first = signs.found.first()?;
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);
     Some(format!(
-        "{} of {what} use in the task's tests, such as {test}, line {line}: {text}",
-        plural(count, "sign")
+        "{} of {label} use in the task's tests, such as {test}, line {line}: {text}",
+        count_with_noun(count, "sign")
     ))
 }

@@ -9,7 +9,7 @@ use proctor_record::{
     Blobs, CheckedTrial, RunDir, read_journal,
     trial_lookup::{PlannedTrial, planned_trials},
 };
-use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES_VERSION, Task, Verdict, plural};
+use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES_VERSION, Task, Verdict, count_with_noun};
 use serde::Serialize;
 
 use crate::{args::ReportFormat, error::CommandError, print::print_result};
@@ -56,7 +56,7 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
         let name = path.display().to_string();
         let mut finished = 0;
         for found in planned_trials(&record) {
-            let checked = run.check(&found.id());
+            let checked = run.check_trial(&found.id());
             let Some(outcome) = checked.outcome.as_ref().filter(|one| !one.ending.is_unfinished())
             else {
                 continue;
@@ -76,20 +76,20 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
     }
     match format {
         ReportFormat::Json => print_result(&format!("{}\n", serde_json::to_string_pretty(&all)?))?,
-        _ => print_result(&recheck_text(&all))?,
+        _ => print_result(&format_recheck_report(&all))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn recheck_text(all: &RecheckReport) -> String {
+fn format_recheck_report(report: &RecheckReport) -> String {
     let mut text = String::new();
-    for one in &all.trials {
+    for one in &report.trials {
         let ChangedTrial { task, arm, attempt, recorded, now, why, .. } = one;
         text.push_str(&format!("{task} / {arm} / {attempt}: {recorded}, now {now}: {why}\n"));
     }
-    for RunRules { run, rules, finished } in &all.runs {
-        let changed = all.trials.iter().filter(|one| one.run == *run).count();
-        let trials = plural(*finished, "finished trial");
+    for RunRules { run, rules, finished } in &report.runs {
+        let changed = report.trials.iter().filter(|one| one.run == *run).count();
+        let trials = count_with_noun(*finished, "finished trial");
         text.push_str(&format!(
             "{run}: rules version {rules}, now {RULES_VERSION}; {trials}, {changed} would change\n"
         ));
@@ -101,22 +101,22 @@ fn recheck_text(all: &RecheckReport) -> String {
 /// and the reason.
 fn find_changes(
     run: &RunDir,
-    found: &PlannedTrial<'_>,
+    planned_trial: &PlannedTrial<'_>,
     outcome: &Outcome,
-    checked: &CheckedTrial,
+    checked_trial: &CheckedTrial,
 ) -> Result<Vec<(String, String, String)>, CommandError> {
-    let dir = run.trial_dir(&found.id());
+    let dir = run.trial_dir(&planned_trial.id());
     let mut all = Vec::new();
     if let Some(why) =
-        unscored_reason(&run.trial_blobs(&dir), &dir.trajectory_path(), found.arm, outcome)?
+        unscored_reason(&run.trial_blobs(&dir), &dir.trajectory_path(), planned_trial.arm, outcome)?
     {
         let now = "an infrastructure failure".to_owned();
         all.push((outcome.ending.name(), now, why));
     }
-    if let Some(verdict) = &checked.verdict
+    if let Some(verdict) = &checked_trial.verdict
         && let Ok(log) = fs::read(dir.grading_dir().join("log.txt"))
-        && let Some(resolved) = recheck_official(&found.task.task, &log)
-        && let Some(recorded) = recorded_official(verdict)
+        && let Some(resolved) = reparse_official_log(&planned_trial.task.task, &log)
+        && let Some(recorded) = recorded_official_result(verdict)
         && recorded != resolved
     {
         let said = |resolved: bool| match resolved {
@@ -129,7 +129,7 @@ fn find_changes(
     Ok(all)
 }
 
-fn recorded_official(verdict: &Verdict) -> Option<bool> {
+fn recorded_official_result(verdict: &Verdict) -> Option<bool> {
     verdict.policies.get("official").map(|policy| policy.resolved)
 }
 
@@ -174,7 +174,7 @@ fn unscored_reason(
 
 /// Returns the result of this version's official parser for a recorded log. Returns `None` if the
 /// task has no official policy, or if its policy reads one log per test file.
-fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
+fn reparse_official_log(task: &Task, log: &[u8]) -> Option<bool> {
     let from = find_subslice(log, OFFICIAL_HEADING)? + OFFICIAL_HEADING.len();
     let rest = log.get(from..)?;
     let rest = rest.get(find_subslice(rest, b"\n")? + 1..)?;
@@ -184,7 +184,7 @@ fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
     fs::write(&file, own).ok()?;
     let given = ExternalLog::read(&file, task).ok()?;
     match given {
-        ExternalLog::Whole(_) => recorded_official(&grade_log(task, &given).ok()?),
+        ExternalLog::Whole(_) => recorded_official_result(&grade_log(task, &given).ok()?),
         ExternalLog::Files { .. } => None,
     }
 }
@@ -197,19 +197,19 @@ fn find_subslice(bytes: &[u8], part: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn row(parser_log: &str) -> Vec<u8> {
+    fn grading_log(parser_log: &str) -> Vec<u8> {
         format!("tests\n===== official: swe-bench 4.0 =====\n{parser_log}").into_bytes()
     }
 
     #[test]
-    fn recheck_official_reads_only_tasks_with_an_official_policy() {
+    fn reparse_official_log_requires_an_official_policy() {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["t.py::test_a"], "test_command": []
         }))
         .unwrap();
-        assert_eq!(recheck_official(&task, &row("PASSED t.py::test_a\n")), None);
-        assert_eq!(recheck_official(&task, b"no official run\n"), None);
+        assert_eq!(reparse_official_log(&task, &grading_log("PASSED t.py::test_a\n")), None);
+        assert_eq!(reparse_official_log(&task, b"no official run\n"), None);
         assert_eq!(find_subslice(b"abcabc", b"ca"), Some(2));
     }
 }

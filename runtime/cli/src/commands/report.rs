@@ -13,19 +13,19 @@ use proctor_report::{
     run_remarks,
 };
 use proctor_types::{Arm, TrialId};
-use proctor_viewer::html::{self, ReportPage, RunPage};
+use proctor_viewer::html::{self, ReportPage, NamedRun};
 
 use crate::{
     args::{ReportArgs, ReportFormat},
     commands::{compare::disambiguate_arm_names, quality},
-    copies::reject_copies,
-    error::{CommandError, INCOMPLETE, UserError},
-    mask::Mask,
+    copies::reject_run_copies,
+    error::{CommandError, INCOMPLETE_STATUS, UserError},
+    mask::SecretMask,
     print::{self, print_result},
 };
 
 /// Exit status: some files are corrupt, but no verdict depends on them.
-const CORRUPT_STATUS: u8 = 1;
+const CORRUPT_RECORD_STATUS: u8 = 1;
 
 /// Above this number of trials, the text report has no comparison, because computing it would take
 /// longer than reading the run.
@@ -33,7 +33,7 @@ const MAX_COMPARED_TRIALS: usize = 2_000;
 
 /// Reports the recorded results. An incomplete run is not an error: the report says so in its first
 /// line. With `verify`, everything in the record is read, and corruption is an error.
-pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
+pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
     let groups = if args.groups { GroupSelection::All } else { GroupSelection::Informative };
     let quality = args.quality.as_deref().map(quality::read_quality_file).transpose()?;
@@ -43,7 +43,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut plan_damaged = false;
-    reject_copies(runs)?;
+    reject_run_copies(runs)?;
     for run in runs {
         // Read the remarks first, so that an unreadable plan is reported before any of its trials.
         let (more, damaged) = run_remarks(run, verify)?;
@@ -51,7 +51,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
         remarks.extend(more);
         plan_damaged |= damaged;
         if compares_arms(format) || format == ReportFormat::Text {
-            pages.push(run_page(run)?);
+            pages.push(build_run_page(run)?);
         }
     }
     // Change the names of arms with the same name. Machine-readable formats contain the arms' ids,
@@ -83,7 +83,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let shown = match format {
         ReportFormat::Text => {
             let (tasks, findings, groups) = (args.tasks, args.findings, args.groups);
-            let shown = TextOptions { tasks, findings, groups };
+            let shown = TextOptions { show_tasks: tasks, show_findings: findings, show_groups: groups };
             let text = proctor_report::report_text_with_comparison(&report, comparison, shown);
             match args.noise {
                 true => text + "\n" + &proctor_report::noise_text(&report),
@@ -93,30 +93,30 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         ReportFormat::Csv if groups == GroupSelection::All => proctor_report::groups_csv(&report),
         ReportFormat::Csv => proctor_report::trials_csv(&report),
-        ReportFormat::Markdown => proctor_report::markdown(&report, comparison, groups),
+        ReportFormat::Markdown => proctor_report::report_markdown(&report, comparison, groups),
         ReportFormat::Html => {
             let (report, trials, runs) = (&report, &results[..], &pages[..]);
             let curves = &curves[..];
             html::render_report(&ReportPage { report, comparison, trials, runs, curves })?
         }
     };
-    let shown = mask.mask_text(out.unwrap_or(Path::new("standard output")), &shown);
+    let shown = secret_mask.mask_text(out.unwrap_or(Path::new("standard output")), &shown);
     match out {
         Some(file) => fs::write(file, shown).map_err(|error| {
             UserError::new(format!("cannot write {}: {error}", file.display()))
                 .hint("choose a file in a writable folder")
         })?,
-        None if matches!(format, ReportFormat::Text) => print::print_visible(&shown)?,
+        None if matches!(format, ReportFormat::Text) => print::print_escaped(&shown)?,
         None => print_result(&shown)?,
     }
-    mask.print_summary();
+    secret_mask.print_summary();
     if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
         print_corruption(&report);
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
     Ok(match verify && (plan_damaged || damaged().next().is_some()) {
-        true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE),
-        true => ExitCode::from(CORRUPT_STATUS),
+        true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE_STATUS),
+        true => ExitCode::from(CORRUPT_RECORD_STATUS),
         false => ExitCode::SUCCESS,
     })
 }
@@ -152,23 +152,23 @@ fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
 /// for each unreadable label.
 pub fn build_report(
     path: &Path,
-    known: HashMap<TrialId, CheckedTrial>,
+    known_trials: HashMap<TrialId, CheckedTrial>,
 ) -> Result<Report, CommandError> {
-    let report = proctor_report::build_run_report(path, known)?;
-    warn_about_bad_labels(&RunDir::open_read_only(path)?.labels());
+    let report = proctor_report::build_run_report(path, known_trials)?;
+    warn_about_invalid_labels(&RunDir::open_read_only(path)?.read_labels());
     Ok(report)
 }
 
 /// Adds people's labels to trials. Invalid labels do not fail a report.
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
-    let labels = RunDir::open_read_only(run)?.labels();
-    warn_about_bad_labels(&labels);
-    proctor_report::add_labels(report, &labels.current);
+    let labels = RunDir::open_read_only(run)?.read_labels();
+    warn_about_invalid_labels(&labels);
+    proctor_report::add_labels(report, &labels.entries);
     Ok(())
 }
 
-fn warn_about_bad_labels(labels: &Labels) {
-    for bad in &labels.bad {
+fn warn_about_invalid_labels(labels: &Labels) {
+    for bad in &labels.errors {
         tell!("invalid label: {bad}");
     }
 }
@@ -186,18 +186,18 @@ fn compares_arms(format: ReportFormat) -> bool {
 
 /// Returns a run's page. It is named after the run's directory, without the full path, because the
 /// page may be shared.
-pub fn run_page(run: &Path) -> Result<RunPage, CommandError> {
+pub fn build_run_page(run: &Path) -> Result<NamedRun, CommandError> {
     let record =
         RunDir::open_read_only(run).map_err(CommandError::from_record_error)?.read_run()?;
     let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(RunPage { name, record })
+    Ok(NamedRun { name, record })
 }
 
 /// Returns each arm once, in order of first appearance.
-pub fn distinct_arms<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
+pub fn distinct_arms<'a>(all_arms: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
-    for arm in all {
+    for arm in all_arms {
         if !arms.iter().any(|known| known.id == arm.id) {
             arms.push(arm.clone());
         }

@@ -6,7 +6,7 @@ use std::{path::Path, process::ExitCode};
 use proctor_plan::{Continuation, PlannedRun, ReopenedRun};
 use proctor_record::{CheckedTrial, RunDir};
 use proctor_run::Plan;
-use proctor_types::{Ending, RunRecord, TrialId, plural};
+use proctor_types::{Ending, RunRecord, TrialId, count_with_noun};
 
 use crate::{
     args::RerunSelection,
@@ -19,20 +19,20 @@ use crate::{
 /// Maximum number of trials listed by name. The others are only counted.
 const MAX_LISTED_TRIALS: usize = 20;
 
-pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, CommandError> {
-    let reopened = ReopenedRun::open(path, Continuation::More, &assemble::print_message)?;
+pub async fn rerun(path: &Path, selection: RerunSelection) -> Result<ExitCode, CommandError> {
+    let reopened = ReopenedRun::open(path, Continuation::NewTrials, &assemble::print_message)?;
     let mut chosen = Vec::new();
     for (id, _, arm) in Plan::from_record(reopened.record()).trials() {
-        let checked = reopened.run().check(&id);
-        if let Some(why) = rerun_reason(&checked, select) {
+        let checked = reopened.run().check_trial(&id);
+        if let Some(why) = rerun_reason(&checked, selection) {
             chosen.push((id, arm.name.clone(), why));
         }
     }
     if chosen.is_empty() {
-        tell!("nothing to re-run: no trial of {} is {}", path.display(), select.name());
+        tell!("nothing to re-run: no trial of {} is {}", path.display(), selection.name());
         return Ok(ExitCode::SUCCESS);
     }
-    tell!("re-running {}:", plural(chosen.len(), "trial"));
+    tell!("re-running {}:", count_with_noun(chosen.len(), "trial"));
     for (id, name, why) in chosen.iter().take(MAX_LISTED_TRIALS) {
         tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
@@ -40,23 +40,23 @@ pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, Comm
         tell!("  and {more} more");
     }
     // Run every check before moving any files, so that an error leaves the run unchanged.
-    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
     let (jobs, world) = (reopened.record().jobs, assemble::plan_context(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
-    let mut planned = reopened.check(Some(only), jobs, world)?;
+    let mut planned = reopened.into_planned_run(Some(only), jobs, world)?;
     let RunRecord { arms, config, .. } = &planned.record;
     let backends = assemble::start_backends(arms, &cache, &config.cache).await?;
-    planned.note(format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name()))?;
+    planned.add_note(format!("re-run: {} ({})", count_with_noun(chosen.len(), "trial"), selection.name()))?;
     let PlannedRun { run, record, plan } = planned;
     // Unfinished trials continue as in `resume`.
-    if select != RerunSelection::Missing {
+    if selection != RerunSelection::Missing {
         for (id, ..) in &chosen {
             discard_try(&run, id)?;
         }
     }
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
-    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
+    let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes }).await
 }
 
 /// Moves a trial's files aside as a discarded try, as `resume` does.
@@ -69,13 +69,13 @@ fn discard_try(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
 }
 
 /// Returns why a trial is re-run, or `None` if it is not.
-fn rerun_reason(checked: &CheckedTrial, select: RerunSelection) -> Option<String> {
-    let lost = checked.is_unrecoverable();
-    let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {
+fn rerun_reason(checked_trial: &CheckedTrial, selection: RerunSelection) -> Option<String> {
+    let lost = checked_trial.is_unrecoverable();
+    let fault = checked_trial.outcome.as_ref().and_then(|outcome| match &outcome.ending {
         Ending::InfrastructureFault { fault } => Some(fault.what.clone()),
         _ => None,
     });
-    let missing = match (&checked.outcome, &checked.verdict) {
+    let missing = match (&checked_trial.outcome, &checked_trial.verdict) {
         (None, _) => Some("not ended"),
         _ if fault.is_some() || lost => None,
         (Some(outcome), _) if outcome.ending.is_unfinished() => Some("ended by a shared limit"),
@@ -84,7 +84,7 @@ fn rerun_reason(checked: &CheckedTrial, select: RerunSelection) -> Option<String
     };
     let missing = missing.map(str::to_owned);
     let faulted = fault.or_else(|| lost.then(|| "corrupt record".to_owned()));
-    match select {
+    match selection {
         RerunSelection::Faulted => faulted,
         RerunSelection::Missing => missing,
         RerunSelection::All => faulted.or(missing).or_else(|| Some("all trials".to_owned())),

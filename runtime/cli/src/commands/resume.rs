@@ -6,7 +6,7 @@ use proctor_engines::{JobQuery, JobStart};
 use proctor_plan::{Continuation, PlannedRun, ReopenedRun};
 use proctor_record::RunDir;
 use proctor_run::{Deadline, Plan};
-use proctor_types::{RunRecord, join_first_few, plural};
+use proctor_types::{RunRecord, join_first_few, count_with_noun};
 
 use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
@@ -22,51 +22,51 @@ pub struct ResumeOptions {
     /// Number of parallel trials. Default: the planned number.
     pub jobs: Option<usize>,
     /// Whether finished trials whose records are gone may run again.
-    pub confirm: bool,
+    pub confirms_rerun: bool,
     /// Run the trials on this machine, even if the run was submitted to an engine.
-    pub here: bool,
+    pub runs_locally: bool,
 }
 
 /// Continues the plan in the run directory without reading the datasets again. `sets` may change
 /// limits that trials share, and the models' endpoints (see `proctor_plan::resume_set`).
 pub async fn resume(
     path: &Path,
-    sets: &[String],
+    overrides: &[String],
     options: ResumeOptions,
-    grading: RegradePolicy,
+    regrade_policy: RegradePolicy,
 ) -> Result<ExitCode, CommandError> {
-    let continuation = match grading {
-        RegradePolicy::Once => Continuation::Rest,
-        RegradePolicy::Anew => Continuation::Gradings,
+    let continuation = match regrade_policy {
+        RegradePolicy::ReuseVerdict => Continuation::MissingTrials,
+        RegradePolicy::GradeAgain => Continuation::Gradings,
     };
     let mut reopened = ReopenedRun::open(path, continuation, &assemble::print_message)?;
-    if grading == RegradePolicy::Once && !options.here {
+    if regrade_policy == RegradePolicy::ReuseVerdict && !options.runs_locally {
         workers::reject_engine_run(path)?;
     }
     // Regrading runs no agent, so no trial runs again.
-    let gone = match grading {
-        RegradePolicy::Once => {
-            reopened.lost_finished_trials(options.confirm, &assemble::print_message)?
+    let gone = match regrade_policy {
+        RegradePolicy::ReuseVerdict => {
+            reopened.find_lost_finished_trials(options.confirms_rerun, &assemble::print_message)?
         }
-        RegradePolicy::Anew => BTreeSet::new(),
+        RegradePolicy::GradeAgain => BTreeSet::new(),
     };
-    reopened.apply_overrides(sets)?;
+    reopened.apply_overrides(overrides)?;
     if !gone.is_empty() {
         // Record which trials run again. Otherwise, a user could delete results until the new ones
         // look better, without leaving a trace.
         let names = gone.iter().map(ToString::to_string).collect();
-        let trials = plural(gone.len(), "trial");
+        let trials = count_with_noun(gone.len(), "trial");
         let change =
             format!("re-run: {trials} whose records were removed ({})", join_first_few(names));
         tell!("{change}");
-        reopened.note(change)?;
+        reopened.add_note(change)?;
     }
-    continue_run(reopened, options, grading, None).await
+    continue_run(reopened, options, regrade_policy, None).await
 }
 
 /// Runs trials together with other workers until no trials are left. Doesn't rewrite the plan. The
 /// process must exit within `time_left`.
-pub async fn join(
+pub async fn join_run(
     path: &Path,
     options: ResumeOptions,
     time_left: Option<Duration>,
@@ -75,31 +75,31 @@ pub async fn join(
     let run = RunDir::join(path).map_err(CommandError::from_record_error)?;
     let run = run.with_job_lookup(move |worker| {
         let job = worker.job.as_deref()?;
-        inquiry.ending(&JobStart { job, restarts: worker.restarts, node: &worker.host })
+        inquiry.end_state(&JobStart { job, restarts: worker.restarts, node: &worker.host })
     });
     workers::reject_other_versions(path)?;
-    let reopened = ReopenedRun::join(run)?;
-    reopened.lost_finished_trials(options.confirm, &assemble::print_message)?;
+    let reopened = ReopenedRun::open_shared(run)?;
+    reopened.find_lost_finished_trials(options.confirms_rerun, &assemble::print_message)?;
     let until = time_left.map(workers::process_deadline).transpose()?;
-    continue_run(reopened, options, RegradePolicy::Once, until).await
+    continue_run(reopened, options, RegradePolicy::ReuseVerdict, until).await
 }
 
 async fn continue_run(
-    reopened: ReopenedRun,
+    reopened_run: ReopenedRun,
     options: ResumeOptions,
-    grading: RegradePolicy,
-    until: Option<Deadline>,
+    regrade_policy: RegradePolicy,
+    deadline: Option<Deadline>,
 ) -> Result<ExitCode, CommandError> {
-    let record = reopened.record();
-    let most = if reopened.run().is_shared() { workers::worker_jobs(record)? } else { record.jobs };
+    let record = reopened_run.record();
+    let most = if reopened_run.run().is_shared() { workers::worker_job_count(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
-    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-    let planned = reopened.check(None, jobs, assemble::plan_context(&cache, &catalog))?;
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
+    let planned = reopened_run.into_planned_run(None, jobs, assemble::plan_context(&cache, &catalog))?;
     let PlannedRun { run, record, plan } = planned;
-    let plan = Plan { until, ..plan };
+    let plan = Plan { deadline: until: deadline, ..plan };
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache: &cache, grading, flakes })
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache: &cache, regrade_policy: grading: regrade_policy, flaky_tests: flakes })
         .await
 }
 

@@ -7,12 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{LoadedPlan, PlannedRun, Purpose, ReadConfig, run_tasks};
+use proctor_plan::{LoadedPlan, PlannedRun, Purpose, ReadConfig, to_run_tasks};
 use proctor_record::{RunDir, now};
 use proctor_report::wrap_long_lines;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Arm, SandboxKind, plural};
+use proctor_types::{Arm, SandboxKind, count_with_noun};
 
 use crate::{
     args::RunArgs,
@@ -24,19 +24,19 @@ use crate::{
         resume::plan_from_record,
     },
     config::RunConfig,
-    error::{CommandError, INTERRUPTED, UserError},
+    error::{CommandError, INTERRUPTED_STATUS, UserError},
     estimates::{self, PlanSize},
     extend, machine_limits, print, shipped,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
-    match prepare(args).await? {
-        PrepareOutcome::Done => Ok(ExitCode::SUCCESS),
-        PrepareOutcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        PrepareOutcome::Ready(ready) => {
-            let ReadyRun { run, plan, jobs, backends, cache, flakes } = *ready;
-            let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
-            execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes })
+    match prepare_run(args).await? {
+        PrepareOutcome::PlanShown => Ok(ExitCode::SUCCESS),
+        PrepareOutcome::Interrupted => Ok(ExitCode::from(INTERRUPTED_STATUS)),
+        PrepareOutcome::PlanWritten(ready) => {
+            let ReadyRun { run, plan, jobs, backends, cache, flaky_tests: flakes } = *ready;
+            let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
+            execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes })
                 .await
         }
     }
@@ -45,11 +45,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 /// The result of preparing a configuration.
 pub enum PrepareOutcome {
     /// The user only asked to see the plan, and it was printed.
-    Done,
+    PlanShown,
     /// The run was interrupted while its tasks were checked. Nothing was written.
     Interrupted,
     /// The plan is in the run directory.
-    Ready(Box<ReadyRun>),
+    PlanWritten(Box<ReadyRun>),
 }
 
 /// A written plan that has not started.
@@ -59,18 +59,18 @@ pub struct ReadyRun {
     jobs: usize,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: PathBuf,
-    flakes: FlakyTests,
+    flaky_tests: FlakyTests,
 }
 
 /// Plans a run. Writes the plan to the run directory, unless the user only wants to see it.
-pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
+pub async fn prepare_run(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
-    let config = shipped::find(&args.config, &cache)?;
-    let mut read = ReadConfig::from_file(&config, &args.set)?.arms(&args.arms);
+    let config = shipped::find_config(&args.config, &cache)?;
+    let mut read = ReadConfig::from_file(&config, &args.set)?.select_arms(&args.arms);
     if let Some(model) = &args.model {
-        read = read.model(model)?;
+        read = read.with_model(model)?;
     }
     if let Some(jobs) = args.jobs {
         read = read.jobs(usize::try_from(jobs).unwrap_or(usize::MAX));
@@ -80,7 +80,7 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
         // List recipes without building them, because showing a plan must not start a sandbox.
         let loaded = resolved.load(world, Purpose::Show, &args.tasks, args.limit).await?;
         print_dry_run(&args, &loaded)?;
-        return Ok(PrepareOutcome::Done);
+        return Ok(PrepareOutcome::PlanShown);
     }
     let loaded = resolved.load(world, Purpose::Run, &args.tasks, args.limit).await?;
     let bundled = loaded.build_bundles(world).await?;
@@ -109,7 +109,7 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
         Some(extension) => ready.extend(extension, world)?,
         None => {
             let out = args.out.clone().unwrap_or_else(|| default_run_dir(&args.config));
-            let size = run_size(ready.config(), ready.tasks().len());
+            let size = plan_size(ready.config(), ready.tasks().len());
             for line in estimates::estimate_lines(&size, &runs_dir(Some(&out)))? {
                 tell!("{}", wrap_long_lines(&line));
             }
@@ -122,28 +122,28 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     let PlannedRun { run, record, plan } = planned;
     let plan = Plan { preflight: !args.no_preflight, ..plan };
     let (jobs, flakes) = (record.jobs, FlakyTests::from_record(&record, &assemble::print_message));
-    Ok(PrepareOutcome::Ready(Box::new(ReadyRun { run, plan, jobs, backends, cache, flakes })))
+    Ok(PrepareOutcome::PlanWritten(Box::new(ReadyRun { run, plan, jobs, backends, cache, flaky_tests: flakes })))
 }
 
-fn print_dry_run(args: &RunArgs, loaded: &LoadedPlan) -> Result<(), CommandError> {
-    let (config, ids) = (loaded.config(), loaded.ids());
+fn print_dry_run(args: &RunArgs, loaded_plan: &LoadedPlan) -> Result<(), CommandError> {
+    let (config, ids) = (loaded_plan.config(), loaded_plan.task_ids());
     if let (true, Some(out)) = (args.extend, &args.out) {
-        return show_extension(out, config, loaded.tasks());
+        return show_extension(out, config, loaded_plan.tasks());
     }
     show_plan(&config.arms, &ids, config.file.attempts)?;
-    let size = run_size(config, ids.len());
+    let size = plan_size(config, ids.len());
     for line in estimates::estimate_lines(&size, &runs_dir(args.out.as_deref()))? {
-        print::print_visible(&format!("{line}\n"))?;
+        print::print_escaped(&format!("{line}\n"))?;
     }
-    for line in machine_limits::limit_warnings(&config.arms, loaded.tasks()) {
+    for line in machine_limits::limit_warnings(&config.arms, loaded_plan.tasks()) {
         tell!("{}", wrap_long_lines(&line));
     }
     Ok(())
 }
 
-fn run_size(resolved: &RunConfig, tasks: usize) -> PlanSize<'_> {
-    let file = &resolved.file;
-    PlanSize { arms: &resolved.arms, tasks, attempts: file.attempts, jobs: file.jobs }
+fn plan_size(run_config: &RunConfig, tasks: usize) -> PlanSize<'_> {
+    let file = &run_config.file;
+    PlanSize { arms: &run_config.arms, task_count: tasks, attempts: file.attempts, jobs: file.jobs }
 }
 
 /// Returns the directory with earlier runs: the parent of the run's own directory.
@@ -161,21 +161,21 @@ pub fn default_run_dir(config: &Path) -> PathBuf {
 /// Shows what `--extend` would add and run.
 fn show_extension(
     out: &Path,
-    resolved: &RunConfig,
+    run_config: &RunConfig,
     tasks: &[PlannedTask],
 ) -> Result<(), CommandError> {
-    let mut extension = extend::open_read_only(out, resolved, &assemble::print_message)?;
-    extension.add_tasks(run_tasks(tasks))?;
+    let mut extension = extend::open_read_only(out, run_config, &assemble::print_message)?;
+    extension.add_tasks(to_run_tasks(tasks))?;
     let (missing, all) =
-        (extension.missing_trials()?, plan_from_record(&extension.record).trials().len());
-    print::print_visible(&format!("{}\n", extension.summary()))?;
+        (extension.missing_trial_names()?, plan_from_record(&extension.record).trials().len());
+    print::print_escaped(&format!("{}\n", extension.summary()))?;
     for trial in &missing {
-        print::print_visible(&format!("trial {trial}\n"))?;
+        print::print_escaped(&format!("trial {trial}\n"))?;
     }
     let there = all - missing.len();
-    print::print_visible(&format!(
+    print::print_escaped(&format!(
         "{} to run; {there} of {all} exist already\n",
-        plural(missing.len(), "trial")
+        count_with_noun(missing.len(), "trial")
     ))?;
     Ok(())
 }
@@ -185,7 +185,7 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
     for arm in arms {
         let kind = arm.sandbox.kind;
         let model = arm.model.as_ref().map_or("no model", |model| &model.name);
-        let steps = arm.budget.steps.map_or("no step limit".into(), |steps| plural(steps, "step"));
+        let steps = arm.budget.steps.map_or("no step limit".into(), |steps| count_with_noun(steps, "step"));
         let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
         text += &format!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}\n");
     }
@@ -195,10 +195,10 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
     let trials = arms.len() * tasks.len() * attempts as usize;
     text += &format!(
         "{}: {} x {} x {}\n",
-        plural(trials, "trial"),
-        plural(tasks.len(), "task"),
-        plural(arms.len(), "arm"),
-        plural(attempts, "attempt")
+        count_with_noun(trials, "trial"),
+        count_with_noun(tasks.len(), "task"),
+        count_with_noun(arms.len(), "arm"),
+        count_with_noun(attempts, "attempt")
     );
-    print::print_visible(&text)
+    print::print_escaped(&text)
 }

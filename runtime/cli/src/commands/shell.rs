@@ -10,7 +10,7 @@ use std::{
 
 use proctor_plan::{Purpose, ReadConfig as Planning};
 use proctor_record::{RunDir, trial_lookup::find_by_name};
-use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
+use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_trial_sandbox};
 use proctor_sandbox_api::{Command, CommandEvent, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ use crate::{
     cache_dir,
     commands::{execute::progress_board, resume::plan_from_record},
     config,
-    error::{CommandError, INTERRUPTED, UserError},
+    error::{CommandError, INTERRUPTED_STATUS, UserError},
     progress,
 };
 
@@ -34,10 +34,10 @@ const TERMINAL_COMMAND: &str = "shell=$(command -v bash || echo /bin/sh); \
     if script -qec true /dev/null >/dev/null 2>&1; then \
     exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
 
-pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
+pub async fn open_sandbox_shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let moment = match (args.graded, args.step, args.trial.is_some()) {
-        (true, ..) => Moment::Graded,
-        (_, Some(step), _) => Moment::After(step),
+        (true, ..) => Moment::AfterGrading,
+        (_, Some(step), _) => Moment::AfterStep(step),
         (_, None, true) => Moment::End,
         (_, None, false) => Moment::Begin,
     };
@@ -57,7 +57,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let kept = &record.config.cache;
     let backends = assemble::start_backends(&[arm.as_ref().clone()], &cache, kept).await?;
     let board = progress_board(&run, &plan);
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let execution = Execution {
         run,
         plan,
@@ -65,13 +65,13 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         backends,
         scaffolds: &catalog,
         cache: &cache,
-        grading: RegradePolicy::Once,
-        flakes: FlakyTests::default(),
+        regrade_policy: RegradePolicy::ReuseVerdict,
+        flaky_tests: FlakyTests::default(),
         say: &assemble::print_message,
         on_preflight: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
-    let watcher = tokio::spawn(progress::watch(told, board));
+    let watcher = tokio::spawn(progress::show_progress(told, board));
     let status = open_shell(&context, &id, &planned, &arm, moment).await;
     drop(context);
     watcher.await?;
@@ -113,10 +113,10 @@ async fn plan_task_run(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(cache, &catalog);
-    let resolved = Planning::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
-    let loaded = resolved.load_one(world, Purpose::Open, &args.of).await?;
+    let resolved = Planning::from_arguments(file, assemble::SANDBOX_OPTION_HINT).resolve(world)?;
+    let loaded = resolved.load_task(world, Purpose::Open, &args.of).await?;
     let backend = assemble::start_backend(kind, cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let planned = ready.create_run(folder, proctor_embedded_agent::agent_digest())?;
@@ -129,22 +129,22 @@ async fn plan_task_run(
 async fn open_shell(
     context: &RunContext,
     id: &TrialId,
-    planned: &PlannedTask,
+    planned_task: &PlannedTask,
     arm: &Arm,
     moment: Moment,
 ) -> Result<ExitCode, CommandError> {
-    let (mut sandbox, task) = open_at(context, id, planned, arm, moment).await?;
+    let (mut sandbox, task) = open_trial_sandbox(context, id, planned_task, arm, moment).await?;
     let interactive = std::io::stdin().is_terminal();
     if interactive {
         tell!(
             "sandbox of {} on {}, without network; `exit` closes it and discards all changes",
-            planned.task.id,
+            planned_task.task.id,
             arm.sandbox.kind
         );
     }
     let talked = tokio::select! {
         talked = run_shell(sandbox.as_ref(), &task, interactive) => talked,
-        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED_STATUS)),
     };
     sandbox.close().await?;
     talked
@@ -153,10 +153,10 @@ async fn open_shell(
 async fn run_shell(
     sandbox: &dyn Sandbox,
     task: &Task,
-    interactive: bool,
+    is_interactive: bool,
 ) -> Result<ExitCode, CommandError> {
     let handle = sandbox.handle();
-    let terminal = if interactive { Terminal::enter_raw_mode() } else { None };
+    let terminal = if is_interactive { Terminal::enter_raw_mode() } else { None };
     let mut command = match &terminal {
         Some(terminal) => Command::new(["/bin/sh", "-c", TERMINAL_COMMAND, "sh", &terminal.size]),
         None => {
@@ -179,7 +179,7 @@ async fn run_shell(
     }
     command.user.clone_from(&task.user);
     let mut running = handle.start(command).map_err(|error| error.to_fault("starting a shell"))?;
-    let mut typed = terminal.as_ref().map(|_| read_keys());
+    let mut typed = terminal.as_ref().map(|_| spawn_key_reader());
     let exited = loop {
         let said = match &mut typed {
             None => running.next_event().await,
@@ -192,8 +192,8 @@ async fn run_shell(
             },
         };
         match said.map_err(|error| error.to_fault("running the shell"))? {
-            CommandEvent::Output(bytes) => write_and_flush(&mut std::io::stdout(), &bytes)?,
-            CommandEvent::Error(bytes) => write_and_flush(&mut std::io::stderr(), &bytes)?,
+            CommandEvent::Stdout(bytes) => write_and_flush(&mut std::io::stdout(), &bytes)?,
+            CommandEvent::Stderr(bytes) => write_and_flush(&mut std::io::stderr(), &bytes)?,
             CommandEvent::Exited(exited) => break exited,
         }
     };
@@ -202,13 +202,13 @@ async fn run_shell(
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
 }
 
-fn write_and_flush(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+fn write_and_flush(output: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
+    output.write_all(bytes)?;
+    output.flush()
 }
 
 /// Reads terminal input on a separate thread, because a terminal read cannot be cancelled.
-fn read_keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
+fn spawn_key_reader() -> mpsc::UnboundedReceiver<Vec<u8>> {
     let (send, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
@@ -223,28 +223,28 @@ fn read_keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
 
 /// The user's terminal. It is in raw mode as long as this value exists.
 struct Terminal {
-    saved: String,
+    saved_settings: String,
     /// The terminal's size, as arguments to `stty`.
     size: String,
 }
 
 impl Terminal {
     fn enter_raw_mode() -> Option<Self> {
-        let saved = stty(&["-g"])?;
-        let size = stty(&["size"])?;
+        let saved = run_stty(&["-g"])?;
+        let size = run_stty(&["size"])?;
         let (rows, columns) = size.split_once(' ')?;
-        stty(&["raw", "-echo"])?;
-        Some(Self { saved, size: format!("rows {rows} cols {columns}") })
+        run_stty(&["raw", "-echo"])?;
+        Some(Self { saved_settings: saved, size: format!("rows {rows} cols {columns}") })
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        stty(&[&self.saved]);
+        run_stty(&[&self.saved_settings]);
     }
 }
 
-fn stty(args: &[&str]) -> Option<String> {
+fn run_stty(args: &[&str]) -> Option<String> {
     let output = Program::new("stty").args(args).stdin(Stdio::inherit()).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| said.trim().to_owned())

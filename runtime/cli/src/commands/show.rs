@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
 use proctor_patch::Patch;
 use proctor_report::{deduplicate_errors, wrap_long_lines};
-use proctor_types::{SandboxKind, Task, plural};
+use proctor_types::{SandboxKind, Task, count_with_noun};
 
 use crate::{
     assemble, cache_dir, checks, config,
@@ -21,8 +21,8 @@ const INVALID_ROWS_STATUS: u8 = 2;
 /// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.
 async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
     let cache = cache_dir::default_cache_dir()?;
-    let mut loaded = tasks::read(patterns, &cache, &assemble::print_message).await?;
-    let bad = std::mem::take(&mut loaded.bad);
+    let mut loaded = tasks::read_tasks(patterns, &cache, &assemble::print_message).await?;
+    let bad = std::mem::take(&mut loaded.bad_rows);
     // Tasks of recipes have to be built first, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
@@ -48,7 +48,7 @@ pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
             number(task.pass_to_pass.len()),
         ]);
     }
-    print::print_visible(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
+    print::print_escaped(&format!("{table}\n{}\n", count_with_noun(tasks.len(), "task")))?;
     for line in deduplicate_errors(
         bad.iter().map(|bad| (bad.location(), bad.error())),
         tasks::MAX_LISTED_ROWS,
@@ -62,8 +62,8 @@ pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
 pub async fn show_task(
     id: Option<String>,
     mut patterns: Vec<String>,
-    gold: bool,
-    json: bool,
+    show_gold: bool,
+    as_json: bool,
 ) -> Result<ExitCode, CommandError> {
     let id = match id {
         Some(id) => id,
@@ -89,10 +89,10 @@ pub async fn show_task(
         };
         return Err(UserError::new(what).hint(hint).into());
     };
-    let shown = if json {
-        serde_json::to_string_pretty(&if gold { task } else { hide_gold(task) })?
+    let shown = if as_json {
+        serde_json::to_string_pretty(&if show_gold { task } else { without_gold(task) })?
     } else {
-        task_text(&task, gold)
+        format_task(&task, show_gold)
     };
     print::print_result(&format!("{shown}\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -107,7 +107,7 @@ fn benchmark_name(task: &Task) -> String {
 
 /// Returns the task without its solution. The mask is hidden too, because its reverse is the
 /// solution.
-fn hide_gold(mut task: Task) -> Task {
+fn without_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {
             *text = format!("hidden: {}; `--gold` shows it", describe_patch(text));
@@ -120,11 +120,11 @@ fn hide_gold(mut task: Task) -> Task {
 
 fn describe_patch(patch: &str) -> String {
     let patch = Patch::parse(patch.as_bytes());
-    let (more, less) = patch.added_and_removed_lines();
-    format!("{}, +{more} -{less} lines", plural(patch.paths().len(), "file"))
+    let (more, less) = patch.count_changed_lines();
+    format!("{}, +{more} -{less} lines", count_with_noun(patch.paths().len(), "file"))
 }
 
-fn task_text(task: &Task, gold: bool) -> String {
+fn format_task(task: &Task, show_gold: bool) -> String {
     let mut out = format!("{}\n\n", task.id);
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
@@ -145,7 +145,7 @@ fn task_text(task: &Task, gold: bool) -> String {
     let of_image = task.workdir.is_empty().then(|| "(from the image)".to_owned());
     fact("workdir", of_image.unwrap_or_else(|| task.workdir.clone()));
     fact("tests", task.test_command.join(" "));
-    let results = task.test_report().map(|results| match &results.path {
+    let results = task.command_test_results().map(|results| match &results.path {
         Some(path) => format!("{} in {path}", results.format),
         None => format!("{} in standard output", results.format),
     });
@@ -186,10 +186,10 @@ fn task_text(task: &Task, gold: bool) -> String {
     let _ = write!(
         out,
         "\nstatement, {}:\n\n{}\n",
-        plural(task.statement.chars().count(), "character"),
+        count_with_noun(task.statement.chars().count(), "character"),
         task.statement
     );
-    if gold {
+    if show_gold {
         for (name, patch) in [("mask", &task.mask), ("gold", &task.gold)] {
             if let Some(patch) = patch {
                 let _ = write!(out, "\n{name}:\n\n{patch}");

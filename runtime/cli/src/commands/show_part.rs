@@ -13,13 +13,13 @@ use crate::{
 };
 
 /// Writes one part of a trial to standard output.
-pub fn show_part(
+pub fn print_trial_part(
     run: &RunDir,
-    found: PlannedTrial<'_>,
+    planned_trial: PlannedTrial<'_>,
     args: &ShowArgs,
     part: TrialPart,
 ) -> Result<(), CommandError> {
-    let dir = run.trial_dir(&found.id());
+    let dir = run.trial_dir(&planned_trial.id());
     let events = || -> Result<Vec<Envelope>, RecordError> {
         let journal = dir.trajectory_path();
         match journal.exists() {
@@ -36,17 +36,17 @@ pub fn show_part(
             }
             lines
         }
-        TrialPart::Outcome => json_line(&json!(run.check(&found.id()).outcome)),
-        TrialPart::Verdict => json_line(&json!(run.check(&found.id()).verdict)),
+        TrialPart::Outcome => json_line(&json!(run.check_trial(&planned_trial.id()).outcome)),
+        TrialPart::Verdict => json_line(&json!(run.check_trial(&planned_trial.id()).verdict)),
         TrialPart::Patch => {
-            let patch = run.check(&found.id()).patch.ok_or_else(|| {
-                UserError::new(format!("{} has no patch", found.name()))
+            let patch = run.check_trial(&planned_trial.id()).patch.ok_or_else(|| {
+                UserError::new(format!("{} has no patch", planned_trial.name()))
                     .hint("patches are collected when a trial ends")
             })?;
             run.load_patch(&dir, &patch.hash)?
         }
         TrialPart::Tree => {
-            let tree = load_tree(run, found, &events()?, args.step)?;
+            let tree = load_tree(run, planned_trial, &events()?, args.step)?;
             let entries: Vec<_> = tree.entries.values().collect();
             json_line(&json!(entries))
         }
@@ -54,7 +54,7 @@ pub fn show_part(
             let path = args.path.as_deref().ok_or_else(|| {
                 UserError::new("--print file needs a path").hint("add --path PATH")
             })?;
-            let tree = load_tree(run, found, &events()?, args.step)?;
+            let tree = load_tree(run, planned_trial, &events()?, args.step)?;
             let missing = |what: &str| {
                 UserError::new(format!("--path {path}: {what}"))
                     .hint("`--print tree` lists the files; escape non-ASCII bytes in the same way")
@@ -82,7 +82,7 @@ fn json_line(value: &Value) -> Vec<u8> {
 /// Returns the work directory after a step, or at the end. Step 0 is before the agent started.
 fn load_tree(
     run: &RunDir,
-    found: PlannedTrial<'_>,
+    planned_trial: PlannedTrial<'_>,
     events: &[Envelope],
     step: Option<u64>,
 ) -> Result<Tree, CommandError> {
@@ -96,9 +96,9 @@ fn load_tree(
     // A step without a snapshot changed nothing, so use the last snapshot before it.
     let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
-        let what = format!("{} has no file tree after step {step}", found.name());
+        let what = format!("{} has no file tree after step {step}", planned_trial.name());
         return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());
     };
-    let blobs = run.trial_blobs(&run.trial_dir(&found.id()));
+    let blobs = run.trial_blobs(&run.trial_dir(&planned_trial.id()));
     Ok(Tree::load(&blobs, hash)?)
 }

@@ -8,7 +8,7 @@ use proctor_record::{
     trial_lookup::{PlannedTrial, find_trials},
 };
 use proctor_report::{TrialResult, abbreviate_count, read_results, read_trial_result};
-use proctor_types::{FailureReason, escape_unprintable, escape_unprintable_line, plural};
+use proctor_types::{FailureReason, escape_unprintable, escape_unprintable_line, count_with_noun};
 use proctor_viewer::{
     JournalIndex,
     html::{ShownLabel, Step, StepRow, TestLine, Trial},
@@ -17,7 +17,7 @@ use proctor_viewer::{
 
 use crate::{
     args::ShowArgs,
-    commands::show_part::show_part,
+    commands::show_part::print_trial_part,
     error::{CommandError, UserError},
     print::print_result,
 };
@@ -38,7 +38,7 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
             let hint = "add the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --print PART";
             return Err(UserError::new(what).hint(hint).into());
         };
-        show_part(&run, *one, args, part)?;
+        print_trial_part(&run, *one, args, part)?;
         return Ok(ExitCode::SUCCESS);
     }
     let shown = match (found.as_slice(), args.step) {
@@ -47,7 +47,7 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
             let journal = run.trial_dir(&one.id()).trajectory_path();
             let index =
                 journal.exists().then(|| JournalIndex::from_journal(&journal)).transpose()?;
-            trial_text(&read_trial(&run, "", *one, &result, index.as_ref())?, &args.run)
+            format_trial(&read_trial(&run, "", *one, &result, index.as_ref())?, &args.run)
         }
         ([one], Some(number)) => {
             let dir = run.trial_dir(&one.id());
@@ -65,7 +65,7 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
                     .hint("omit --step to list the steps")
             })?;
             known.labels = read_labels(&run, *one, Some(number));
-            step_text(&known, &one.name())
+            format_step(&known, &one.name())
         }
         (several, Some(_)) => {
             let what =
@@ -74,13 +74,13 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
                 "add the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --step K";
             return Err(UserError::new(what).hint(hint).into());
         }
-        (several, None) => trials_text(&read_results(&args.run, false)?, several),
+        (several, None) => format_trials(&read_results(&args.run, false)?, several),
     };
     print_result(&shown)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
+fn format_trials(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
     let mut out = String::new();
     let results: BTreeMap<_, _> =
         results.iter().map(|one| ((&one.task, &one.arm, one.attempt), one)).collect();
@@ -105,7 +105,7 @@ fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
         });
         let reason = reason.map_or(String::new(), |one| format!("{}; ", one.name()));
         let ended = outcome.map_or("not ended".to_owned(), |one| {
-            format!("{reason}{}, {}", one.ending.name(), plural(one.spent.steps, "step"))
+            format!("{reason}{}, {}", one.ending.name(), count_with_noun(one.spent.steps, "step"))
         });
         let ended = ended.replace('_', " ");
         // Writing to a string cannot fail.
@@ -114,12 +114,12 @@ fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
     let _ = writeln!(
         out,
         "{}; pass a task, an arm and an attempt to show one trial",
-        plural(trials.len(), "trial")
+        count_with_noun(trials.len(), "trial")
     );
     out
 }
 
-fn trial_text(trial: &Trial, run: &Path) -> String {
+fn format_trial(trial: &Trial, run: &Path) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         let _ = writeln!(out, "{}", escape_unprintable(&text));
@@ -137,7 +137,7 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
     let ended = if trial.outcome.is_empty() { "not ended" } else { &trial.outcome };
     line(format!(
         "{word}{reason}; {ended}; {}, {} tokens in, {} out, {:.1} s{}",
-        plural(trial.steps.len(), "step"),
+        count_with_noun(trial.steps.len(), "step"),
         abbreviate_count(trial.input as f64),
         abbreviate_count(trial.output as f64),
         trial.wall_seconds,
@@ -162,7 +162,7 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
     }
     for label in &trial.labels {
-        line(format!("label: {}", label_text(label)));
+        line(format!("label: {}", format_label(label)));
     }
     for damage in &trial.damage {
         line(format!("damaged: {damage}"));
@@ -171,12 +171,12 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("\n{:>4} {:>8} {:>8} {:>7}  did", "step", "seconds", "tok in", "out"));
     }
     for step in &trial.steps {
-        line(step_row_text(step));
+        line(format_step_row(step));
     }
     let passed = trial.tests.iter().filter(|test| test.passed).count();
     let failed: Vec<_> = trial.tests.iter().filter(|test| !test.passed).collect();
     if !trial.tests.is_empty() {
-        line(format!("\n{} of {} passed", passed, plural(trial.tests.len(), "test")));
+        line(format!("\n{} of {} passed", passed, count_with_noun(trial.tests.len(), "test")));
     }
     for text in failure_lines(&failed) {
         line(text);
@@ -198,9 +198,9 @@ struct FailureGroup<'a> {
 }
 
 /// Groups the failed tests by traceback.
-fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
+fn failure_lines(failed_tests: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<FailureGroup<'_>> = Vec::new();
-    for test in failed.iter().copied() {
+    for test in failed_tests.iter().copied() {
         // A traceback may contain its test's id. Remove the id, so that otherwise equal tracebacks
         // match.
         let key = test.log.replace(&test.id, "");
@@ -220,7 +220,7 @@ fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
             // A traceback with a single test needs no list.
             (true, _) => ("", MAX_SHOWN_TESTS - 1),
             (false, count) => {
-                lines.push(format!("  same traceback in {}:", plural(count, "other test")));
+                lines.push(format!("  same traceback in {}:", count_with_noun(count, "other test")));
                 ("    ", MAX_SHOWN_TESTS)
             }
         };
@@ -237,7 +237,7 @@ fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
 }
 
 /// Formats a person's label.
-fn label_text(label: &ShownLabel) -> String {
+fn format_label(label: &ShownLabel) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
         "" => format!("{}{step}", label.label),
@@ -246,11 +246,11 @@ fn label_text(label: &ShownLabel) -> String {
 }
 
 /// Formats a step as one line.
-fn step_row_text(step: &StepRow) -> String {
+fn format_step_row(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
     let failed = if step.failed { " [failed]" } else { "" };
     let edited = if step.changed > 0 {
-        format!(" [{} changed]", plural(step.changed, "path"))
+        format!(" [{} changed]", count_with_noun(step.changed, "path"))
     } else {
         String::new()
     };
@@ -264,7 +264,7 @@ fn step_row_text(step: &StepRow) -> String {
     )
 }
 
-fn step_text(step: &Step, name: &str) -> String {
+fn format_step(step: &Step, name: &str) -> String {
     let mut out = format!("{}, step {}\n", escape_unprintable_line(name), step.row.number);
     let mut part = |title: &str, text: &str| {
         if !text.is_empty() {
@@ -277,7 +277,7 @@ fn step_text(step: &Step, name: &str) -> String {
         }
     };
     for label in &step.labels {
-        part("label", &label_text(&ShownLabel { step: None, ..label.clone() }));
+        part("label", &format_label(&ShownLabel { step: None, ..label.clone() }));
     }
     for note in &step.notes {
         part("note", note);
@@ -307,7 +307,7 @@ fn step_text(step: &Step, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn test(id: &str, log: &str) -> TestLine {
+    fn test_line(id: &str, log: &str) -> TestLine {
         TestLine {
             kind: "F2P",
             id: id.to_owned(),
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    fn text(tests: &[TestLine]) -> String {
+    fn failure_text(tests: &[TestLine]) -> String {
         failure_lines(&tests.iter().collect::<Vec<_>>()).join("\n")
     }
 
@@ -326,12 +326,12 @@ mod tests {
     fn failure_lines_show_an_identical_traceback_once() {
         let broken = "E   ImportError: no f\na.py:1: ImportError";
         let tests = [
-            test("a.py::one", broken),
-            test("b.py::other", "E   assert 1 == 2"),
-            test("a.py::two", broken),
-            test("a.py::three", broken),
+            test_line("a.py::one", broken),
+            test_line("b.py::other", "E   assert 1 == 2"),
+            test_line("a.py::two", broken),
+            test_line("a.py::three", broken),
         ];
-        let text = text(&tests);
+        let text = failure_text(&tests);
         assert_eq!(text.matches("ImportError: no f").count(), 1, "{text}");
         assert!(
             text.contains("  same traceback in 2 other tests:\n    F2P a.py::two: failed"),
@@ -342,22 +342,22 @@ mod tests {
 
     #[test]
     fn failure_lines_ignore_test_names_in_tracebacks() {
-        let tests = ["a.py::one", "a.py::two"].map(|id| test(id, &format!("ERROR {id} - no f")));
-        let text = text(&tests);
+        let tests = ["a.py::one", "a.py::two"].map(|id| test_line(id, &format!("ERROR {id} - no f")));
+        let text = failure_text(&tests);
         assert_eq!(text.matches("no f").count(), 1, "{text}");
         assert!(text.contains("same traceback in 1 other test:"), "{text}");
     }
 
     #[test]
     fn failure_lines_count_omitted_tests() {
-        let same: Vec<_> = (0..40).map(|at| test(&format!("a.py::t{at}"), "E  boom")).collect();
-        assert!(text(&same).ends_with("    and 29 more"), "{}", text(&same));
+        let same: Vec<_> = (0..40).map(|at| test_line(&format!("a.py::t{at}"), "E  boom")).collect();
+        assert!(failure_text(&same).ends_with("    and 29 more"), "{}", failure_text(&same));
         let apart: Vec<_> =
-            (0..40).map(|at| test(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
-        assert!(text(&apart).ends_with("and 30 more; see verdict.json"));
+            (0..40).map(|at| test_line(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
+        assert!(failure_text(&apart).ends_with("and 30 more; see verdict.json"));
         // Tests without a log have no traceback to group by.
-        let silent: Vec<_> = (0..3).map(|at| test(&format!("a.py::t{at}"), "")).collect();
-        assert!(!text(&silent).contains("same traceback"), "{}", text(&silent));
-        assert!(text(&silent).contains("F2P a.py::t2: failed"));
+        let silent: Vec<_> = (0..3).map(|at| test_line(&format!("a.py::t{at}"), "")).collect();
+        assert!(!failure_text(&silent).contains("same traceback"), "{}", failure_text(&silent));
+        assert!(failure_text(&silent).contains("F2P a.py::t2: failed"));
     }
 }

@@ -14,21 +14,21 @@ use proctor_record::trial_lookup::PlannedTrial;
 use proctor_types::{RunRecord, Verdict};
 use serde_json::Value;
 
-use crate::{error::CommandError, mask::Mask};
+use crate::{error::CommandError, mask::SecretMask};
 
 /// The split to use if a task's dataset does not specify one.
 const DEFAULT_SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
 /// submission has one attempt.
-pub fn submission_folder(record: &RunRecord, found: PlannedTrial<'_>, arm: &str) -> PathBuf {
-    let benchmark = found.task.task.benchmark.as_ref();
+pub fn submission_folder(record: &RunRecord, planned_trial: PlannedTrial<'_>, arm: &str) -> PathBuf {
+    let benchmark = planned_trial.task.task.benchmark.as_ref();
     let split = benchmark.and_then(|benchmark| benchmark.split.as_deref());
     let plain = |split: &&str| split.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
     let split = split.filter(plain).unwrap_or(DEFAULT_SPLIT);
     let attempt = match record.attempts {
         1 => String::new(),
-        _ => format!(".{}", found.attempt),
+        _ => format!(".{}", planned_trial.attempt),
     };
     Path::new("evaluation")
         .join(split)
@@ -68,25 +68,25 @@ pub fn trial_files(
 
 /// The directories of an export, and a tally of each directory's results.
 #[derive(Default)]
-pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
+pub struct SubmissionFolders<'a>(BTreeMap<PathBuf, ResultTally<'a>>);
 
-struct Tally<'a> {
+struct ResultTally<'a> {
     planned_trial: PlannedTrial<'a>,
-    trials: usize,
-    resolved: usize,
+    trial_count: usize,
+    resolved_count: usize,
 }
 
-impl<'a> Folders<'a> {
+impl<'a> SubmissionFolders<'a> {
     pub fn count_trial(
         &mut self,
         folder: PathBuf,
-        found: PlannedTrial<'a>,
+        planned_trial: PlannedTrial<'a>,
         verdict: Option<&Verdict>,
     ) {
         let tally =
-            self.0.entry(folder).or_insert(Tally { planned_trial: found, trials: 0, resolved: 0 });
-        tally.trials += 1;
-        tally.resolved += usize::from(verdict.is_some_and(is_resolved));
+            self.0.entry(folder).or_insert(ResultTally { planned_trial, trial_count: 0, resolved_count: 0 });
+        tally.trial_count += 1;
+        tally.resolved_count += usize::from(verdict.is_some_and(is_resolved));
     }
 
     /// Writes the pages that describe each directory.
@@ -94,24 +94,24 @@ impl<'a> Folders<'a> {
         &self,
         record: &RunRecord,
         out: &Path,
-        mask: &Mask,
+        secret_mask: &SecretMask,
         files: &mut BTreeSet<PathBuf>,
     ) -> Result<(), CommandError> {
-        for (folder, Tally { planned_trial: found, trials, resolved }) in &self.0 {
+        for (folder, ResultTally { planned_trial: found, trial_count: trials, resolved_count: resolved }) in &self.0 {
             let submission = Submission {
                 arm: found.arm,
                 attempt: found.attempt,
                 attempts: record.attempts,
-                trials: *trials,
-                resolved: *resolved,
-                proctor: &record.proctor,
+                trial_count: *trials,
+                resolved_count: *resolved,
+                proctor_version: &record.proctor,
             };
             for (name, text) in
                 [("metadata.yaml", submission.metadata()), ("README.md", submission.readme())]
             {
                 let file = folder.join(name);
                 let path = out.join(&file);
-                fs::write(&path, mask.mask_bytes(&file, text.as_bytes()))?;
+                fs::write(&path, secret_mask.mask_bytes(&file, text.as_bytes()))?;
                 files.insert(path);
             }
         }

@@ -3,19 +3,19 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use proctor_engines::{
-    Kubernetes, Request, Submissions, cluster_settings, find_engine, parse_duration,
+    Kubernetes, SubmitRequest, Submissions, cluster_settings, find_engine, parse_slurm_duration,
 };
 use proctor_record::RunDir;
 use proctor_run::max_trial_duration;
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use crate::{
     args::{EngineName, SubmitArgs},
     commands::{
         resume::plan_from_record,
-        run::{PrepareOutcome, default_run_dir, prepare},
+        run::{PrepareOutcome, default_run_dir, prepare_run},
     },
-    error::{CommandError, INTERRUPTED, UserError},
+    error::{CommandError, INTERRUPTED_STATUS, UserError},
     print,
     workers::{reject_other_versions, submit_command, user_error},
 };
@@ -33,28 +33,28 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         true => args.run.config.clone(),
         false => args.run.out.clone().unwrap_or_else(|| default_run_dir(&args.run.config)),
     };
-    let request = |run: PathBuf| -> Result<Request, CommandError> {
+    let request = |run: PathBuf| -> Result<SubmitRequest, CommandError> {
         let version = env!("CARGO_PKG_VERSION").into();
         let program = std::env::current_exe()?;
-        Ok(Request { run, program, version, workers, settings: settings.clone() })
+        Ok(SubmitRequest { run_dir: run, program, version, workers, settings: settings.clone() })
     };
     if dry_run && name == EngineName::Kubernetes {
         let manifest =
-            Kubernetes.manifest(&request(std::path::absolute(&out)?)?).map_err(user_error)?;
+            Kubernetes.build_manifest(&request(std::path::absolute(&out)?)?).map_err(user_error)?;
         print::print_result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     let engine = find_engine(name.name()).map_err(user_error)?;
     if !dry_run {
-        engine.check(&settings).map_err(user_error)?;
+        engine.check_availability(&settings).map_err(user_error)?;
     }
     if !is_run {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
-        match prepare(planned).await? {
-            PrepareOutcome::Done => return Ok(ExitCode::SUCCESS),
-            PrepareOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        match prepare_run(planned).await? {
+            PrepareOutcome::PlanShown => return Ok(ExitCode::SUCCESS),
+            PrepareOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED_STATUS)),
             // Drop the run to release its lock. The workers don't need the lock.
-            PrepareOutcome::Ready(ready) => drop(ready),
+            PrepareOutcome::PlanWritten(ready) => drop(ready),
         }
     }
     let run = RunDir::open_read_only(&out).map_err(CommandError::from_record_error)?;
@@ -85,10 +85,10 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let submission = submitted.map_err(|error| kept(user_error(error)))?;
     let mut all = Submissions::read(&out).map_err(user_error)?;
     let (job, count) = (submission.job.clone(), submission.workers);
-    all.all.push(submission);
+    all.submissions.push(submission);
     all.write().map_err(user_error)?;
     let name = name.name();
-    print::print_result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
+    print::print_result(&format!("{name} job {job}: {}\n", count_with_noun(count as usize, "worker")))?;
     tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
 /// Returns an error if the time limit is too short for any trial to start.
 fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
     let Some(text) = time else { return Ok(None) };
-    let Some(limit) = parse_duration(text) else { return Ok(None) };
+    let Some(limit) = parse_slurm_duration(text) else { return Ok(None) };
     let overhead = Duration::from_secs(cluster_settings().map_err(user_error)?.overhead_seconds);
     let plan = plan_from_record(&run.read_run()?);
     let trials = plan.trials();

@@ -35,14 +35,14 @@ pub async fn run_tasks_action(action: TasksAction) -> Result<ExitCode, CommandEr
             let jobs = jobs as usize;
             let asked = ValidationOptions {
                 dataset,
-                repeat,
+                repetitions: repeat,
                 attack,
                 limit,
                 kind,
                 jobs,
                 out,
                 certificate,
-                visible_tests,
+                shows_tests: visible_tests,
             };
             validate(asked).await
         }

@@ -12,8 +12,8 @@ use proctor_record::RunDir;
 use proctor_report::wrap_long_lines;
 use proctor_types::{Certificate, SandboxKind, SandboxSpec};
 use proctor_validation::{
-    Exposure, REDUCED_ARM, attack_table, build_certificate, exposed_tasks, impossible_tasks,
-    invalid_trials, lint_notes, tests_passing_without_gold, unused_entrypoints, unverified_tasks,
+    Exposure, REDUCED_ARM, attack_table, build_certificate, find_task_exposures, impossible_tasks,
+    invalid_trial_notes, lint_notes, passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes,
 };
 
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
         report,
     },
     config::{self, ArmFile, ConfigFile},
-    error::{CommandError, INTERRUPTED, UserError},
+    error::{CommandError, INTERRUPTED_STATUS, UserError},
     print::print_result,
 };
 
@@ -34,7 +34,7 @@ use crate::{
 pub struct ValidationOptions {
     pub dataset: DatasetArgs,
     /// Number of times that gold and noop run.
-    pub repeat: u32,
+    pub repetitions: u32,
     /// The value of `--attack`: the built-in attacks to grade.
     pub attack: Option<String>,
     /// Number of tasks to sample from the dataset.
@@ -44,27 +44,27 @@ pub struct ValidationOptions {
     pub out: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     /// Whether the agent may see the fail-to-pass tests.
-    pub visible_tests: bool,
+    pub shows_tests: bool,
 }
 
 /// Checks that gold resolves every task and noop resolves none, in every repetition. If not, the
 /// exit status is 1.
-pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError> {
-    let ValidationOptions { repeat, kind, jobs, .. } = asked;
-    if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
+pub async fn validate(options: ValidationOptions) -> Result<ExitCode, CommandError> {
+    let ValidationOptions { repetitions: repeat, kind, jobs, .. } = options;
+    if options.certificate.is_some() && repeat < 2 && options.attack.is_none() {
         return Err(UserError::new("--certificate needs --repeat of at least 2, or --attack")
             .hint("a single run cannot detect flaky tests")
             .into());
     }
-    let pack = asked.attack.as_deref().map(attack::select_attacks).transpose()?;
+    let pack = options.attack.as_deref().map(attack::select_attacks).transpose()?;
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
-    let out = asked.out.as_deref().unwrap_or(temporary.path());
+    let out = options.out.as_deref().unwrap_or(temporary.path());
     let cache = cache_dir::default_cache_dir()?;
-    let catalog = assemble::catalog()?;
+    let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
-    let read = ReadConfig::from_arguments(validation_config(&asked), assemble::SANDBOX_OPTION);
+    let read = ReadConfig::from_arguments(validation_config(&options), assemble::SANDBOX_OPTION_HINT);
     let resolved = read.resolve(world)?;
-    let loaded = resolved.load(world, Purpose::Run, &[], asked.limit).await?;
+    let loaded = resolved.load(world, Purpose::Run, &[], options.limit).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let config = ready.config().file.clone();
@@ -76,11 +76,11 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = FlakyTests::default();
     let again = backends.clone();
-    let grading = RegradePolicy::Anew;
-    let work = PreparedRun { run, plan, jobs, backends, cache: &cache, grading, flakes };
+    let grading = RegradePolicy::GradeAgain;
+    let work = PreparedRun { run, plan, jobs, backends, cache: &cache, regrade_policy: grading, flaky_tests: flakes };
     let done = execute_and_report(work).await?;
-    if done == ExitCode::from(INTERRUPTED) {
-        if asked.out.is_none() {
+    if done == ExitCode::from(INTERRUPTED_STATUS) {
+        if options.out.is_none() {
             tell!("run directory kept: {}", temporary.keep().display());
         }
         return Ok(done);
@@ -88,24 +88,24 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     let mut attacks = None;
     if let Some(pack) = pack {
         let on = attack::AttackTargets {
-            pack,
+            built_in_attacks: pack,
             validation_run: out,
             config: &config,
             tasks: &planned,
-            sample,
+            selection: sample,
             backends: again,
             cache: &cache,
             jobs,
         };
-        attacks = attack::attack(on).await?;
+        attacks = attack::run_attacks(on).await?;
         if attacks.is_none() {
-            if asked.out.is_none() {
+            if options.out.is_none() {
                 tell!("run directory kept: {}", temporary.keep().display());
             }
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(ExitCode::from(INTERRUPTED_STATUS));
         }
     }
-    if let Some(file) = &asked.certificate {
+    if let Some(file) = &options.certificate {
         let made = build_certificate(out)?;
         let made = Certificate { attacks: attacks.clone(), ..made };
         certificate::print_certificate(&made);
@@ -114,32 +114,32 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     let mut failed = Vec::new();
     if let Some(attacks) = &attacks {
         print_result(&attack_table::format_table(attacks))?;
-        for line in attack_table::further_notes(attacks) {
+        for line in attack_table::other_notes(attacks) {
             tell!("{}", wrap_long_lines(&format!("note: {line}")));
         }
-        failed = attack_table::failures(attacks);
+        failed = attack_table::failure_notes(attacks);
     }
     let report = report::build_report(out, HashMap::new())?;
-    for line in tests_passing_without_gold(&report, &RunDir::open_read_only(out)?) {
+    for line in passing_without_gold_notes(&report, &RunDir::open_read_only(out)?) {
         tell!("note: {line}");
     }
-    for line in unverified_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
+    for line in unverified_gold_notes(&report, &RunDir::open_read_only(out)?, &planned) {
         tell!("{}", wrap_long_lines(&format!("note: {line}")));
     }
-    for line in unused_entrypoints(&planned, images.as_ref()).await {
+    for line in unused_entrypoint_notes(&planned, images.as_ref()).await {
         tell!("note: {line}");
     }
     for line in lint_notes(&planned) {
         tell!("{}", wrap_long_lines(&format!("note: {line}")));
     }
     let impossible = impossible_tasks(&planned);
-    let mut invalid = invalid_trials(&report, &RunDir::open_read_only(out)?, &impossible);
-    for (planned, wrong) in exposed_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
-        for Exposure { what, is_readable_test } in wrong {
+    let mut invalid = invalid_trial_notes(&report, &RunDir::open_read_only(out)?, &impossible);
+    for (planned, wrong) in find_task_exposures(&report, &RunDir::open_read_only(out)?, &planned) {
+        for Exposure { description: what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
             // A benchmark's own rows determine what agents can see, so an exposed test is not an
             // error there.
-            match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
+            match (is_readable_test && options.shows_tests) || planned.task.benchmark.is_some() {
                 true => tell!("note: {line}"),
                 false => invalid.push(line),
             }
@@ -147,7 +147,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
-        tell!("run directory kept: {}", keep_directory(asked.out.as_deref(), temporary).display());
+        tell!("run directory kept: {}", keep_directory(options.out.as_deref(), temporary).display());
         if !invalid.is_empty() {
             tell!("invalid:\n  {}", invalid.join("\n  "));
         }
@@ -160,7 +160,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
         return Ok(ExitCode::SUCCESS);
     }
     tell!("invalid:\n  {}", invalid.join("\n  "));
-    if asked.out.is_none() {
+    if options.out.is_none() {
         // The log in this directory is needed to fix a task.
         tell!("run directory kept: {}", temporary.keep().display());
     }
@@ -168,14 +168,14 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
 }
 
 /// Keeps the run's directory, because its logs are needed to fix a task.
-fn keep_directory(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
-    out.map_or_else(|| temporary.keep(), Path::to_owned)
+fn keep_directory(out: Option<&Path>, temp_dir: tempfile::TempDir) -> PathBuf {
+    out.map_or_else(|| temp_dir.keep(), Path::to_owned)
 }
 
-fn validation_config(asked: &ValidationOptions) -> ConfigFile {
-    let sandbox = SandboxSpec { kind: asked.kind, ..SandboxSpec::default() };
+fn validation_config(options: &ValidationOptions) -> ConfigFile {
+    let sandbox = SandboxSpec { kind: options.kind, ..SandboxSpec::default() };
     let mut arms = vec![config::plain_arm("gold", &sandbox), config::plain_arm("noop", &sandbox)];
-    if asked.certificate.is_some() && asked.repeat > 1 {
+    if options.certificate.is_some() && options.repetitions > 1 {
         let half = SandboxSpec {
             cpus: sandbox.cpus / 2.0,
             memory_mb: sandbox.memory_mb / 2,
@@ -183,6 +183,6 @@ fn validation_config(asked: &ValidationOptions) -> ConfigFile {
         };
         arms.push(ArmFile { name: REDUCED_ARM.into(), ..config::plain_arm("gold", &half) });
     }
-    let file = config::plain_config(asked.dataset.tasks.clone(), &sandbox, arms);
-    ConfigFile { attempts: asked.repeat, jobs: asked.jobs, ..file }
+    let file = config::plain_config(options.dataset.tasks.clone(), &sandbox, arms);
+    ConfigFile { attempts: options.repetitions, jobs: options.jobs, ..file }
 }

@@ -5,23 +5,23 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 use proctor_viewer::{Pages, Server, ViewError};
 
 use crate::{
     commands::output_folder::check_new_or_empty,
     error::{CommandError, UserError},
-    mask::Mask,
+    mask::SecretMask,
     print::print_result,
 };
 
 /// Writes the pages of the runs to a directory.
-pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCode, CommandError> {
+pub fn view_as_files(runs: &[PathBuf], out: &Path, secret_mask: &SecretMask) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     check_new_or_empty(out)?;
-    let count = pages.write_pages(out, &|file, page| mask.mask_bytes(file, page))?;
-    mask.print_summary();
-    print_result(&format!("wrote {} to {}\n", plural(count, "file"), out.display()))?;
+    let count = pages.write_pages(out, &|file, page| secret_mask.mask_bytes(file, page))?;
+    secret_mask.print_summary();
+    print_result(&format!("wrote {} to {}\n", count_with_noun(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -35,7 +35,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
         other => CommandError::from(other),
     })?;
     print_result(&format!("{}\n", server.url()))?;
-    tell!("serving {}; press Ctrl-C to stop", plural(runs.len(), "run"));
+    tell!("serving {}; press Ctrl-C to stop", count_with_noun(runs.len(), "run"));
     server.serve(tokio::signal::ctrl_c()).await;
     Ok(ExitCode::SUCCESS)
 }

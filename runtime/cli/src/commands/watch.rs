@@ -14,7 +14,7 @@ use std::{
 use proctor_engines::{JobReport, Submissions, cluster_settings, failure_messages, find_engine};
 use proctor_record::{RunDir, now};
 use proctor_run::{Plan, PlannedTask, TrialActivity, max_trial_duration};
-use proctor_types::{Arm, Envelope, Event, TrialId, plural};
+use proctor_types::{Arm, Envelope, Event, TrialId, count_with_noun};
 use serde_json::json;
 use tokio::{
     sync::watch::{Receiver, channel},
@@ -26,7 +26,7 @@ use super::{execute::progress_board, resume::plan_from_record};
 use crate::{
     error::CommandError,
     progress::{
-        Board, OpenTrial, ProgressFormat, RunningTrial, Screen, can_draw, describe_straggler,
+        ProgressBoard, OpenTrial, ProgressFormat, RunningTrial, Screen, can_draw, describe_straggler,
         progress_format, trial_name,
     },
     workers::user_error,
@@ -38,7 +38,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CHECKS_PER_LINE: u32 = 30;
 /// Number of bytes to read from the end of a journal to find a trial's current activity. If the
 /// last event is longer, the previous activity is still shown.
-const TAIL_BYTES: u64 = 64 << 10;
+const JOURNAL_TAIL_BYTES: u64 = 64 << 10;
 
 /// Shows progress until every trial has a verdict or the user stops the command. The run itself is
 /// not affected.
@@ -59,7 +59,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     for look in 0_u32.. {
         looks.tick().await;
         update_board(&run, &trials, &mut board, &mut seen);
-        let (done, all) = board.counts();
+        let (done, all) = board.finished_and_total();
         let slowest =
             describe_straggler(open_trials(&trials, &board, &seen, overhead), now() as f64);
         let lines = queue.lines();
@@ -72,7 +72,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
         }
         match &mut screen {
             Some(screen) => {
-                screen.draw(&[board.lines(), slowest.into_iter().collect(), lines].concat());
+                screen.draw(&[board.screen_lines(), slowest.into_iter().collect(), lines].concat());
             }
             None if look % CHECKS_PER_LINE != 0 && done != all => {}
             None if how == ProgressFormat::Json => {
@@ -105,7 +105,7 @@ struct QueueMonitor {
 impl QueueMonitor {
     fn start(run: &Path) -> Result<Self, CommandError> {
         let (sender, lines) = channel(Vec::new());
-        if Submissions::read(run).map_err(user_error)?.active().next().is_none() {
+        if Submissions::read(run).map_err(user_error)?.active_submissions().next().is_none() {
             return Ok(Self { lines, poll_task: None });
         }
         let every = Duration::from_secs(cluster_settings().map_err(user_error)?.poll_seconds);
@@ -140,18 +140,18 @@ fn queue_lines(run: &Path) -> Vec<String> {
     // If a file cannot be read now, the next check reads it.
     let Ok(submissions) = Submissions::read(run) else { return Vec::new() };
     let mut lines = Vec::new();
-    for one in submissions.active() {
+    for one in submissions.active_submissions() {
         let jobs = match find_engine(&one.engine) {
-            Ok(engine) => engine.state(one),
+            Ok(engine) => engine.query_jobs(one),
             Err(error) => JobReport::Unknown(error.to_string()),
         };
-        lines.push(format!("{} job {}: {}", one.engine, one.job, jobs.summary()));
+        lines.push(format!("{} job {}: {}", one.engine, one.job, jobs.state_summary()));
         if let JobReport::Known(jobs) = &jobs {
             lines.extend(failure_messages(run, jobs));
         }
     }
-    if let Ok(live) = proctor_cluster::live_members(run) {
-        lines.push(format!("{} running", plural(live.len(), "worker")));
+    if let Ok(live) = proctor_cluster::find_live_members(run) {
+        lines.push(format!("{} running", count_with_noun(live.len(), "worker")));
     }
     lines
 }
@@ -161,22 +161,22 @@ fn queue_lines(run: &Path) -> Vec<String> {
 struct JournalState {
     length: u64,
     /// When the try began. See [`OpenTrial::since`].
-    since: Option<f64>,
+    start_time: Option<f64>,
 }
 
 /// Returns the trials that have begun and have no verdict.
 fn open_trials<'a>(
     trials: &'a [(TrialId, PlannedTask, Arc<Arm>)],
-    board: &'a Board,
-    seen: &'a HashMap<TrialId, JournalState>,
-    overhead: f64,
+    board: &'a ProgressBoard,
+    journal_states: &'a HashMap<TrialId, JournalState>,
+    overhead_seconds: f64,
 ) -> impl Iterator<Item = OpenTrial> + 'a {
-    let open = trials.iter().filter(move |(id, ..)| !board.is_done(id));
+    let open = trials.iter().filter(move |(id, ..)| !board.is_finished(id));
     open.filter_map(move |(id, planned, arm)| {
-        let since = seen.get(id)?.since?;
-        let longest = max_trial_duration(&planned.task, arm).as_secs_f64() + overhead;
+        let since = journal_states.get(id)?.start_time?;
+        let longest = max_trial_duration(&planned.task, arm).as_secs_f64() + overhead_seconds;
         let limit = arm.budget.wall_seconds.map(|_| longest);
-        Some(OpenTrial { name: trial_name(id, &arm.name), since, limit })
+        Some(OpenTrial { name: trial_name(id, &arm.name), start_time: since, max_seconds: limit })
     })
 }
 
@@ -184,55 +184,55 @@ fn open_trials<'a>(
 fn update_board(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
-    board: &mut Board,
-    seen: &mut HashMap<TrialId, JournalState>,
+    board: &mut ProgressBoard,
+    journal_states: &mut HashMap<TrialId, JournalState>,
 ) {
     for (id, _, arm) in trials {
-        if board.is_done(id) {
+        if board.is_finished(id) {
             continue;
         }
         let dir = run.trial_dir(id);
-        let Ok(journal) = proctor_files::open(&dir.trajectory_path()) else { continue };
+        let Ok(journal) = proctor_files::open_regular_file(&dir.trajectory_path()) else { continue };
         if let Ok(Some(verdict)) = dir.read_verdict() {
             if let Ok(Some(outcome)) = dir.read_outcome() {
                 board.add_spending(&outcome);
             }
-            board.count_graded(id, &arm.name, verdict.resolved);
+            board.count_verdict(id, &arm.name, verdict.resolved);
             continue;
         }
         let length = journal.metadata().map_or(0, |meta| meta.len());
-        let before = seen.get(id);
+        let before = journal_states.get(id);
         if before.is_some_and(|before| before.length == length) {
             continue;
         }
-        let mut since = before.and_then(|before| before.since);
+        let mut since = before.and_then(|before| before.start_time);
         if let Some(last) = read_last_events(journal, length) {
-            since = Some(last.since);
-            board.set_running(id, RunningTrial::new(&arm.name, last.step, &last.doing));
+            since = Some(last.start_time);
+            board.set_running(id, RunningTrial::new(&arm.name, last.step, &last.activity));
         }
-        seen.insert(id.clone(), JournalState { length, since });
+        journal_states.insert(id.clone(), JournalState { length, start_time: since });
     }
 }
 
 /// Information from a journal's last events.
 struct LastEvents {
     step: u64,
-    doing: String,
+    activity: String,
     /// See [`OpenTrial::since`].
-    since: f64,
+    start_time: f64,
 }
 
 fn read_last_events(mut journal: File, length: u64) -> Option<LastEvents> {
-    journal.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+    journal.seek(SeekFrom::Start(length.saturating_sub(JOURNAL_TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
-    journal.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
+    journal.take(JOURNAL_TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
     let doing = describe_activity(&latest.event)
         .or_else(|| events.find_map(|one| describe_activity(&one.event)));
     let doing = doing.unwrap_or_else(|| "set up".to_owned());
-    Some(LastEvents { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
+    Some(LastEvents { step: latest.step, activity: doing, start_time: latest.t_wall - latest.t_mono })
 }
 
 fn describe_activity(event: &Event) -> Option<String> {

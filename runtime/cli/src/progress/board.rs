@@ -6,45 +6,45 @@ use std::{
 };
 
 use proctor_gateway::WaitNotice;
-use proctor_report::{abbreviate_count, percent};
+use proctor_report::{abbreviate_count, format_percent};
 use proctor_run::{Progress, TrialActivity};
-use proctor_statistics::{CONFIDENCE_LEVEL, wilson};
-use proctor_types::{Outcome, TrialId, plural};
+use proctor_statistics::{CONFIDENCE_LEVEL, wilson_interval};
+use proctor_types::{Outcome, TrialId, count_with_noun};
 
 use super::trial_name::trial_name;
 
 /// Maximum number of arms to list on a screen, and maximum number of running trials.
-const MAX_ROWS: usize = 8;
+const MAX_LISTED_ROWS: usize = 8;
 /// Width of a bar in cells.
 const BAR_WIDTH: u64 = 10;
 
 /// The plan and its results so far.
 #[derive(Debug)]
-pub struct Board {
-    begun: Instant,
+pub struct ProgressBoard {
+    started_at: Instant,
     arms: Vec<ArmRow>,
-    done: BTreeSet<TrialId>,
+    finished: BTreeSet<TrialId>,
     /// Number of trials that were done before this process started. They are ignored when
     /// estimating the remaining time.
-    before: usize,
-    trials: usize,
+    finished_before: usize,
+    trial_count: usize,
     /// Number of trials to run in parallel.
     jobs: usize,
-    running: BTreeMap<TrialId, RunningTrial>,
-    faults: usize,
+    running_trials: BTreeMap<TrialId, RunningTrial>,
+    fault_count: usize,
     tokens: u64,
     cost_usd: f64,
-    unpriced: bool,
+    has_unpriced: bool,
 }
 
 #[derive(Debug, Default)]
 struct ArmRow {
     name: String,
-    planned: usize,
-    done: usize,
-    resolved: usize,
+    planned_count: usize,
+    finished_count: usize,
+    resolved_count: usize,
     /// Time limit of the arm's trials in seconds. `None` if there is no limit.
-    limit: Option<f64>,
+    time_limit: Option<f64>,
 }
 
 /// A running trial.
@@ -53,37 +53,37 @@ pub struct RunningTrial {
     pub arm: String,
     pub step: u64,
     pub activity: String,
-    pub since: Instant,
+    pub activity_start: Instant,
 }
 
 impl RunningTrial {
-    pub fn new(arm: &str, step: u64, doing: &str) -> Self {
-        Self { arm: arm.to_owned(), step, activity: doing.to_owned(), since: Instant::now() }
+    pub fn new(arm: &str, step: u64, activity: &str) -> Self {
+        Self { arm: arm.to_owned(), step, activity: activity.to_owned(), activity_start: Instant::now() }
     }
 }
 
-impl Board {
+impl ProgressBoard {
     /// Creates a board for a plan. `plan` yields each trial with its arm's name and wall-time limit
     /// in seconds.
     pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
-            begun: Instant::now(),
+            started_at: Instant::now(),
             arms: Vec::new(),
-            done: BTreeSet::new(),
-            before: 0,
-            trials: 0,
+            finished: BTreeSet::new(),
+            finished_before: 0,
+            trial_count: 0,
             jobs: 1,
-            running: BTreeMap::new(),
-            faults: 0,
+            running_trials: BTreeMap::new(),
+            fault_count: 0,
             tokens: 0,
             cost_usd: 0.0,
-            unpriced: false,
+            has_unpriced: false,
         };
         for (_, arm, limit) in plan {
-            board.trials += 1;
-            let arm = board.arm_row(arm);
-            arm.planned += 1;
-            arm.limit = limit;
+            board.trial_count += 1;
+            let arm = board.find_or_add_arm_row(arm);
+            arm.planned_count += 1;
+            arm.time_limit = limit;
         }
         board
     }
@@ -94,7 +94,7 @@ impl Board {
         Self { jobs: jobs.max(1), ..self }
     }
 
-    fn arm_row(&mut self, name: &str) -> &mut ArmRow {
+    fn find_or_add_arm_row(&mut self, name: &str) -> &mut ArmRow {
         let at = self.arms.iter().position(|arm| arm.name == name).unwrap_or(self.arms.len());
         if at == self.arms.len() {
             self.arms.push(ArmRow { name: name.to_owned(), ..ArmRow::default() });
@@ -103,39 +103,39 @@ impl Board {
     }
 
     /// Counts a trial that already had a verdict.
-    pub fn count_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
-        self.count_graded(trial, arm, resolved);
-        self.before = self.done.len();
+    pub fn count_earlier_verdict(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+        self.count_verdict(trial, arm, resolved);
+        self.finished_before = self.finished.len();
     }
 
     /// Counts a graded trial. A trial that is graded again counts only once, so that no counter
     /// exceeds its total.
-    pub fn count_graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
-        self.running.remove(trial);
-        if self.done.insert(trial.clone()) {
-            let arm = self.arm_row(arm);
-            arm.done += 1;
-            arm.resolved += usize::from(resolved);
+    pub fn count_verdict(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+        self.running_trials.remove(trial);
+        if self.finished.insert(trial.clone()) {
+            let arm = self.find_or_add_arm_row(arm);
+            arm.finished_count += 1;
+            arm.resolved_count += usize::from(resolved);
         }
     }
 
-    pub fn is_done(&self, trial: &TrialId) -> bool {
-        self.done.contains(trial)
+    pub fn is_finished(&self, trial: &TrialId) -> bool {
+        self.finished.contains(trial)
     }
 
-    pub fn set_running(&mut self, trial: &TrialId, running: RunningTrial) {
-        self.running.insert(trial.clone(), running);
+    pub fn set_running(&mut self, trial: &TrialId, running_trial: RunningTrial) {
+        self.running_trials.insert(trial.clone(), running_trial);
     }
 
     pub fn add_spending(&mut self, outcome: &Outcome) {
         self.tokens += outcome.spent.input_tokens + outcome.spent.output_tokens;
         self.cost_usd += outcome.spent.cost_usd;
-        self.unpriced |= outcome.spent.unpriced;
+        self.has_unpriced |= outcome.spent.unpriced;
     }
 
     /// Returns the number of trials with a verdict, and the total.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.done.len(), self.trials)
+    pub fn finished_and_total(&self) -> (usize, usize) {
+        (self.finished.len(), self.trial_count)
     }
 
     pub fn apply_event(&mut self, event: &Progress) {
@@ -149,48 +149,48 @@ impl Board {
             Progress::GradingRecorded { trial, arm } => {
                 self.set_running(trial, RunningTrial::new(arm, 0, "grading"));
             }
-            Progress::Stepped { trial, step, .. } => {
-                if let Some(running) = self.running.get_mut(trial) {
+            Progress::StepEnded { trial, step, .. } => {
+                if let Some(running) = self.running_trials.get_mut(trial) {
                     running.step = *step;
                 }
             }
-            Progress::Does { trial, doing, .. } => {
-                if let TrialActivity::Answered { tokens, cost_usd } = doing {
+            Progress::ActivityChanged { trial, activity: doing, .. } => {
+                if let TrialActivity::ResponseReceived { tokens, cost_usd } = doing {
                     self.tokens += tokens;
                     self.cost_usd += cost_usd.unwrap_or_default();
-                    self.unpriced |= cost_usd.is_none();
+                    self.has_unpriced |= cost_usd.is_none();
                 } else {
                     self.set_activity(trial, doing.to_string());
                 }
             }
-            Progress::Waiting { trial, waiting, .. } => {
+            Progress::WaitStarted { trial, wait: waiting, .. } => {
                 self.set_activity(trial, describe_wait(waiting))
             }
             Progress::Ended { trial, outcome, .. } => match outcome.ending.is_unfinished() {
-                true => drop(self.running.remove(trial)),
+                true => drop(self.running_trials.remove(trial)),
                 false => self.set_activity(trial, "grading".to_owned()),
             },
             Progress::Graded { trial, arm, verdict } => {
-                self.count_graded(trial, arm, verdict.resolved)
+                self.count_verdict(trial, arm, verdict.resolved)
             }
             Progress::TryFailed { trial, .. } => {
-                self.faults += 1;
+                self.fault_count += 1;
                 self.set_activity(trial, "failed (see above)".to_owned());
             }
-            Progress::TakenOver { trial, .. } => drop(self.running.remove(trial)),
+            Progress::TakenOver { trial, .. } => drop(self.running_trials.remove(trial)),
             Progress::GradingFailed { trial, .. } => {
-                self.faults += 1;
-                self.running.remove(trial);
+                self.fault_count += 1;
+                self.running_trials.remove(trial);
             }
             _ => {}
         }
     }
 
-    fn set_activity(&mut self, trial: &TrialId, doing: String) {
-        if let Some(running) = self.running.get_mut(trial)
-            && running.activity != doing
+    fn set_activity(&mut self, trial: &TrialId, activity: String) {
+        if let Some(running) = self.running_trials.get_mut(trial)
+            && running.activity != activity
         {
-            (running.activity, running.since) = (doing, Instant::now());
+            (running.activity, running.activity_start) = (activity, Instant::now());
         }
     }
 
@@ -202,13 +202,13 @@ impl Board {
     }
 
     fn counts_text(&self) -> String {
-        let (done, resolved) = (self.done.len(), self.arms.iter().map(|arm| arm.resolved).sum());
-        let mut parts = vec![format!("{done}/{} done", self.trials), rate_text(resolved, done)];
-        if !self.running.is_empty() {
-            parts.push(format!("{} running", self.running.len()));
+        let (done, resolved) = (self.finished.len(), self.arms.iter().map(|arm| arm.resolved_count).sum());
+        let mut parts = vec![format!("{done}/{} done", self.trial_count), rate_text(resolved, done)];
+        if !self.running_trials.is_empty() {
+            parts.push(format!("{} running", self.running_trials.len()));
         }
-        if self.faults > 0 {
-            parts.push(plural(self.faults, "fault"));
+        if self.fault_count > 0 {
+            parts.push(count_with_noun(self.fault_count, "fault"));
         }
         if let Some(left) = self.remaining_seconds() {
             parts.push(format!("about {} left", format_clock(left)));
@@ -221,21 +221,21 @@ impl Board {
         if self.tokens == 0 {
             return String::new();
         }
-        let cost = match (self.unpriced, self.cost_usd > 0.0) {
+        let cost = match (self.has_unpriced, self.cost_usd > 0.0) {
             (false, _) => format!("${:.2}", self.cost_usd),
             (true, true) => format!("at least ${:.2}", self.cost_usd),
             (true, false) => "cost unknown".to_owned(),
         };
-        let minutes = (self.begun.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
+        let minutes = (self.started_at.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
         format!("{cost}, {} tokens/min", abbreviate_count(self.tokens as f64 / minutes))
     }
 
     /// Returns the remaining seconds. Extrapolates from the trials of this process, and caps the
     /// result by the limits of the open trials. Returns `None` before the first trial ends.
     fn remaining_seconds(&self) -> Option<f64> {
-        let now = self.done.len() - self.before;
-        let open = self.trials.saturating_sub(self.done.len());
-        let pace = self.begun.elapsed().as_secs_f64() / now.max(1) as f64;
+        let now = self.finished.len() - self.finished_before;
+        let open = self.trial_count.saturating_sub(self.finished.len());
+        let pace = self.started_at.elapsed().as_secs_f64() / now.max(1) as f64;
         let left = (now > 0 && open > 0).then_some(pace * open as f64)?;
         Some(self.max_remaining_seconds().map_or(left, |most| left.min(most)))
     }
@@ -244,9 +244,9 @@ impl Board {
     /// if one of them has no limit.
     fn max_remaining_seconds(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
-        for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
-            let limit = arm.limit?;
-            sum += limit * (arm.planned - arm.done) as f64;
+        for arm in self.arms.iter().filter(|arm| arm.finished_count < arm.planned_count) {
+            let limit = arm.time_limit?;
+            sum += limit * (arm.planned_count - arm.finished_count) as f64;
             longest = longest.max(limit);
         }
         Some((sum / self.jobs as f64).max(longest))
@@ -254,49 +254,49 @@ impl Board {
 
     /// Returns all lines of the screen. A line may be wider than the screen, because the drawing
     /// code truncates it.
-    pub fn lines(&self) -> Vec<String> {
-        let clock = format_clock(self.begun.elapsed().as_secs_f64());
+    pub fn screen_lines(&self) -> Vec<String> {
+        let clock = format_clock(self.started_at.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.counts_text())];
         // Print the spending on a separate line, because counts and spending together don't fit in
         // 80 columns.
         lines.extend(Some(format!("  {}", self.spending_text())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
-            lines.extend(self.arms.iter().take(MAX_ROWS).map(|arm| {
-                let ArmRow { name, planned, done, resolved, .. } = arm;
+            lines.extend(self.arms.iter().take(MAX_LISTED_ROWS).map(|arm| {
+                let ArmRow { name, planned_count: planned, finished_count: done, resolved_count: resolved, .. } = arm;
                 format!(
                     "  {} {done}/{planned} {}  {name}",
-                    bar(*done, *planned),
+                    progress_bar(*done, *planned),
                     rate_text(*resolved, *done)
                 )
             }));
             lines.extend(more_line(self.arms.len(), "arm"));
         }
-        lines.extend(self.running.iter().take(MAX_ROWS).map(|(trial, running)| {
-            let RunningTrial { arm, step, activity: doing, since } = running;
+        lines.extend(self.running_trials.iter().take(MAX_LISTED_ROWS).map(|(trial, running)| {
+            let RunningTrial { arm, step, activity: doing, activity_start: since } = running;
             let seconds = since.elapsed().as_secs();
             format!("  {} step {step}, {seconds:3} s {doing}", trial_name(trial, arm))
         }));
-        lines.extend(more_line(self.running.len(), "trial"));
+        lines.extend(more_line(self.running_trials.len(), "trial"));
         lines
     }
 }
 
-fn more_line(count: usize, what: &str) -> Option<String> {
-    let more = count.checked_sub(MAX_ROWS).filter(|more| *more > 0)?;
-    Some(format!("  and {} more", plural(more, what)))
+fn more_line(count: usize, label: &str) -> Option<String> {
+    let more = count.checked_sub(MAX_LISTED_ROWS).filter(|more| *more > 0)?;
+    Some(format!("  and {} more", count_with_noun(more, label)))
 }
 
-fn rate_text(resolved: usize, done: usize) -> String {
-    let Some([low, high]) = wilson(resolved as f64, done as f64, CONFIDENCE_LEVEL) else {
+fn rate_text(resolved: usize, finished: usize) -> String {
+    let Some([low, high]) = wilson_interval(resolved as f64, finished as f64, CONFIDENCE_LEVEL) else {
         return String::new();
     };
-    let share = resolved as f64 / done as f64;
-    format!("{resolved} resolved {} ({} to {})", percent(share), percent(low), percent(high))
+    let share = resolved as f64 / finished as f64;
+    format!("{resolved} resolved {} ({} to {})", format_percent(share), format_percent(low), format_percent(high))
 }
 
-fn bar(done: usize, planned: usize) -> String {
+fn progress_bar(finished: usize, total: usize) -> String {
     let full =
-        (done as u64 * BAR_WIDTH).checked_div(planned as u64).unwrap_or(BAR_WIDTH).min(BAR_WIDTH)
+        (finished as u64 * BAR_WIDTH).checked_div(total as u64).unwrap_or(BAR_WIDTH).min(BAR_WIDTH)
             as usize;
     format!("{}{}", "█".repeat(full), "░".repeat(BAR_WIDTH as usize - full))
 }
@@ -310,21 +310,21 @@ pub(super) fn format_clock(seconds: f64) -> String {
 }
 
 /// Describes why a request waits.
-pub(super) fn describe_wait(waiting: &WaitNotice) -> String {
-    match waiting {
+pub(super) fn describe_wait(wait: &WaitNotice) -> String {
+    match wait {
         WaitNotice::Queued(so_far) => {
             format!("waiting {:.0} s for a rate limit or a shared limit", so_far.as_secs_f64())
         }
-        WaitNotice::Silent { model, so_far } => {
+        WaitNotice::Silent { model, elapsed: so_far } => {
             format!("no data from {model} for {:.0} s", so_far.as_secs_f64())
         }
-        WaitNotice::FirstAnswer { model, so_far } => {
+        WaitNotice::FirstResponse { model, elapsed: so_far } => {
             let so_far = so_far.as_secs_f64();
             format!(
                 "waiting {so_far:.0} s for the first response from {model} (requested by another trial)"
             )
         }
-        WaitNotice::BackOff { attempt, attempts, why, pause } => {
+        WaitNotice::BackOff { attempt, max_attempts: attempts, reason: why, pause } => {
             format!("attempt {attempt} of {attempts}: {why}; waiting {:.0} s", pause.as_secs_f64())
         }
     }
@@ -341,9 +341,9 @@ mod tests {
         TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt }
     }
 
-    fn board() -> Board {
+    fn board() -> ProgressBoard {
         let plan = [trial(1), trial(2), trial(3)];
-        Board::new(plan.iter().map(|trial| (trial, "noop", None)))
+        ProgressBoard::new(plan.iter().map(|trial| (trial, "noop", None)))
     }
 
     #[test]
@@ -360,10 +360,10 @@ mod tests {
             .unwrap(),
         };
         let mut board = board();
-        board.count_done(&trial(1), "noop", false);
+        board.count_earlier_verdict(&trial(1), "noop", false);
         for (attempt, done) in [(1, 1), (2, 2), (2, 2)] {
             board.apply_event(&graded(attempt));
-            assert_eq!(board.counts(), (done, 3));
+            assert_eq!(board.finished_and_total(), (done, 3));
         }
         assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0 %"), "{}", board.summary());
         assert!(board.summary().ends_with("left"), "{}", board.summary());
@@ -375,9 +375,9 @@ mod tests {
         let plan: Vec<_> = (1..=5).map(trial).collect();
         let late = |limit: Option<f64>, jobs: usize| {
             let plan = plan.iter().map(|trial| (trial, "noop", limit));
-            let mut board = Board::new(plan).with_jobs(jobs);
-            board.begun -= std::time::Duration::from_secs(600);
-            board.count_graded(&trial(1), "noop", true);
+            let mut board = ProgressBoard::new(plan).with_jobs(jobs);
+            board.started_at -= std::time::Duration::from_secs(600);
+            board.count_verdict(&trial(1), "noop", true);
             board.remaining_seconds().unwrap()
         };
         assert!(late(None, 2) >= 2400.0);
@@ -394,15 +394,15 @@ mod tests {
         let mut board = board();
         let (id, arm) = (trial(2), "noop".to_owned());
         board.apply_event(&Progress::Started { trial: id.clone(), arm: arm.clone() });
-        board.apply_event(&Progress::Stepped { trial: id.clone(), arm: arm.clone(), step: 4 });
-        let doing = TrialActivity::Runs { tool: "shell".into(), what: "make".into() };
-        board.apply_event(&Progress::Does { trial: id.clone(), arm, doing });
-        let lines = board.lines();
+        board.apply_event(&Progress::StepEnded { trial: id.clone(), arm: arm.clone(), step: 4 });
+        let doing = TrialActivity::RunningTool { tool: "shell".into(), input: "make".into() };
+        board.apply_event(&Progress::ActivityChanged { trial: id.clone(), arm, activity: doing });
+        let lines = board.screen_lines();
         assert!(
             lines[1].contains("t noop #2 step 4") && lines[1].ends_with("shell: make"),
             "{lines:?}"
         );
-        board.count_graded(&id, "noop", true);
-        assert_eq!(board.lines().len(), 1);
+        board.count_verdict(&id, "noop", true);
+        assert_eq!(board.screen_lines().len(), 1);
     }
 }

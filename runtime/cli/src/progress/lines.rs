@@ -1,30 +1,30 @@
 //! Formats an event as one log line.
 
 use proctor_run::Progress;
-use proctor_types::{Ending, PATCH_REJECTED, plural};
+use proctor_types::{Ending, PATCH_REJECTED_KIND, count_with_noun};
 
 use super::{
-    board::{Board, describe_wait},
+    board::{ProgressBoard, describe_wait},
     repeats::shorten_repeated,
     trial_name::trial_name,
 };
 
 /// Formats the event as text. `board` must already include the event.
-pub(super) fn format_event(event: &Progress, board: &Board) -> String {
+pub(super) fn format_event(event: &Progress, board: &ProgressBoard) -> String {
     match event {
-        Progress::Stepped { trial, arm, step } => {
+        Progress::StepEnded { trial, arm, step } => {
             format!("{}: step {step}", trial_name(trial, arm))
         }
-        Progress::Does { trial, arm, doing } => format!("{}: {doing}", trial_name(trial, arm)),
+        Progress::ActivityChanged { trial, arm, activity: doing } => format!("{}: {doing}", trial_name(trial, arm)),
         Progress::EnvironmentBuilt { task, seconds } => {
             format!("{task}: environment built in {seconds:.1} s")
         }
-        Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
+        Progress::FileDamaged { trial, difference: what, reaction: then } => format!("{trial}: {what}; {then}"),
         Progress::Started { trial, arm } => format!("{}: started", trial_name(trial, arm)),
         Progress::Resumed { trial, arm, step } => {
             format!("{}: resumed after step {step}", trial_name(trial, arm))
         }
-        Progress::Elsewhere { trial, arm } => {
+        Progress::RunsElsewhere { trial, arm } => {
             format!("{}: running on another worker", trial_name(trial, arm))
         }
         Progress::EndedElsewhere { trial, arm } => {
@@ -39,7 +39,7 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
         Progress::WorkerLost { trial, arm, worker } => {
             format!("{}: taken over from {worker}", trial_name(trial, arm))
         }
-        Progress::NotResumed { trial, arm, why } => {
+        Progress::NotResumed { trial, arm, reason: why } => {
             format!("{}: cannot be resumed, starting over: {why}", trial_name(trial, arm))
         }
         Progress::GradingRecorded { trial, arm } => {
@@ -52,10 +52,10 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
                 trial_name(trial, arm)
             )
         }
-        Progress::Waiting { trial, arm, waiting } => {
+        Progress::WaitStarted { trial, arm, wait: waiting } => {
             format!("{}: {}", trial_name(trial, arm), describe_wait(waiting))
         }
-        Progress::Waited { trial, arm, seconds } => {
+        Progress::WaitEnded { trial, arm, seconds } => {
             format!("{}: waited {seconds:.0} s for the endpoint", trial_name(trial, arm))
         }
         Progress::TryFailed { trial, arm, fault, will_retry } => {
@@ -63,14 +63,14 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
             let name = trial_name(trial, arm);
             format!("{name}: {}; {next}", shorten_repeated(&name, &fault.to_string()))
         }
-        Progress::NotClosed { trial, arm, fault } => {
+        Progress::SandboxNotClosed { trial, arm, fault } => {
             let name = trial_name(trial, arm);
             let fault = shorten_repeated(&name, &fault.to_string());
             format!("{name}: its sandbox could not be closed; the next run removes it: {fault}")
         }
         Progress::Ended { trial, arm, outcome } => {
             let ending = outcome.ending.name();
-            let steps = plural(outcome.spent.steps, "step");
+            let steps = count_with_noun(outcome.spent.steps, "step");
             let why = match &outcome.ending {
                 Ending::ModelRefused { why } => format!(": {why}"),
                 Ending::ScaffoldExited { cause, why } => format!(" ({cause}): {why}"),
@@ -83,11 +83,11 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
             format!("{}: {ending} after {steps}{waited}{why}", trial_name(trial, arm))
         }
         Progress::Graded { trial, arm, verdict } => {
-            let (done, trials) = board.counts();
+            let (done, trials) = board.finished_and_total();
             let word = if verdict.resolved { "resolved" } else { "not resolved" };
             let rate = verdict.passed_rate * 100.0;
             let name = trial_name(trial, arm);
-            let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED);
+            let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED_KIND);
             let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
             format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
         }

@@ -9,9 +9,9 @@ mod straggler;
 mod trial_name;
 mod watch;
 
-pub use board::{Board, RunningTrial};
+pub use board::{ProgressBoard, RunningTrial};
 pub use repeats::{refer_to_printed, shorten_repeated};
 pub use screen::Screen;
 pub use straggler::{OpenTrial, describe_straggler};
 pub use trial_name::trial_name;
-pub use watch::{ProgressFormat, can_draw, progress_format, set_format, watch};
+pub use watch::{ProgressFormat, can_draw, progress_format, set_progress_format, show_progress};

@@ -6,30 +6,30 @@ use serde_json::{Map, Value, json};
 
 /// Converts an event to a JSON object. The value of its `event` key determines its other keys.
 /// Returns `None` for events that programs don't need.
-pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
+pub(super) fn event_to_json(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),
         Progress::Resumed { trial, arm, step } => {
             ("resumed", Some((trial, arm)), json!({ "step": step }))
         }
-        Progress::Stepped { trial, arm, step } => {
+        Progress::StepEnded { trial, arm, step } => {
             ("stepped", Some((trial, arm)), json!({ "step": step }))
         }
-        Progress::Does { trial, arm, doing: TrialActivity::Runs { tool, what } } => {
+        Progress::ActivityChanged { trial, arm, activity: TrialActivity::RunningTool { tool, input: what } } => {
             ("tool_called", Some((trial, arm)), json!({ "tool": tool, "what": what }))
         }
-        Progress::Does { .. } => return None,
-        Progress::Waiting { trial, arm, waiting } => {
+        Progress::ActivityChanged { .. } => return None,
+        Progress::WaitStarted { trial, arm, wait: waiting } => {
             ("waiting", Some((trial, arm)), json!({ "why": super::board::describe_wait(waiting) }))
         }
-        Progress::Waited { trial, arm, seconds } => {
+        Progress::WaitEnded { trial, arm, seconds } => {
             ("waited", Some((trial, arm)), json!({ "for_seconds": seconds }))
         }
         Progress::TryFailed { trial, arm, fault, will_retry } => {
             let rest = json!({ "why": fault.to_string(), "will_retry": will_retry });
             ("try_failed", Some((trial, arm)), rest)
         }
-        Progress::NotClosed { trial, arm, fault } => {
+        Progress::SandboxNotClosed { trial, arm, fault } => {
             ("not_closed", Some((trial, arm)), json!({ "why": fault.to_string() }))
         }
         Progress::Ended { trial, arm, outcome } => {
@@ -55,7 +55,7 @@ pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
             ("grading_failed", Some((trial, arm)), json!({ "why": fault.to_string() }))
         }
         Progress::GradingRecorded { trial, arm } => ("grading", Some((trial, arm)), json!({})),
-        Progress::Elsewhere { trial, arm } => ("elsewhere", Some((trial, arm)), json!({})),
+        Progress::RunsElsewhere { trial, arm } => ("elsewhere", Some((trial, arm)), json!({})),
         Progress::EndedElsewhere { trial, arm } => {
             ("ended_elsewhere", Some((trial, arm)), json!({}))
         }
@@ -63,7 +63,7 @@ pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
         Progress::WorkerLost { trial, arm, worker } => {
             ("worker_lost", Some((trial, arm)), json!({ "worker": worker }))
         }
-        Progress::NotResumed { trial, arm, why } => {
+        Progress::NotResumed { trial, arm, reason: why } => {
             ("not_resumed", Some((trial, arm)), json!({ "why": why }))
         }
         Progress::NotStarted { trial, arm, scope, budget } => {
@@ -73,7 +73,7 @@ pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
         Progress::EnvironmentBuilt { task, seconds } => {
             ("environment_built", None, json!({ "task": task, "for_seconds": seconds }))
         }
-        Progress::Damaged { trial, what, then } => {
+        Progress::FileDamaged { trial, difference: what, reaction: then } => {
             let rest = json!({ "task": trial.task, "what": what, "then": then });
             ("damaged", None, rest)
         }

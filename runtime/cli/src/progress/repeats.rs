@@ -6,46 +6,46 @@ use std::{
 };
 
 use proctor_report::error_key;
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 /// The errors printed so far, by [`error_key`].
-static PRINTED: Mutex<BTreeMap<String, PrintedError>> = Mutex::new(BTreeMap::new());
+static PRINTED_ERRORS: Mutex<BTreeMap<String, PrintedError>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct PrintedError {
     /// Where the error first occurred.
-    by: String,
-    times: usize,
+    first_source: String,
+    count: usize,
 }
 
 /// Returns the error itself the first time. After that, returns its kind, where it first occurred,
 /// and how often it has occurred.
-pub fn shorten_repeated(who: &str, error: &str) -> String {
-    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn shorten_repeated(source: &str, error: &str) -> String {
+    let mut printed = PRINTED_ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = printed
         .entry(error_key(error))
-        .and_modify(|known| known.times += 1)
-        .or_insert_with(|| PrintedError { by: who.to_owned(), times: 1 });
-    match known.times {
+        .and_modify(|known| known.count += 1)
+        .or_insert_with(|| PrintedError { first_source: source.to_owned(), count: 1 });
+    match known.count {
         1 => error.to_owned(),
-        times => format_repeated(error, &known.by, times),
+        times => format_repeated(error, &known.first_source, times),
     }
 }
 
 /// Returns a reference to an error that was already printed. Unlike [`shorten_repeated`], does not
 /// count another occurrence.
 pub fn refer_to_printed(error: &str) -> String {
-    let printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let printed = PRINTED_ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
     match printed.get(&error_key(error)) {
-        Some(known) => format_repeated(error, &known.by, known.times),
+        Some(known) => format_repeated(error, &known.first_source, known.count),
         None => error.to_owned(),
     }
 }
 
-fn format_repeated(error: &str, by: &str, times: usize) -> String {
+fn format_repeated(error: &str, first_source: &str, count: usize) -> String {
     let kind = error.split_once(": ").map_or("", |(kind, _)| kind);
     let kind = if kind.is_empty() { String::new() } else { format!("{kind}: ") };
-    format!("{kind}same error as {by} ({} so far)", plural(times, "time"))
+    format!("{kind}same error as {first_source} ({} so far)", count_with_noun(count, "time"))
 }
 
 #[cfg(test)]

@@ -11,21 +11,21 @@ pub struct OpenTrial {
     pub name: String,
     /// When the trial's try began, in seconds since the epoch. If the try was interrupted, the time
     /// of the interruption is added, so that it does not count as running time.
-    pub since: f64,
+    pub start_time: f64,
     /// Maximum duration of the try in seconds, including set-up and grading. `None` if the agent
     /// has no wall-time limit.
-    pub limit: Option<f64>,
+    pub max_seconds: Option<f64>,
 }
 
 /// Describes the longest-running trial and when its limits end it. `None` if it began less than a
 /// minute ago.
-pub fn describe_straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
-    let oldest = open.min_by(|one, other| one.since.total_cmp(&other.since))?;
-    let ran = now - oldest.since;
+pub fn describe_straggler(open_trials: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
+    let oldest = open_trials.min_by(|one, other| one.start_time.total_cmp(&other.start_time))?;
+    let ran = now - oldest.start_time;
     if ran < MIN_STRAGGLER_SECONDS {
         return None;
     }
-    let end = match oldest.limit.map(|limit| limit - ran) {
+    let end = match oldest.max_seconds.map(|limit| limit - ran) {
         None => "no wall time limit".to_owned(),
         Some(left) if left >= 0.0 => format!("ends in at most {}", format_clock(left)),
         Some(left) => format!("{} past its time limit", format_clock(-left)),
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn describe_straggler_names_the_oldest_trial_and_its_deadline() {
-        let open = |name: &str, since, limit| OpenTrial { name: name.into(), since, limit };
+        let open = |name: &str, since, limit| OpenTrial { name: name.into(), start_time: since, max_seconds: limit };
         let said = |limit| {
             describe_straggler(
                 [open("a", 950.0, None), open("b", 400.0, limit)].into_iter(),

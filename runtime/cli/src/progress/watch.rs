@@ -10,7 +10,7 @@ use proctor_report::wrap_long_lines;
 use proctor_run::Progress;
 use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 
-use super::{board::Board, lines::format_event, objects::event_object, screen::Screen};
+use super::{board::ProgressBoard, lines::format_event, objects::event_to_json, screen::Screen};
 
 /// Interval between two redraws.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
@@ -30,16 +30,16 @@ pub enum ProgressFormat {
     None,
 }
 
-static CHOSEN_FORMAT: OnceLock<ProgressFormat> = OnceLock::new();
+static PROGRESS_FORMAT: OnceLock<ProgressFormat> = OnceLock::new();
 
 /// Sets the progress format from the command line, once for the process.
-pub fn set_format(how: ProgressFormat) {
-    let _ = CHOSEN_FORMAT.set(how);
+pub fn set_progress_format(format: ProgressFormat) {
+    let _ = PROGRESS_FORMAT.set(format);
 }
 
 /// The chosen format, or the default.
 pub fn progress_format() -> ProgressFormat {
-    CHOSEN_FORMAT.get().copied().unwrap_or(ProgressFormat::Auto)
+    PROGRESS_FORMAT.get().copied().unwrap_or(ProgressFormat::Auto)
 }
 
 /// Whether standard error can be drawn on.
@@ -50,7 +50,7 @@ pub fn can_draw() -> bool {
 
 /// Shows progress until the run drops its sender. `board` must contain the plan, and its finished
 /// trials must already be counted.
-pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
+pub async fn show_progress(mut events: UnboundedReceiver<Progress>, mut board: ProgressBoard) {
     let how = progress_format();
     let begun = Instant::now();
     let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
@@ -62,7 +62,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             event = events.recv() => event,
             _ = frames.tick() => {
                 match (&mut screen, how) {
-                    (Some(screen), _) => screen.draw(&board.lines()),
+                    (Some(screen), _) => screen.draw(&board.screen_lines()),
                     (None, ProgressFormat::Auto | ProgressFormat::Lines) => tell!("[{:7.2} s] {}", begun.elapsed().as_secs_f64(), board.summary()),
                     (None, ProgressFormat::Json | ProgressFormat::None) => {}
                 }
@@ -75,19 +75,19 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
         match (&screen, how) {
             (_, ProgressFormat::None) => {}
             (_, ProgressFormat::Json) => {
-                if let Some(object) = event_object(&event, seconds) {
+                if let Some(object) = event_to_json(&event, seconds) {
                     // Bypass the escaping of `tell!`, which would break the JSON.
                     eprintln!("{object}");
                 }
             }
-            (Some(screen), _) if stays_above_screen(&event) => {
+            (Some(screen), _) if is_printed_above_screen(&event) => {
                 screen.print_message(&wrap_long_lines(&format!(
                     "[{seconds:7.2} s] {}",
                     format_event(&event, &board)
                 )));
             }
             (Some(_), _) => {}
-            (None, _) if matches!(event, Progress::Stepped { .. } | Progress::Does { .. }) => {}
+            (None, _) if matches!(event, Progress::StepEnded { .. } | Progress::ActivityChanged { .. }) => {}
             (None, _) => {
                 tell!(
                     "{}",
@@ -103,13 +103,13 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
 
 /// Whether the event is printed permanently above the screen. Endings and problems are. All other
 /// events only update the screen.
-fn stays_above_screen(event: &Progress) -> bool {
+fn is_printed_above_screen(event: &Progress) -> bool {
     match event {
-        Progress::Stepped { .. }
-        | Progress::Does { .. }
+        Progress::StepEnded { .. }
+        | Progress::ActivityChanged { .. }
         | Progress::Started { .. }
-        | Progress::Waiting { .. }
-        | Progress::Waited { .. }
+        | Progress::WaitStarted { .. }
+        | Progress::WaitEnded { .. }
         | Progress::GradingRecorded { .. } => false,
         // A verdict or a grading failure follows, so the ending itself is not printed.
         Progress::Ended { outcome, .. } => outcome.ending.is_unfinished(),

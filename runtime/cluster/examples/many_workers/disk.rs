@@ -21,7 +21,7 @@ use tempfile::TempPath;
 
 /// The kinds of calls, in the order of [`Server::counts`].
 #[derive(Debug, Clone, Copy)]
-enum Call {
+enum CallKind {
     Open,
     Create,
     Read,
@@ -32,78 +32,78 @@ enum Call {
     Rename,
     Remove,
     List,
-    Folder,
+    CreateFolder,
 }
 
-const NAMES: [&str; 10] =
+const CALL_NAMES: [&str; 10] =
     ["open", "create", "read", "write", "getattr", "link", "rename", "remove", "readdir", "mkdir"];
 
 struct Server {
     latency: Duration,
     /// Service time of one call. The server handles one call at a time.
-    each: Duration,
+    service_time: Duration,
     /// When the server becomes free.
-    free: Mutex<Instant>,
-    counts: [AtomicU64; NAMES.len()],
+    free_at: Mutex<Instant>,
+    call_counts: [AtomicU64; CALL_NAMES.len()],
 }
 
 static SERVER: OnceLock<Server> = OnceLock::new();
 
 /// Sets the server's latency and the number of calls it handles per second.
-pub(crate) fn serve(latency: Duration, calls_per_second: f64) {
+pub(crate) fn start_server(latency: Duration, calls_per_second: f64) {
     let each = Duration::from_secs_f64(1.0 / calls_per_second);
     let (free, counts) = (Mutex::new(Instant::now()), Default::default());
-    SERVER.get_or_init(|| Server { latency, each, free, counts });
+    SERVER.get_or_init(|| Server { latency, service_time: each, free_at: free, call_counts: counts });
 }
 
 /// Returns the number of calls by kind and resets the counts.
 pub(crate) fn take_counts() -> Vec<(&'static str, u64)> {
     let Some(server) = SERVER.get() else { return Vec::new() };
-    let counts = server.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
-    NAMES.into_iter().zip(counts).collect()
+    let counts = server.call_counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
+    CALL_NAMES.into_iter().zip(counts).collect()
 }
 
-fn call(call: Call) {
+fn call(call: CallKind) {
     let Some(server) = SERVER.get() else { return };
-    if let Some(count) = server.counts.get(call as usize) {
+    if let Some(count) = server.call_counts.get(call as usize) {
         count.fetch_add(1, Ordering::Relaxed);
     }
     let now = Instant::now();
     let done = {
-        let mut free = server.free.lock().unwrap_or_else(PoisonError::into_inner);
-        *free = (*free).max(now) + server.each;
+        let mut free = server.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *free = (*free).max(now) + server.service_time;
         *free
     };
     thread::sleep((done + server.latency).saturating_duration_since(now));
 }
 
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
-    call(Call::Folder);
+    call(CallKind::CreateFolder);
     fs::create_dir_all(path)
 }
 
 pub(crate) fn list(path: &Path) -> io::Result<ReadDir> {
-    call(Call::List);
+    call(CallKind::List);
     fs::read_dir(path)
 }
 
 pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
-    call(Call::Attributes);
+    call(CallKind::Attributes);
     fs::metadata(path)
 }
 
-pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    call(Call::Link);
-    fs::hard_link(from, to)
+pub(crate) fn link(original: &Path, link_path: &Path) -> io::Result<()> {
+    call(CallKind::Link);
+    fs::hard_link(original, link_path)
 }
 
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    call(Call::Rename);
-    fs::rename(from, to)
+pub(crate) fn rename(source: &Path, destination: &Path) -> io::Result<()> {
+    call(CallKind::Rename);
+    fs::rename(source, destination)
 }
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    call(Call::Remove);
+    call(CallKind::Remove);
     fs::remove_file(path)
 }
 
@@ -113,9 +113,9 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
-    call(Call::Open);
+    call(CallKind::Open);
     let mut file = File::open(path)?;
-    call(Call::Read);
+    call(CallKind::Read);
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok((bytes, file))
@@ -127,44 +127,44 @@ pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
 }
 
 pub(crate) fn write_temporary(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<TempPath> {
-    call(Call::Create);
+    call(CallKind::Create);
     let mut builder = tempfile::Builder::new();
     let mode = Permissions::from_mode(0o666);
     let mut file = builder.prefix(prefix).permissions(mode).tempfile_in(folder)?;
-    call(Call::Write);
+    call(CallKind::Write);
     file.write_all(bytes)?;
     Ok(file.into_temp_path())
 }
 
 pub(crate) fn persist(file: TempPath, path: &Path) -> io::Result<()> {
-    call(Call::Rename);
+    call(CallKind::Rename);
     file.persist(path).map_err(|error| error.error)
 }
 
 pub(crate) fn discard(file: TempPath) {
-    call(Call::Remove);
+    call(CallKind::Remove);
     let _ = file.close();
 }
 
 pub(crate) fn probe_server_time(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
-    call(Call::Create);
+    call(CallKind::Create);
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
-    call(Call::Write);
+    call(CallKind::Write);
     file.write_all(b".")?;
-    call(Call::Attributes);
+    call(CallKind::Attributes);
     let time = modified(file.as_file())?;
-    call(Call::Remove);
+    call(CallKind::Remove);
     Ok(time)
 }
 
 pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
-    call(Call::Open);
+    call(CallKind::Open);
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    call(Call::Read);
+    call(CallKind::Read);
     let mut first = [0];
     file.read_exact_at(&mut first, 0)?;
-    call(Call::Write);
+    call(CallKind::Write);
     file.write_all_at(&first, 0)?;
-    call(Call::Attributes);
+    call(CallKind::Attributes);
     modified(&file)
 }

@@ -49,36 +49,36 @@ use claims::{ClaimResult, Claims};
 use members::{Member, Membership};
 use pool::{Amounts, Limits, Pool};
 
-const WORKERS: &str = "workers";
-const CLAIMS: &str = "claims";
-const SHARES: &str = "shares";
+const WORKERS_DIR: &str = "workers";
+const CLAIMS_DIR: &str = "claims";
+const SHARES_DIR: &str = "shares";
 
 /// Same value as in `configs/cluster.toml`.
-const LEASE: Duration = Duration::from_secs(90);
+const LEASE_DURATION: Duration = Duration::from_secs(90);
 /// Same value as in the dispatcher: the interval between two checks of other workers' trials.
 const MIN_WAIT: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Same values as in the dispatcher: the number of trials per check, and the age of the list of
 /// finished trials.
-const TRIALS_PER_CHECK: usize = 64;
+const MAX_TRIALS_PER_CHECK: usize = 64;
 const MAX_LIST_AGE: Duration = Duration::from_secs(30);
 /// Duration of the test in which workers make reservations in one shared limit.
 const SHARE_DURATION: Duration = Duration::from_secs(20);
 
 /// The parameters of the simulation.
-struct Plan {
+struct SimulationPlan {
     workers: usize,
     trials: usize,
     /// Duration of one trial.
-    seconds: f64,
-    most: Duration,
+    trial_seconds: f64,
+    max_duration: Duration,
 }
 
 /// The trial that a worker tries to claim first.
 #[derive(Debug, Clone, Copy)]
-enum Order {
+enum ClaimOrder {
     /// The first trial of the plan.
-    Plan,
+    FirstInPlan,
     /// A random trial.
     Random,
 }
@@ -88,25 +88,25 @@ fn main() {
     let mut next = |usual: f64| given.next().unwrap_or(usual);
     let (workers, trials) = (next(1_000.0) as usize, next(10_000.0) as usize);
     let (latency_ms, rate, seconds) = (next(1.0), next(20_000.0), next(10.0));
-    let plan = Plan { workers, trials, seconds, most: Duration::from_secs_f64(next(300.0)) };
+    let plan = SimulationPlan { workers, trials, trial_seconds: seconds, max_duration: Duration::from_secs_f64(next(300.0)) };
     println!(
         "{workers} workers, {trials} trials of {seconds} s, {latency_ms} ms for each call, at most {rate} calls a second"
     );
-    disk::serve(Duration::from_secs_f64(latency_ms / 1e3), rate);
-    for order in [Order::Plan, Order::Random] {
-        Simulation::new(&plan).run(order);
+    disk::start_server(Duration::from_secs_f64(latency_ms / 1e3), rate);
+    for order in [ClaimOrder::FirstInPlan, ClaimOrder::Random] {
+        Simulation::new(&plan).simulate(order);
     }
     let all = [1, 8, 64, workers];
     for (at, count) in all.into_iter().enumerate() {
         if !all[..at].contains(&count) && count <= workers {
-            share_one_limit(count);
+            measure_shared_limit(count);
         }
     }
 }
 
 /// Creates a directory in memory, so that the local disk does not add to the delays of the
 /// simulated server.
-fn memory_folder() -> tempfile::TempDir {
+fn create_memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
         true => tempfile::tempdir_in(memory),
@@ -115,94 +115,94 @@ fn memory_folder() -> tempfile::TempDir {
     made.expect("a folder")
 }
 
-fn join_run(run: &Path) -> Arc<Membership> {
-    let member = Member::current("node", "0.1.0", None, LEASE);
-    Arc::new(Membership::join(run, member).expect("a folder that can be written"))
+fn join_run(run_dir: &Path) -> Arc<Membership> {
+    let member = Member::current("node", "0.1.0", None, LEASE_DURATION);
+    Arc::new(Membership::join(run_dir, member).expect("a folder that can be written"))
 }
 
 struct Simulation<'a> {
-    plan: &'a Plan,
-    began: Instant,
+    plan: &'a SimulationPlan,
+    started: Instant,
     /// When each worker started its first trial.
-    first: Mutex<Vec<Duration>>,
+    first_claim_times: Mutex<Vec<Duration>>,
     /// When each trial ended.
-    ended: Mutex<Vec<Duration>>,
-    claimed: Vec<AtomicUsize>,
-    failed: AtomicUsize,
-    stop: AtomicBool,
+    trial_end_times: Mutex<Vec<Duration>>,
+    claim_counts: Vec<AtomicUsize>,
+    failed_workers: AtomicUsize,
+    should_stop: AtomicBool,
 }
 
 impl<'a> Simulation<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a SimulationPlan) -> Self {
         Self {
             plan,
-            began: Instant::now(),
-            first: Mutex::default(),
-            ended: Mutex::default(),
-            claimed: (0..plan.trials).map(|_| AtomicUsize::new(0)).collect(),
-            failed: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
+            started: Instant::now(),
+            first_claim_times: Mutex::default(),
+            trial_end_times: Mutex::default(),
+            claim_counts: (0..plan.trials).map(|_| AtomicUsize::new(0)).collect(),
+            failed_workers: AtomicUsize::new(0),
+            should_stop: AtomicBool::new(false),
         }
     }
 
-    fn run(&self, order: Order) {
-        let run = memory_folder();
+    fn simulate(&self, order: ClaimOrder) {
+        let run = create_memory_folder();
         disk::take_counts();
         thread::scope(|scope| {
             for _ in 0..self.plan.workers {
-                scope.spawn(|| self.work(run.path(), order));
+                scope.spawn(|| self.run_worker(run.path(), order));
             }
             scope.spawn(|| {
-                while self.began.elapsed() < self.plan.most && !self.is_done() {
+                while self.started.elapsed() < self.plan.max_duration && !self.is_complete() {
                     thread::sleep(MIN_WAIT);
                 }
-                self.stop.store(!self.is_done(), Ordering::Relaxed);
+                self.should_stop.store(!self.is_complete(), Ordering::Relaxed);
             });
         });
-        self.print(order);
+        self.print_results(order);
     }
 
-    fn is_done(&self) -> bool {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).len() == self.plan.trials
+    fn is_complete(&self) -> bool {
+        self.trial_end_times.lock().unwrap_or_else(PoisonError::into_inner).len() == self.plan.trials
     }
 
     /// Runs the dispatcher's loop with one trial at a time.
-    fn work(&self, run: &Path, order: Order) {
-        let membership = join_run(run);
+    fn run_worker(&self, run_dir: &Path, order: ClaimOrder) {
+        let membership = join_run(run_dir);
         let claims = Claims::new(&membership);
         let trials = self.plan.trials;
         let start = match order {
-            Order::Plan => 0,
-            Order::Random => fastrand::usize(..trials),
+            ClaimOrder::FirstInPlan => 0,
+            ClaimOrder::Random => fastrand::usize(..trials),
         };
         let mut left: Vec<usize> = (0..trials).map(|at| (start + at) % trials).collect();
         let (mut wait, mut is_first) = (MIN_WAIT, true);
-        let mut ended = FinishedList { claims: &claims, keys: HashSet::new(), at: None };
+        let mut ended = FinishedList { claims: &claims, keys: HashSet::new(), read_time: None };
         let mut unchecked = Vec::new();
         while !left.is_empty() {
             let mut elsewhere = unchecked;
             for trial in left {
-                if self.stop.load(Ordering::Relaxed) {
+                if self.should_stop.load(Ordering::Relaxed) {
                     return;
                 }
                 if ended.contains(trial) {
                     continue;
                 }
-                match claims.claim(&key(trial)) {
+                match claims.claim(&trial_key(trial)) {
                     Ok(ClaimResult::Mine(mut claim)) => {
                         if std::mem::take(&mut is_first) {
-                            push(&self.first, self.began.elapsed());
+                            push_time(&self.first_claim_times, self.started.elapsed());
                         }
-                        self.claimed[trial].fetch_add(1, Ordering::Relaxed);
-                        thread::sleep(Duration::from_secs_f64(self.plan.seconds));
+                        self.claim_counts[trial].fetch_add(1, Ordering::Relaxed);
+                        thread::sleep(Duration::from_secs_f64(self.plan.trial_seconds));
                         claim.mark_finished();
                         drop(claim);
-                        push(&self.ended, self.began.elapsed());
+                        push_time(&self.trial_end_times, self.started.elapsed());
                     }
                     Ok(ClaimResult::Held(_)) => elsewhere.push(trial),
                     Ok(ClaimResult::Ended) => {}
                     Err(_) => {
-                        self.failed.fetch_add(1, Ordering::Relaxed);
+                        self.failed_workers.fetch_add(1, Ordering::Relaxed);
                         return;
                     }
                 }
@@ -211,21 +211,21 @@ impl<'a> Simulation<'a> {
                 thread::sleep(wait);
                 wait = (wait * 2).min(MAX_WAIT);
             }
-            ended.at = None;
+            ended.read_time = None;
             elsewhere.retain(|trial| !ended.contains(*trial));
             fastrand::shuffle(&mut elsewhere);
-            unchecked = elsewhere.split_off(elsewhere.len().min(TRIALS_PER_CHECK));
+            unchecked = elsewhere.split_off(elsewhere.len().min(MAX_TRIALS_PER_CHECK));
             left = elsewhere;
         }
     }
 
-    fn print(&self, order: Order) {
-        let Plan { workers, trials, .. } = *self.plan;
-        let took = self.began.elapsed().as_secs_f64();
+    fn print_results(&self, order: ClaimOrder) {
+        let SimulationPlan { workers, trials, .. } = *self.plan;
+        let took = self.started.elapsed().as_secs_f64();
         let calls = disk::take_counts();
         let all: u64 = calls.iter().map(|(_, count)| count).sum();
-        let mut first = std::mem::take(&mut *self.first.lock().expect("the first trials"));
-        let ended = self.ended.lock().expect("the ends");
+        let mut first = std::mem::take(&mut *self.first_claim_times.lock().expect("the first trials"));
+        let ended = self.trial_end_times.lock().expect("the ends");
         first.sort_unstable();
         let of = |share: f64| {
             let at = (share * workers as f64).ceil() as usize;
@@ -236,15 +236,15 @@ impl<'a> Simulation<'a> {
         println!(
             "\nworkers begin with {}:",
             match order {
-                Order::Plan => "the first trial of the plan",
-                Order::Random => "a random trial",
+                ClaimOrder::FirstInPlan => "the first trial of the plan",
+                ClaimOrder::Random => "a random trial",
             }
         );
         println!("  at work: half of them after {}, all after {}", of(0.5), of(1.0));
         println!(
             "  {} of {trials} trials in {took:.1} s; without a file server {:.1} s",
             ended.len(),
-            self.plan.seconds * trials.div_ceil(workers) as f64
+            self.plan.trial_seconds * trials.div_ceil(workers) as f64
         );
         if let Some(last) = ended.iter().max() {
             let last = last.as_secs_f64();
@@ -258,10 +258,10 @@ impl<'a> Simulation<'a> {
         let each = calls.iter().filter(|(_, count)| *count > 0);
         let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
         println!("    {}", each.join(", "));
-        let twice = self.claimed.iter().filter(|one| one.load(Ordering::Relaxed) > 1).count();
+        let twice = self.claim_counts.iter().filter(|one| one.load(Ordering::Relaxed) > 1).count();
         println!(
             "  trials with two owners: {twice}; workers with file system errors: {}",
-            self.failed.load(Ordering::Relaxed)
+            self.failed_workers.load(Ordering::Relaxed)
         );
     }
 }
@@ -270,31 +270,31 @@ impl<'a> Simulation<'a> {
 struct FinishedList<'a> {
     claims: &'a Claims,
     keys: HashSet<String>,
-    at: Option<Instant>,
+    read_time: Option<Instant>,
 }
 
 impl FinishedList<'_> {
     fn contains(&mut self, trial: usize) -> bool {
-        if self.at.is_none_or(|at| at.elapsed() > MAX_LIST_AGE) {
+        if self.read_time.is_none_or(|at| at.elapsed() > MAX_LIST_AGE) {
             self.keys = self.claims.finished_keys().unwrap_or_default();
-            self.at = Some(Instant::now());
+            self.read_time = Some(Instant::now());
         }
-        self.keys.contains(&key(trial))
+        self.keys.contains(&trial_key(trial))
     }
 }
 
-fn push(times: &Mutex<Vec<Duration>>, time: Duration) {
+fn push_time(times: &Mutex<Vec<Duration>>, time: Duration) {
     times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
 }
 
 /// Returns a trial's key. The keys are spread over the subdirectories like those of real trials.
-fn key(trial: usize) -> String {
+fn trial_key(trial: usize) -> String {
     format!("{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(trial))
 }
 
 /// Measures how fast workers can make reservations in one shared limit.
-fn share_one_limit(workers: usize) {
-    let run = memory_folder();
+fn measure_shared_limit(workers: usize) {
+    let run = create_memory_folder();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(workers + 8)

@@ -6,10 +6,10 @@ pub(super) enum TextDeduplicator {
     #[default]
     Empty,
     /// The first fragment.
-    One(String),
+    First(String),
     /// The second fragment starts with the whole first one. The second fragment is held back until
     /// the third one shows which kind of stream this is.
-    Undecided { first: String, held: String },
+    Undecided { first: String, second: String },
     /// A plain stream, with the text so far.
     Plain(String),
     /// A cumulative stream, with the text so far.
@@ -17,55 +17,55 @@ pub(super) enum TextDeduplicator {
 }
 
 /// Minimum length of repeated text, in bytes. Shorter text may repeat by coincidence.
-const MIN_REPEATED_TEXT: usize = 16;
+const MIN_REPEATED_TEXT_BYTES: usize = 16;
 
 /// Minimum length of the first fragment if the second one repeats it. A shorter repetition may be a
 /// coincidence.
-const MIN_FIRST_PIECE: usize = 4;
+const MIN_FIRST_FRAGMENT_BYTES: usize = 4;
 
 impl TextDeduplicator {
     /// Adds the next fragment and returns its new text.
-    pub(super) fn push(&mut self, piece: &str) -> String {
-        if piece.is_empty() {
+    pub(super) fn push(&mut self, fragment: &str) -> String {
+        if fragment.is_empty() {
             return String::new();
         }
         match std::mem::take(self) {
             Self::Empty => {
-                *self = Self::One(piece.to_owned());
-                piece.to_owned()
+                *self = Self::First(fragment.to_owned());
+                fragment.to_owned()
             }
-            Self::One(first)
-                if first.len() >= MIN_FIRST_PIECE
-                    && piece.len() > first.len()
-                    && piece.starts_with(&first) =>
+            Self::First(first)
+                if first.len() >= MIN_FIRST_FRAGMENT_BYTES
+                    && fragment.len() > first.len()
+                    && fragment.starts_with(&first) =>
             {
-                *self = Self::Undecided { first, held: piece.to_owned() };
+                *self = Self::Undecided { first, second: fragment.to_owned() };
                 String::new()
             }
-            Self::One(before) | Self::Plain(before) => {
+            Self::First(before) | Self::Plain(before) => {
                 // Some servers repeat the whole text in the last fragment.
-                if before.len() >= MIN_REPEATED_TEXT && before == piece {
+                if before.len() >= MIN_REPEATED_TEXT_BYTES && before == fragment {
                     *self = Self::Plain(before);
                     return String::new();
                 }
-                *self = Self::Plain(before + piece);
-                piece.to_owned()
+                *self = Self::Plain(before + fragment);
+                fragment.to_owned()
             }
-            Self::Undecided { first, held } if piece.starts_with(&held) => {
-                *self = Self::Cumulative(piece.to_owned());
-                piece[first.len()..].to_owned()
+            Self::Undecided { first, second: held } if fragment.starts_with(&held) => {
+                *self = Self::Cumulative(fragment.to_owned());
+                fragment[first.len()..].to_owned()
             }
-            Self::Undecided { first, held } => {
-                *self = Self::Plain(first + &held + piece);
-                held + piece
+            Self::Undecided { first, second: held } => {
+                *self = Self::Plain(first + &held + fragment);
+                held + fragment
             }
             Self::Cumulative(before) => {
-                let new = piece.strip_prefix(before.as_str()).map(str::to_owned);
+                let new = fragment.strip_prefix(before.as_str()).map(str::to_owned);
                 *self = Self::Cumulative(match &new {
-                    Some(_) => piece.to_owned(),
-                    None => before + piece,
+                    Some(_) => fragment.to_owned(),
+                    None => before + fragment,
                 });
-                new.unwrap_or_else(|| piece.to_owned())
+                new.unwrap_or_else(|| fragment.to_owned())
             }
         }
     }
@@ -74,7 +74,7 @@ impl TextDeduplicator {
     /// fragments is cumulative if the second one repeats the first.
     pub(super) fn take_held_text(&mut self) -> String {
         match std::mem::take(self) {
-            Self::Undecided { first, held } => held[first.len()..].to_owned(),
+            Self::Undecided { first, second: held } => held[first.len()..].to_owned(),
             other => {
                 *self = other;
                 String::new()

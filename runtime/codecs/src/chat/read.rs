@@ -58,14 +58,14 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         turns,
         tools: read_tools(field("tools"), losses)?,
         tool_choice: read_tool_choice(field("tool_choice"), losses),
-        parallel: field("parallel_tool_calls").as_bool(),
+        allows_parallel_calls: field("parallel_tool_calls").as_bool(),
         max_output: max_output.filter_map(|name| field(name).as_u64()).next(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
-        stop,
+        stop_sequences: stop,
         seed: field("seed").as_i64(),
         response_format: read_response_format(field("response_format")),
-        stream: field("stream") == &Value::Bool(true),
+        is_streaming: field("stream") == &Value::Bool(true),
     })
 }
 
@@ -83,9 +83,9 @@ fn read_turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn,
             let mut texts = Vec::new();
             read_content(&message["content"], &place, &mut texts, losses)?;
             let content = join_text(&texts);
-            let result = Part::Result { id, content, failed: false };
+            let result = Part::Result { id, content, is_error: false };
             parts.push(result);
-            parts.extend(Part::non_text(texts, losses));
+            parts.extend(Part::non_text_parts(texts, losses));
             return Ok(Turn::new(Role::User, parts));
         }
         other => return Err(format!("{place}.role: unknown role {other:?}")),
@@ -150,7 +150,7 @@ pub fn read_reasoning(message: &Value) -> Vec<Part> {
 /// Reads content: text, `null`, or a list of parts.
 fn read_content(
     content: &Value,
-    place: &str,
+    location: &str,
     parts: &mut Vec<Part>,
     losses: &mut Losses,
 ) -> Result<(), String> {
@@ -176,7 +176,7 @@ fn read_content(
                 });
             }
         }
-        _ => return Err(format!("{place}.content: must be text or an array of parts")),
+        _ => return Err(format!("{location}.content: must be text or an array of parts")),
     }
     Ok(())
 }

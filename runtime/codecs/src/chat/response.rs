@@ -199,7 +199,7 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     }
     let told =
         Usage::from_endpoint_report((input, output), (first(&read), first(&written)), reasoning)
-            .with_hour_writes(first(&for_an_hour));
+            .with_hour_cache_writes(first(&for_an_hour));
     (!told.is_zero()).then_some(told)
 }
 
@@ -217,7 +217,7 @@ pub(super) fn reject_aborted(choice: &Value) -> Result<(), String> {
     }
     match choice["finish_reason"]
         .as_str()
-        .filter(|reason| StopClass::classify(reason) == StopClass::Broken)
+        .filter(|reason| StopClass::classify(reason) == StopClass::Aborted)
     {
         Some(reason) => Err(format!("the endpoint aborted the response: finish_reason {reason:?}")),
         None => Ok(()),
@@ -231,19 +231,19 @@ pub(super) fn read_stop_reason(reason: &str) -> StopReason {
 /// Converts the stop reason to its name in this format.
 pub fn finish_reason(stop: &StopReason) -> String {
     let word = match stop {
-        StopReason::End | StopReason::Sequence(_) | StopReason::Refusal => "stop",
+        StopReason::End | StopReason::StopSequence(_) | StopReason::Refusal => "stop",
         StopReason::Calls => "tool_calls",
-        StopReason::Length | StopReason::Window => "length",
+        StopReason::Length | StopReason::ContextWindow => "length",
         StopReason::Filter => "content_filter",
         StopReason::Other(word) => word,
     };
     word.to_owned()
 }
 
-pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
+pub fn write_response(response: &CollectedResponse, usage: &Usage) -> Value {
     let (mut content, mut reasoning, mut refusal) = (String::new(), String::new(), None);
     let (mut calls, mut details) = (Vec::new(), Vec::new());
-    for item in &whole.items {
+    for item in &response.items {
         match item {
             Item::Text(text) => content.push_str(text),
             Item::Reasoning(thought) => {
@@ -276,13 +276,13 @@ pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
         "index": 0,
         "message": message,
         "logprobs": null,
-        "finish_reason": finish_reason(&whole.stop_reason()),
+        "finish_reason": finish_reason(&response.stop_reason()),
     });
     json!({
         "id": super::super::fresh_response_id("chatcmpl-"),
         "object": "chat.completion",
-        "created": super::super::now(),
-        "model": whole.model,
+        "created": super::super::unix_seconds(),
+        "model": response.model,
         "choices": [choice],
         "usage": write_usage(usage),
     })

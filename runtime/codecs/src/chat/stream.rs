@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{cumulative::TextDeduplicator, response, turn::MessageBuilder};
 use crate::{
-    ReadError, Reader, Writer,
+    ReadError, StreamReader, StreamWriter,
     fields::Fields,
     lenient_json,
     neutral::{Delta, StopReason},
@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub struct ChatReader {
-    started: bool,
+    has_started: bool,
     text: TextDeduplicator,
     /// Whether text or a refusal has arrived.
     has_text: bool,
@@ -23,8 +23,8 @@ pub struct ChatReader {
     /// The finish reason, if it arrived before any content.
     early_finish_reason: Option<String>,
     /// Whether a finish reason has arrived.
-    stopped: bool,
-    done: bool,
+    has_finish_reason: bool,
+    has_ended: bool,
     calls: Vec<StreamedCall>,
     turn: MessageBuilder,
     identity: ResponseIdentity,
@@ -37,22 +37,22 @@ pub struct ChatReader {
 struct ResponseIdentity {
     id: String,
     /// Number of consecutive chunks with this id.
-    chunks: usize,
+    chunk_count: usize,
     /// Number of chunks with a role.
-    roles: usize,
+    role_count: usize,
 }
 
 impl ResponseIdentity {
     /// Adds a chunk. Returns `true` if it starts another response.
     fn starts_new_response(&mut self, id: &str, has_role: bool) -> bool {
-        self.roles += usize::from(has_role);
+        self.role_count += usize::from(has_role);
         let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
-        let begins = is_other && has_role && self.roles == 2 && self.chunks > 1;
+        let begins = is_other && has_role && self.role_count == 2 && self.chunk_count > 1;
         if self.id != id && !id.is_empty() {
             id.clone_into(&mut self.id);
-            self.chunks = 0;
+            self.chunk_count = 0;
         }
-        self.chunks += 1;
+        self.chunk_count += 1;
         begins
     }
 }
@@ -73,13 +73,13 @@ impl StreamedCall {
     }
 }
 
-impl Reader for ChatReader {
+impl StreamReader for ChatReader {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.trim().is_empty() {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
-            self.done = true;
+            self.has_ended = true;
             let mut deltas = Vec::new();
             self.flush_held_text(&mut deltas);
             deltas.extend(self.implicit_end());
@@ -107,8 +107,8 @@ impl Reader for ChatReader {
             return Err(format!("error in the stream: {}", chunk.error).into());
         }
         let mut deltas = Vec::new();
-        if !self.started {
-            self.started = true;
+        if !self.has_started {
+            self.has_started = true;
             deltas.push(Delta::Started { model: chunk.model });
         }
         let choice = &chunk.choices[0];
@@ -131,7 +131,7 @@ impl Reader for ChatReader {
             // Some servers send `stop` with the first, empty chunk, so the last reason counts.
             if self.has_text || !self.calls.is_empty() || self.has_reasoning {
                 self.flush_held_text(&mut deltas);
-                self.stopped = true;
+                self.has_finish_reason = true;
                 deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
             } else {
                 self.early_finish_reason = Some(reason.to_owned());
@@ -145,7 +145,7 @@ impl Reader for ChatReader {
     }
 
     fn has_ended(&self) -> bool {
-        self.done
+        self.has_ended
     }
 
     fn take_turn(&mut self) -> Vec<Value> {
@@ -193,7 +193,7 @@ fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 
 impl ChatReader {
     /// Returns a delta without the text that earlier deltas already contained.
-    fn without_repeated_text<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
+    fn strip_repeated_text<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
         let new = self.text.push(piece);
         if new == piece {
@@ -223,12 +223,12 @@ impl ChatReader {
             .take()
             .filter(|_| !says)
             .map(|reason| response::read_stop_reason(&reason));
-        let unsaid = (!self.stopped && says && whole).then_some(StopReason::End);
+        let unsaid = (!self.has_finish_reason && says && whole).then_some(StopReason::End);
         early.or(unsaid).map(Delta::Stopped)
     }
 
     fn read_delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
-        let delta = &self.without_repeated_text(delta);
+        let delta = &self.strip_repeated_text(delta);
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
@@ -302,10 +302,10 @@ impl ChatReader {
 pub struct ChatWriter {
     id: String,
     model: String,
-    created: u64,
-    with_usage: bool,
+    created_at: u64,
+    includes_usage: bool,
     has_calls: bool,
-    stop: Option<StopReason>,
+    stop_reason: Option<StopReason>,
 }
 
 impl ChatWriter {
@@ -314,10 +314,10 @@ impl ChatWriter {
         Self {
             id: String::new(),
             model: String::new(),
-            created: super::super::now(),
-            with_usage: asked == Some(&Value::Bool(true)),
+            created_at: super::super::unix_seconds(),
+            includes_usage: asked == Some(&Value::Bool(true)),
             has_calls: false,
-            stop: None,
+            stop_reason: None,
         }
     }
 
@@ -325,7 +325,7 @@ impl ChatWriter {
         let mut chunk = json!({
             "id": self.id,
             "object": "chat.completion.chunk",
-            "created": self.created,
+            "created": self.created_at,
             "model": self.model,
             "choices": choices,
         });
@@ -340,7 +340,7 @@ impl ChatWriter {
     }
 }
 
-impl Writer for ChatWriter {
+impl StreamWriter for ChatWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
@@ -369,19 +369,19 @@ impl Writer for ChatWriter {
                 let call = json!({"index": index, "function": {"arguments": text}});
                 self.write_delta(out, json!({"tool_calls": [call]}));
             }
-            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Stopped(stop) => self.stop_reason = Some(stop.clone()),
             Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 
     fn end(&mut self, usage: &Usage, out: &mut String) {
-        let stop = match self.stop.take().unwrap_or_default() {
+        let stop = match self.stop_reason.take().unwrap_or_default() {
             StopReason::End if self.has_calls => StopReason::Calls,
             stop => stop,
         };
         let reason = response::finish_reason(&stop);
         self.write_chunk(out, json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None);
-        if self.with_usage {
+        if self.includes_usage {
             self.write_chunk(out, json!([]), Some(response::write_usage(usage)));
         }
         out.push_str("data: [DONE]\n\n");
@@ -395,13 +395,13 @@ mod tests {
 
     use super::ChatReader;
     use crate::{
-        Reader as _,
+        StreamReader as _,
         neutral::{CollectedResponse, StopReason},
         sse,
     };
 
     /// Returns the calls that are read from a stream with these fragments.
-    fn calls(chunks: &[Value]) -> Vec<ToolCall> {
+    fn read_calls(chunks: &[Value]) -> Vec<ToolCall> {
         let mut reader = ChatReader::default();
         let mut whole = CollectedResponse::default();
         for calls in chunks {
@@ -447,7 +447,7 @@ mod tests {
                 let deltas = reader.read(&event).expect("a chunk");
                 deltas.into_iter().for_each(|delta| whole.push(delta));
             }
-            whole.stop
+            whole.reported_stop
         };
         let call = |text: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]});
         assert_eq!(stop(&[json!({"content": "x"})]), Some(StopReason::End));
@@ -489,7 +489,7 @@ mod tests {
             json!([call])
         };
         for place in [json!(0), json!(null)] {
-            let read = calls(&[call(place.clone(), "a", "{}"), call(place, "b", "[]")]);
+            let read = read_calls(&[call(place.clone(), "a", "{}"), call(place, "b", "[]")]);
             let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
             assert_eq!(read, [("a", "{}"), ("b", "[]")]);
         }
@@ -500,7 +500,7 @@ mod tests {
             json!([{"index": 0,
             "function": {"arguments": "2]"}}]),
         ] {
-            let read = calls(&[call(json!(0), "a", "[1,"), again]);
+            let read = read_calls(&[call(json!(0), "a", "[1,"), again]);
             assert_eq!((read.len(), &*read[0].arguments), (1, "[1,2]"));
         }
     }

@@ -23,11 +23,11 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         if let Some(choice) = &request.tool_choice {
             body.insert("tool_choice".into(), write_tool_choice(choice));
         }
-        if let Some(parallel) = request.parallel {
+        if let Some(parallel) = request.allows_parallel_calls {
             body.insert("parallel_tool_calls".into(), parallel.into());
         }
     }
-    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let stop = (!request.stop_sequences.is_empty()).then_some(&request.stop_sequences);
     let shape = request.response_format.as_ref().map(|shape| match shape {
         ResponseFormat::Json => json!({"type": "json_object"}),
         ResponseFormat::Schema { name, schema, strict } => {
@@ -50,7 +50,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             body.insert(field.into(), value);
         }
     }
-    if request.stream {
+    if request.is_streaming {
         body.insert("stream".into(), true.into());
     }
     Ok(body)
@@ -59,7 +59,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
 /// Writes a neutral turn, which may contain both results and text. Each result becomes a separate
 /// message before the text, because endpoints require results directly after the calls.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
-    if let Some(items) = turn.native(Api::Chat) {
+    if let Some(items) = turn.native_items(Api::Chat) {
         messages.extend(items.iter().cloned());
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
             }
             Part::Call(one) => calls.push(write_call(one)),
-            Part::Result { id, content, failed } => {
+            Part::Result { id, content, is_error: failed } => {
                 if *failed {
                     losses.add_approximated("is_error of a tool result");
                 }
@@ -130,23 +130,23 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
 }
 
 /// Appends an assistant message to the previous one.
-fn append_message(last: &mut Value, mut next: Value) {
+fn append_message(previous_message: &mut Value, mut message: Value) {
     for field in ["content", "reasoning_content"] {
-        let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
-        let before = last[field].as_str().unwrap_or_default();
+        let Some(more) = message[field].as_str().filter(|more| !more.is_empty()) else { continue };
+        let before = previous_message[field].as_str().unwrap_or_default();
         let joined =
             if before.is_empty() { more.to_owned() } else { format!("{before}\n\n{more}") };
-        last[field] = joined.into();
+        previous_message[field] = joined.into();
     }
-    if let Some(more) = next["tool_calls"].as_array_mut() {
-        match last["tool_calls"].as_array_mut() {
+    if let Some(more) = message["tool_calls"].as_array_mut() {
+        match previous_message["tool_calls"].as_array_mut() {
             Some(calls) => calls.append(more),
-            None => last["tool_calls"] = std::mem::take(more).into(),
+            None => previous_message["tool_calls"] = std::mem::take(more).into(),
         }
     }
-    let silent = last["content"].as_str().is_some_and(str::is_empty);
-    if silent && last["tool_calls"].is_array() {
-        last["content"] = Value::Null;
+    let silent = previous_message["content"].as_str().is_some_and(str::is_empty);
+    if silent && previous_message["tool_calls"].is_array() {
+        previous_message["content"] = Value::Null;
     }
 }
 

@@ -76,23 +76,23 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         turns,
         tools: read_tools(body.get("tools").unwrap_or(&Value::Null))?,
         tool_choice: read_tool_choice(get_either(body, "toolConfig", "tool_config"), losses),
-        parallel: None,
+        allows_parallel_calls: None,
         max_output: config["maxOutputTokens"].as_u64(),
         temperature: config["temperature"].as_f64(),
         top_p: config["topP"].as_f64(),
-        stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
+        stop_sequences: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: config["seed"].as_i64(),
         response_format: read_response_format(config),
-        stream: false,
+        is_streaming: false,
     })
 }
 
 /// Reads parts. Calls and results are matched by id, or by name and order if there is no id.
 #[derive(Default)]
 struct PartReader {
-    calls: usize,
+    call_count: usize,
     /// Id and name of each call that has no result yet.
-    open: Vec<(String, String)>,
+    open_calls: Vec<(String, String)>,
 }
 
 impl PartReader {
@@ -128,10 +128,10 @@ impl PartReader {
 
     fn call(&mut self, call: &Value) -> Part {
         let name = call["name"].as_str().unwrap_or_default().to_owned();
-        self.calls += 1;
+        self.call_count += 1;
         let given = call["id"].as_str().filter(|id| !id.is_empty());
-        let id = given.map_or_else(|| format!("call_{}", self.calls), ToOwned::to_owned);
-        self.open.push((id.clone(), name.clone()));
+        let id = given.map_or_else(|| format!("call_{}", self.call_count), ToOwned::to_owned);
+        self.open_calls.push((id.clone(), name.clone()));
         let arguments = match &call["args"] {
             Value::Null => json!({}).to_string(),
             args => args.to_string(),
@@ -143,11 +143,11 @@ impl PartReader {
         let name = result["name"].as_str().unwrap_or_default();
         let given = result["id"].as_str().filter(|id| !id.is_empty());
         let found = match given {
-            Some(id) => self.open.iter().position(|(open, _)| open == id),
-            None => self.open.iter().position(|(_, open)| open == name),
+            Some(id) => self.open_calls.iter().position(|(open, _)| open == id),
+            None => self.open_calls.iter().position(|(_, open)| open == name),
         };
         let id = match (found, given) {
-            (Some(at), _) => self.open.remove(at).0,
+            (Some(at), _) => self.open_calls.remove(at).0,
             (None, given) => given.unwrap_or(name).to_owned(),
         };
         let response = &result["response"];
@@ -158,7 +158,7 @@ impl PartReader {
         let failed = only("error");
         let said = failed.or_else(|| only("output")).or_else(|| only("result"));
         let content = said.map_or_else(|| response.to_string(), ToOwned::to_owned);
-        Part::Result { id, content, failed: failed.is_some() }
+        Part::Result { id, content, is_error: failed.is_some() }
     }
 }
 

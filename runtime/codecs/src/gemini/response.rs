@@ -12,7 +12,7 @@ pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
         return Err(format!("error in a response with status 200: {error}"));
     }
     reject_aborted(body)?;
-    let mut deltas = vec![started(body)];
+    let mut deltas = vec![started_delta(body)];
     let mut calls = CallTracker::default();
     read_parts(body, &mut calls, &mut deltas);
     calls.finish_call(&mut deltas);
@@ -24,7 +24,7 @@ pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-pub(super) fn started(body: &Value) -> Delta {
+pub(super) fn started_delta(body: &Value) -> Delta {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Delta::Started { model: text(&body["modelVersion"]) }
 }
@@ -32,16 +32,16 @@ pub(super) fn started(body: &Value) -> Delta {
 /// The calls that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct CallTracker {
-    count: usize,
+    call_count: usize,
     /// Whether the last call has no arguments yet. Its arguments may follow in a separate part.
-    is_bare: bool,
+    lacks_arguments: bool,
 }
 
 impl CallTracker {
     /// Gives the last call an empty object as arguments if none have arrived.
     pub(super) fn finish_call(&mut self, deltas: &mut Vec<Delta>) {
-        if std::mem::take(&mut self.is_bare) {
-            deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
+        if std::mem::take(&mut self.lacks_arguments) {
+            deltas.push(Delta::Arguments { index: self.call_count - 1, text: "{}".to_owned() });
         }
     }
 }
@@ -62,20 +62,20 @@ pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec
                 Value::Null => "{}".to_owned(),
                 args => args.to_string(),
             };
-            if calls.is_bare && has_only_arguments(call) {
-                calls.is_bare = false;
-                deltas.push(Delta::Arguments { index: calls.count - 1, text });
+            if calls.lacks_arguments && has_only_arguments(call) {
+                calls.lacks_arguments = false;
+                deltas.push(Delta::Arguments { index: calls.call_count - 1, text });
                 continue;
             }
             calls.finish_call(deltas);
-            let index = calls.count;
-            calls.count += 1;
+            let index = calls.call_count;
+            calls.call_count += 1;
             let id = call["id"].as_str().filter(|id| !id.is_empty());
             let id = id.map_or_else(crate::fresh_call_id, ToOwned::to_owned);
             let name = call["name"].as_str().unwrap_or_default().to_owned();
             deltas.push(Delta::Call { index, id, name });
-            calls.is_bare = text == "{}";
-            if !calls.is_bare {
+            calls.lacks_arguments = text == "{}";
+            if !calls.lacks_arguments {
                 deltas.push(Delta::Arguments { index, text });
             }
         } else if let Some(code) = part["executableCode"]["code"].as_str() {
@@ -175,8 +175,8 @@ pub(super) fn write_usage(usage: &Usage) -> Value {
 
 pub(super) fn finish_reason(stop: &StopReason) -> &'static str {
     match stop {
-        StopReason::End | StopReason::Calls | StopReason::Sequence(_) => "STOP",
-        StopReason::Length | StopReason::Window => "MAX_TOKENS",
+        StopReason::End | StopReason::Calls | StopReason::StopSequence(_) => "STOP",
+        StopReason::Length | StopReason::ContextWindow => "MAX_TOKENS",
         StopReason::Filter | StopReason::Refusal => "SAFETY",
         StopReason::Other(_) => "OTHER",
     }
@@ -200,16 +200,16 @@ pub(super) fn write_part(item: &Item) -> Value {
     }
 }
 
-pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
-    let parts: Vec<_> = whole.items.iter().map(write_part).collect();
+pub fn write_response(response: &CollectedResponse, usage: &Usage) -> Value {
+    let parts: Vec<_> = response.items.iter().map(write_part).collect();
     json!({
         "candidates": [{
             "content": {"role": "model", "parts": parts},
-            "finishReason": finish_reason(&whole.stop_reason()),
+            "finishReason": finish_reason(&response.stop_reason()),
             "index": 0,
         }],
         "usageMetadata": write_usage(usage),
-        "modelVersion": whole.model,
+        "modelVersion": response.model,
         "responseId": super::super::fresh_response_id(""),
     })
 }

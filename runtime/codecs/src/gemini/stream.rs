@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::response;
 use crate::{
-    ReadError, Reader, Writer, lenient_json,
+    ReadError, StreamReader, StreamWriter, lenient_json,
     neutral::{Delta, Item, StopReason},
     sse,
 };
@@ -11,12 +11,12 @@ use crate::{
 /// Reads a stream. The format has no end event: the stream ends with the connection.
 #[derive(Debug, Default)]
 pub struct GeminiReader {
-    started: bool,
+    has_started: bool,
     calls: response::CallTracker,
     parts: Vec<Value>,
 }
 
-impl Reader for GeminiReader {
+impl StreamReader for GeminiReader {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() {
             return Ok(Vec::new());
@@ -31,8 +31,8 @@ impl Reader for GeminiReader {
         }
         response::reject_aborted(&data)?;
         let mut deltas = Vec::new();
-        if !std::mem::replace(&mut self.started, true) {
-            deltas.push(response::started(&data));
+        if !std::mem::replace(&mut self.has_started, true) {
+            deltas.push(response::started_delta(&data));
         }
         response::read_parts(&data, &mut self.calls, &mut deltas);
         response::add_parts(&mut self.parts, &data);
@@ -60,11 +60,11 @@ pub struct GeminiWriter {
     id: String,
     model: String,
     calls: Vec<ToolCall>,
-    stop: Option<StopReason>,
+    stop_reason: Option<StopReason>,
 }
 
 impl GeminiWriter {
-    fn event(&self, parts: Vec<Value>, end: Option<(&StopReason, &Usage)>, out: &mut String) {
+    fn write_event(&self, parts: Vec<Value>, end: Option<(&StopReason, &Usage)>, out: &mut String) {
         let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
         if let Some((stop, _)) = end {
             candidate["finishReason"] = response::finish_reason(stop).into();
@@ -79,17 +79,17 @@ impl GeminiWriter {
     }
 }
 
-impl Writer for GeminiWriter {
+impl StreamWriter for GeminiWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
                 (self.id, self.model) = (super::super::fresh_response_id(""), model.clone());
             }
             Delta::Text(text) | Delta::Refusal(text) => {
-                self.event(vec![json!({ "text": text })], None, out);
+                self.write_event(vec![json!({ "text": text })], None, out);
             }
             Delta::Reasoning(text) => {
-                self.event(vec![json!({"text": text, "thought": true})], None, out);
+                self.write_event(vec![json!({"text": text, "thought": true})], None, out);
             }
             Delta::Call { id, name, .. } => {
                 let (id, name) = (id.clone(), name.clone());
@@ -100,7 +100,7 @@ impl Writer for GeminiWriter {
                     call.arguments.push_str(text);
                 }
             }
-            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Stopped(stop) => self.stop_reason = Some(stop.clone()),
             Delta::Signature(_) | Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
@@ -112,7 +112,7 @@ impl Writer for GeminiWriter {
         if parts.is_empty() {
             parts.push(json!({"text": ""}));
         }
-        let stop = self.stop.take().unwrap_or_default();
-        self.event(parts, Some((&stop, usage)), out);
+        let stop = self.stop_reason.take().unwrap_or_default();
+        self.write_event(parts, Some((&stop, usage)), out);
     }
 }

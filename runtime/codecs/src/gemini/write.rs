@@ -59,7 +59,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             };
             body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
         }
-        if request.parallel == Some(false) {
+        if request.allows_parallel_calls == Some(false) {
             losses.add_dropped("one call at a time");
         }
     }
@@ -76,7 +76,7 @@ fn generation_config(request: &Request) -> Map<String, Value> {
         Some(ResponseFormat::Json) => ("application/json".into(), Value::Null),
         Some(ResponseFormat::Schema { schema, .. }) => ("application/json".into(), schema.clone()),
     };
-    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let stop = (!request.stop_sequences.is_empty()).then_some(&request.stop_sequences);
     let fields = [
         ("maxOutputTokens", json!(request.max_output)),
         ("temperature", json!(request.temperature)),
@@ -111,7 +111,7 @@ impl PartWriter {
         parts: &mut Vec<Value>,
         losses: &mut Losses,
     ) -> Result<(), String> {
-        if let Some(items) = turn.native(Api::Gemini) {
+        if let Some(items) = turn.native_items(Api::Gemini) {
             let calls = turn.parts.iter().filter_map(|part| match part {
                 Part::Call(call) => Some(call),
                 _ => None,
@@ -139,7 +139,7 @@ impl PartWriter {
                     }));
                     losses.add_approximated("the signature of a call");
                 }
-                Part::Result { id, content, failed } => {
+                Part::Result { id, content, is_error: failed } => {
                     let called = self.calls.iter().rev().find(|called| called.id == *id);
                     let name = called.map_or(id.as_str(), |called| called.name.as_str());
                     let key = if *failed { "error" } else { "output" };

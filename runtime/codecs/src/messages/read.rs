@@ -55,21 +55,21 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         turns,
         tools: read_tools(field("tools"), losses)?,
         tool_choice: choice,
-        parallel,
+        allows_parallel_calls: parallel,
         max_output: field("max_tokens").as_u64(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
-        stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
+        stop_sequences: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: None,
         response_format: read_response_format(field("output_config"), losses),
-        stream: field("stream") == &Value::Bool(true),
+        is_streaming: field("stream") == &Value::Bool(true),
     })
 }
 
 /// Reads text or content blocks.
 fn read_blocks(
     content: &Value,
-    place: &str,
+    location: &str,
     parts: &mut Vec<Part>,
     losses: &mut Losses,
 ) -> Result<(), String> {
@@ -81,7 +81,7 @@ fn read_blocks(
             return Ok(());
         }
         Value::Array(list) => list,
-        _ => return Err(format!("{place}.content: must be text or an array of blocks")),
+        _ => return Err(format!("{location}.content: must be text or an array of blocks")),
     };
     for (at, block) in list.iter().enumerate() {
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
@@ -104,16 +104,16 @@ fn read_blocks(
                 let mut inner = Vec::new();
                 read_blocks(
                     &block["content"],
-                    &format!("{place}.content[{at}]"),
+                    &format!("{location}.content[{at}]"),
                     &mut inner,
                     losses,
                 )?;
                 parts.push(Part::Result {
                     id: text("tool_use_id"),
                     content: crate::chat::join_text(&inner),
-                    failed: block["is_error"] == true,
+                    is_error: block["is_error"] == true,
                 });
-                parts.extend(Part::non_text(inner, losses));
+                parts.extend(Part::non_text_parts(inner, losses));
             }
             "image" => parts.push(Part::image(Image::from_source(&block["source"]), "image")),
             kind @ ("document" | "container_upload") => {

@@ -84,15 +84,15 @@ pub fn usage(body: &Value) -> Option<Usage> {
     // The output count includes reasoning, which is not reported separately.
     let told =
         Usage::from_endpoint_report((input, count("output_tokens")?), (cached, written), None)
-            .with_hour_writes(for_an_hour);
+            .with_hour_cache_writes(for_an_hour);
     (!told.is_zero()).then_some(told)
 }
 
 /// Reads `stop_reason` and, if present, the stop sequence.
-pub(super) fn read_stop_reason(holder: &Value) -> StopReason {
-    match holder["stop_reason"].as_str().unwrap_or("end_turn") {
+pub(super) fn read_stop_reason(object: &Value) -> StopReason {
+    match object["stop_reason"].as_str().unwrap_or("end_turn") {
         "stop_sequence" => {
-            StopReason::Sequence(holder["stop_sequence"].as_str().map(ToOwned::to_owned))
+            StopReason::StopSequence(object["stop_sequence"].as_str().map(ToOwned::to_owned))
         }
         "refusal" => StopReason::Refusal,
         other => StopClass::classify(other).to_stop_reason(other),
@@ -100,16 +100,16 @@ pub(super) fn read_stop_reason(holder: &Value) -> StopReason {
 }
 
 /// Rejects a response that the endpoint did not finish.
-pub(super) fn reject_aborted(holder: &Value) -> Result<(), String> {
-    StopClass::reject_aborted("stop_reason", holder["stop_reason"].as_str())
+pub(super) fn reject_aborted(object: &Value) -> Result<(), String> {
+    StopClass::reject_aborted("stop_reason", object["stop_reason"].as_str())
 }
 
 pub(super) fn write_stop_reason(stop: &StopReason) -> (&str, Option<&str>) {
     match stop {
         StopReason::End => ("end_turn", None),
         StopReason::Calls => ("tool_use", None),
-        StopReason::Length | StopReason::Window => ("max_tokens", None),
-        StopReason::Sequence(which) => ("stop_sequence", which.as_deref()),
+        StopReason::Length | StopReason::ContextWindow => ("max_tokens", None),
+        StopReason::StopSequence(which) => ("stop_sequence", which.as_deref()),
         StopReason::Filter | StopReason::Refusal => ("refusal", None),
         // An unknown value would crash some clients.
         StopReason::Other(_) => ("end_turn", None),
@@ -126,7 +126,7 @@ pub(super) fn write_usage(usage: &Usage) -> Value {
     })
 }
 
-pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
+pub fn write_response(response: &CollectedResponse, usage: &Usage) -> Value {
     let block = |item: &Item| match item {
         Item::Text(text) | Item::Refusal(text) => json!({"type": "text", "text": text}),
         Item::Reasoning(thought) => json!({
@@ -141,14 +141,14 @@ pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
                 .unwrap_or_else(|| wrap_arguments(&call.arguments)),
         }),
     };
-    let ending = whole.stop_reason();
+    let ending = response.stop_reason();
     let (reason, sequence) = write_stop_reason(&ending);
     json!({
         "id": super::super::fresh_response_id("msg_"),
         "type": "message",
         "role": "assistant",
-        "model": whole.model,
-        "content": whole.items.iter().map(block).collect::<Vec<_>>(),
+        "model": response.model,
+        "content": response.items.iter().map(block).collect::<Vec<_>>(),
         "stop_reason": reason,
         "stop_sequence": sequence,
         "usage": write_usage(usage),

@@ -3,14 +3,14 @@ use serde_json::{Map, Value, json};
 
 use super::response;
 use crate::{
-    ReadError, Reader, Writer, lenient_json, native,
+    ReadError, StreamReader, StreamWriter, lenient_json, native,
     neutral::{Delta, StopReason},
     sse,
 };
 
 #[derive(Debug, Default)]
 pub struct MessagesReader {
-    done: bool,
+    has_ended: bool,
     /// Block numbers of calls, and whether their arguments have arrived.
     calls: Vec<(u64, bool)>,
     /// Content blocks in the endpoint's format, by number. Arguments are collected as text until
@@ -20,13 +20,13 @@ pub struct MessagesReader {
     usage: Map<String, Value>,
 }
 
-impl Reader for MessagesReader {
+impl StreamReader for MessagesReader {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
-            self.done = true;
+            self.has_ended = true;
             return Ok(Vec::new());
         }
         let data: Value = lenient_json::parse(event.data.as_bytes())
@@ -64,7 +64,7 @@ impl Reader for MessagesReader {
                 let usage = json!({"usage": self.usage});
                 deltas.extend(response::usage(&usage).map(Delta::Usage));
             }
-            "message_stop" => self.done = true,
+            "message_stop" => self.has_ended = true,
             "error" => return Err(format!("error in the stream: {}", data["error"]).into()),
             _ => {}
         }
@@ -72,7 +72,7 @@ impl Reader for MessagesReader {
     }
 
     fn has_ended(&self) -> bool {
-        self.done
+        self.has_ended
     }
 
     fn take_turn(&mut self) -> Vec<Value> {
@@ -186,52 +186,52 @@ enum OpenBlock {
 #[derive(Debug, Default)]
 pub struct MessagesWriter {
     /// The number of the next block.
-    next: usize,
-    open: Option<OpenBlock>,
+    next_block: usize,
+    open_block: Option<OpenBlock>,
     /// Block numbers of the calls.
     calls: Vec<usize>,
-    stop: Option<StopReason>,
+    stop_reason: Option<StopReason>,
 }
 
 impl MessagesWriter {
-    fn event(out: &mut String, name: &str, mut data: Value) {
+    fn write_event(out: &mut String, name: &str, mut data: Value) {
         data["type"] = name.into();
         sse::write(out, Some(name), &data);
     }
 
-    fn close(&mut self, out: &mut String) {
-        if let Some(open) = self.open.take() {
+    fn close_block(&mut self, out: &mut String) {
+        if let Some(open) = self.open_block.take() {
             let index = match open {
                 OpenBlock::Call(call) => self.calls.get(call).copied().unwrap_or_default(),
-                _ => self.next.saturating_sub(1),
+                _ => self.next_block.saturating_sub(1),
             };
-            Self::event(out, "content_block_stop", json!({"index": index}));
+            Self::write_event(out, "content_block_stop", json!({"index": index}));
         }
     }
 
     /// Opens a block, unless one of the same kind is already open.
-    fn open_block(&mut self, open: OpenBlock, block: Value, out: &mut String) {
-        if self.open == Some(open) {
+    fn open_block(&mut self, kind: OpenBlock, block: Value, out: &mut String) {
+        if self.open_block == Some(kind) {
             return;
         }
-        self.close(out);
-        let data = json!({"index": self.next, "content_block": block});
-        Self::event(out, "content_block_start", data);
-        self.open = Some(open);
-        self.next += 1;
+        self.close_block(out);
+        let data = json!({"index": self.next_block, "content_block": block});
+        Self::write_event(out, "content_block_start", data);
+        self.open_block = Some(kind);
+        self.next_block += 1;
     }
 
     fn write_block_delta(&self, delta: Value, out: &mut String) {
-        let data = json!({"index": self.next.saturating_sub(1), "delta": delta});
-        Self::event(out, "content_block_delta", data);
+        let data = json!({"index": self.next_block.saturating_sub(1), "delta": delta});
+        Self::write_event(out, "content_block_delta", data);
     }
 
-    fn thinking() -> Value {
+    fn empty_thinking_block() -> Value {
         json!({"type": "thinking", "thinking": "", "signature": ""})
     }
 }
 
-impl Writer for MessagesWriter {
+impl StreamWriter for MessagesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
@@ -242,26 +242,26 @@ impl Writer for MessagesWriter {
                     "content": [], "stop_reason": null, "stop_sequence": null,
                     "usage": response::write_usage(&Usage::default()),
                 });
-                Self::event(out, "message_start", json!({"message": message}));
+                Self::write_event(out, "message_start", json!({"message": message}));
             }
             Delta::Text(text) | Delta::Refusal(text) => {
                 self.open_block(OpenBlock::Text, json!({"type": "text", "text": ""}), out);
                 self.write_block_delta(json!({"type": "text_delta", "text": text}), out);
             }
             Delta::Reasoning(text) => {
-                self.open_block(OpenBlock::Thinking, Self::thinking(), out);
+                self.open_block(OpenBlock::Thinking, Self::empty_thinking_block(), out);
                 self.write_block_delta(json!({"type": "thinking_delta", "thinking": text}), out);
             }
             Delta::Signature(signature) => {
-                self.open_block(OpenBlock::Thinking, Self::thinking(), out);
+                self.open_block(OpenBlock::Thinking, Self::empty_thinking_block(), out);
                 self.write_block_delta(
                     json!({"type": "signature_delta", "signature": signature}),
                     out,
                 );
-                self.close(out);
+                self.close_block(out);
             }
             Delta::Call { index, id, name } => {
-                self.calls.push(self.next);
+                self.calls.push(self.next_block);
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
                 self.open_block(OpenBlock::Call(*index), block, out);
             }
@@ -269,16 +269,16 @@ impl Writer for MessagesWriter {
                 let block = self.calls.get(*index).copied().unwrap_or_default();
                 let delta = json!({"type": "input_json_delta", "partial_json": text});
                 let data = json!({"index": block, "delta": delta});
-                Self::event(out, "content_block_delta", data);
+                Self::write_event(out, "content_block_delta", data);
             }
-            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Stopped(stop) => self.stop_reason = Some(stop.clone()),
             Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 
     fn end(&mut self, usage: &Usage, out: &mut String) {
-        self.close(out);
-        let stop = match self.stop.take().unwrap_or_default() {
+        self.close_block(out);
+        let stop = match self.stop_reason.take().unwrap_or_default() {
             StopReason::End if !self.calls.is_empty() => StopReason::Calls,
             stop => stop,
         };
@@ -287,7 +287,7 @@ impl Writer for MessagesWriter {
             "delta": {"stop_reason": reason, "stop_sequence": sequence},
             "usage": response::write_usage(usage),
         });
-        Self::event(out, "message_delta", data);
-        Self::event(out, "message_stop", json!({}));
+        Self::write_event(out, "message_delta", data);
+        Self::write_event(out, "message_stop", json!({}));
     }
 }

@@ -52,7 +52,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     if request.seed.is_some() {
         losses.add_dropped("seed");
     }
-    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let stop = (!request.stop_sequences.is_empty()).then_some(&request.stop_sequences);
     let shape = match &request.response_format {
         Some(ResponseFormat::Schema { schema, .. }) => {
             json!({"format": {"type": "json_schema", "schema": schema}})
@@ -73,7 +73,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             body.insert(field.into(), value);
         }
     }
-    if request.stream {
+    if request.is_streaming {
         body.insert("stream".into(), true.into());
     }
     Ok(body)
@@ -115,17 +115,17 @@ fn write_messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, Str
 /// Returns the ids of calls that are sent back in the endpoint's own format. Their results must use
 /// exactly these ids, even if they contain invalid characters.
 fn native_call_ids(turns: &[Turn]) -> HashSet<&str> {
-    let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
+    let blocks = turns.iter().filter_map(|turn| turn.native_items(Api::Messages)).flatten();
     blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
 }
 
 fn write_parts(
     turn: &Turn,
-    own: &HashSet<&str>,
+    native_ids: &HashSet<&str>,
     blocks: &mut Vec<Value>,
     losses: &mut Losses,
 ) -> Result<(), String> {
-    if let Some(items) = turn.native(Api::Messages) {
+    if let Some(items) = turn.native_items(Api::Messages) {
         // The endpoint rejects blank text, even text that it sent itself.
         let blank = |block: &Value| {
             block["type"] == "text"
@@ -149,8 +149,8 @@ fn write_parts(
                 "type": "tool_use", "id": sanitize_id(&call.id), "name": call.name,
                 "input": arguments_object(call, losses),
             })),
-            Part::Result { id: of, content, failed } => {
-                let of = if own.contains(of.as_str()) { of.clone() } else { sanitize_id(of) };
+            Part::Result { id: of, content, is_error: failed } => {
+                let of = if native_ids.contains(of.as_str()) { of.clone() } else { sanitize_id(of) };
                 let mut block =
                     json!({"type": "tool_result", "tool_use_id": of, "content": content});
                 if *failed {
@@ -190,7 +190,7 @@ fn arguments_object(call: &ToolCall, losses: &mut Losses) -> Value {
 }
 
 fn write_tool_choice(request: &Request) -> Option<Value> {
-    let off = request.parallel == Some(false);
+    let off = request.allows_parallel_calls == Some(false);
     let mut choice = match &request.tool_choice {
         None if off => json!({"type": "auto"}),
         None => return None,

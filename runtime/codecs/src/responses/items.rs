@@ -20,7 +20,7 @@ const ECHOED_FIELDS: [&str; 9] = [
 
 /// Writes an item. `number` determines its id.
 pub(super) fn item(item: &Item, number: usize, status: &str) -> Value {
-    let id = id(item, number);
+    let id = item_id(item, number);
     match item {
         Item::Text(text) => json!({
             "type": "message", "id": id, "role": "assistant", "status": status,
@@ -49,7 +49,7 @@ pub(super) fn text_part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-pub(super) fn id(item: &Item, number: usize) -> String {
+pub(super) fn item_id(item: &Item, number: usize) -> String {
     let kind = match item {
         Item::Text(_) | Item::Refusal(_) => "msg",
         Item::Reasoning(_) => "rs",
@@ -59,7 +59,7 @@ pub(super) fn id(item: &Item, number: usize) -> String {
 }
 
 /// Writes the object around the items. If `stop` is `None`, the response continues.
-pub(super) fn response(
+pub(super) fn response_object(
     request: &Map<String, Value>,
     id: &str,
     model: &str,
@@ -69,7 +69,7 @@ pub(super) fn response(
 ) -> Value {
     let (status, incomplete) = match stop {
         None => ("in_progress", Value::Null),
-        Some(StopReason::Length | StopReason::Window) => {
+        Some(StopReason::Length | StopReason::ContextWindow) => {
             ("incomplete", json!({"reason": "max_output_tokens"}))
         }
         Some(StopReason::Filter) => ("incomplete", json!({"reason": "content_filter"})),
@@ -87,7 +87,7 @@ pub(super) fn response(
     let mut response = json!({
         "id": id,
         "object": "response",
-        "created_at": crate::now(),
+        "created_at": crate::unix_seconds(),
         "status": status,
         "error": null,
         "incomplete_details": incomplete,

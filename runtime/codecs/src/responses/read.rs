@@ -51,14 +51,14 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         turns,
         tools: read_tools(field("tools"), losses)?,
         tool_choice: read_tool_choice(field("tool_choice"), losses),
-        parallel: field("parallel_tool_calls").as_bool(),
+        allows_parallel_calls: field("parallel_tool_calls").as_bool(),
         max_output: field("max_output_tokens").as_u64(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
-        stop: Vec::new(),
+        stop_sequences: Vec::new(),
         seed: None,
         response_format: read_response_format(field("text"), losses),
-        stream: field("stream") == &Value::Bool(true),
+        is_streaming: field("stream") == &Value::Bool(true),
     })
 }
 
@@ -89,8 +89,8 @@ fn read_input_item(
         "function_call_output" => {
             let output = read_content(&item["output"], &place)?;
             let content = join_text(&output);
-            let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
-            parts.extend(Part::non_text(output, losses));
+            let mut parts = vec![Part::Result { id: text("call_id"), content, is_error: false }];
+            parts.extend(Part::non_text_parts(output, losses));
             Ok(Some(Turn::new(Role::User, parts)))
         }
         "reasoning" => {
@@ -115,7 +115,7 @@ fn read_input_item(
     }
 }
 
-fn read_content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
+fn read_content(content: &Value, location: &str) -> Result<Vec<Part>, String> {
     match content {
         Value::Null => Ok(Vec::new()),
         Value::String(text) => Ok(vec![Part::Text(text.clone())]),
@@ -133,7 +133,7 @@ fn read_content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
                 other => Part::Media(other.to_owned()),
             })
             .collect()),
-        _ => Err(format!("{place}.content: must be text or an array of parts")),
+        _ => Err(format!("{location}.content: must be text or an array of parts")),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn to_request_item(item: &Value) -> Option<Value> {
 }
 
 /// Reads a complete item. `calls` counts the calls so far.
-pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
+pub(super) fn read_item(item: &Value, call_count: &mut usize, deltas: &mut Vec<Delta>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or_default() {
         "message" => {
@@ -70,8 +70,8 @@ pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>
             deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
         }
         "function_call" => {
-            let index = *calls;
-            *calls += 1;
+            let index = *call_count;
+            *call_count += 1;
             let (id, name) = (text(&item["call_id"]), text(&item["name"]));
             deltas.push(Delta::Call { index, id, name });
             deltas.push(Delta::Arguments { index, text: text(&item["arguments"]) });
@@ -106,16 +106,16 @@ pub(super) fn read_stop_reason(response: &Value) -> Result<StopReason, String> {
 
 pub fn write_response(
     request: &Map<String, Value>,
-    whole: &CollectedResponse,
+    response: &CollectedResponse,
     usage: &Usage,
 ) -> Value {
-    let output = whole.items.iter().enumerate();
+    let output = response.items.iter().enumerate();
     let output = output.map(|(number, item)| items::item(item, number, "completed")).collect();
-    let stop = whole.stop_reason();
-    items::response(
+    let stop = response.stop_reason();
+    items::response_object(
         request,
         &super::super::fresh_response_id("resp_"),
-        &whole.model,
+        &response.model,
         output,
         Some(&stop),
         Some(usage),

@@ -6,30 +6,30 @@ use std::{
 use serde_json::Value;
 
 use super::response;
-use crate::{ReadError, Reader, lenient_json, neutral::Delta, sse};
+use crate::{ReadError, StreamReader, lenient_json, neutral::Delta, sse};
 
 #[derive(Debug, Default, Clone, Copy)]
 struct ItemState {
     /// If the item is a call, its position among all calls.
-    call: Option<usize>,
+    call_index: Option<usize>,
     /// Whether fragments have arrived. If so, the complete item at the end contains nothing new.
     has_fragments: bool,
 }
 
 #[derive(Debug, Default)]
 pub struct ResponsesReader {
-    done: bool,
-    calls: usize,
+    has_ended: bool,
+    call_count: usize,
     items: HashMap<u64, ItemState>,
     /// The position of each item in the output, by item id.
-    places: HashMap<String, u64>,
+    positions: HashMap<String, u64>,
     /// Items in the endpoint's format, by position in the output.
-    turn: BTreeMap<u64, Value>,
+    turn_items: BTreeMap<u64, Value>,
     /// Arguments that arrived before their call ended, by the call's position in the output.
     arguments: HashMap<u64, String>,
 }
 
-impl Reader for ResponsesReader {
+impl StreamReader for ResponsesReader {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() || event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
@@ -47,10 +47,10 @@ impl Reader for ResponsesReader {
                 let item = &data["item"];
                 let mut state = ItemState::default();
                 if item["type"] == "function_call" {
-                    state.call = Some(self.calls);
+                    state.call_index = Some(self.call_count);
                     let (id, name) = (text(&item["call_id"]), text(&item["name"]));
-                    deltas.push(Delta::Call { index: self.calls, id, name });
-                    self.calls += 1;
+                    deltas.push(Delta::Call { index: self.call_count, id, name });
+                    self.call_count += 1;
                 }
                 self.items.insert(place, state);
             }
@@ -72,7 +72,7 @@ impl Reader for ResponsesReader {
                 deltas.push(Delta::Reasoning("\n\n".into()));
             }
             "response.function_call_arguments.delta" => {
-                if let Some(index) = self.mark_received(place).call {
+                if let Some(index) = self.mark_received(place).call_index {
                     let piece = text(&data["delta"]);
                     self.arguments.entry(place).or_default().push_str(&piece);
                     deltas.push(Delta::Arguments { index, text: piece });
@@ -83,7 +83,7 @@ impl Reader for ResponsesReader {
             "response.function_call_arguments.done" => {
                 let state = self.items.entry(place).or_default();
                 let whole = text(&data["arguments"]);
-                if let ItemState { call: Some(index), has_fragments: false } = *state
+                if let ItemState { call_index: Some(index), has_fragments: false } = *state
                     && !whole.is_empty()
                 {
                     state.has_fragments = true;
@@ -93,21 +93,21 @@ impl Reader for ResponsesReader {
             }
             "response.output_item.done" => {
                 let item = self.with_arguments(place, &data["item"]);
-                self.turn.extend(response::to_request_item(&item).map(|item| (place, item)));
+                self.turn_items.extend(response::to_request_item(&item).map(|item| (place, item)));
                 self.finish_item(place, &item, &mut deltas);
             }
             // Some routers send `response.done` as the last event.
             "response.completed" | "response.incomplete" | "response.done" => {
-                self.done = true;
+                self.has_ended = true;
                 let response = &data["response"];
                 // Some servers send the items only in this event.
                 let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
                 for (index, item) in (0..).zip(output) {
-                    let known = item["id"].as_str().and_then(|id| self.places.get(id));
+                    let known = item["id"].as_str().and_then(|id| self.positions.get(id));
                     let place = known.copied().unwrap_or(index);
-                    if !self.turn.contains_key(&place) && !self.has_call(item, output) {
+                    if !self.turn_items.contains_key(&place) && !self.has_call(item, output) {
                         let item = self.with_arguments(place, item);
-                        self.turn
+                        self.turn_items
                             .extend(response::to_request_item(&item).map(|item| (place, item)));
                         self.finish_item(place, &item, &mut deltas);
                     }
@@ -125,11 +125,11 @@ impl Reader for ResponsesReader {
     }
 
     fn has_ended(&self) -> bool {
-        self.done
+        self.has_ended
     }
 
     fn take_turn(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.turn).into_values().collect()
+        std::mem::take(&mut self.turn_items).into_values().collect()
     }
 }
 
@@ -143,16 +143,16 @@ impl ResponsesReader {
         let Some(id) = ids.into_iter().find_map(Value::as_str).filter(|id| !id.is_empty()) else {
             return index;
         };
-        if let Some(place) = self.places.get(id) {
+        if let Some(place) = self.positions.get(id) {
             return *place;
         }
         let begins = data["type"] == "response.output_item.added";
         let is_taken = |place: &u64| {
-            self.turn.contains_key(place) || (begins && self.items.contains_key(place))
+            self.turn_items.contains_key(place) || (begins && self.items.contains_key(place))
         };
         let place = (index..).find(|place| !is_taken(place)).unwrap_or(index);
         if begins || !self.items.contains_key(&place) {
-            self.places.insert(id.to_owned(), place);
+            self.positions.insert(id.to_owned(), place);
         }
         place
     }
@@ -166,21 +166,21 @@ impl ResponsesReader {
                 && one["arguments"] == item["arguments"]
         };
         item["type"] == "function_call"
-            && self.turn.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
+            && self.turn_items.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
     }
 
-    fn mark_received(&mut self, place: u64) -> ItemState {
-        let state = self.items.entry(place).or_default();
+    fn mark_received(&mut self, position: u64) -> ItemState {
+        let state = self.items.entry(position).or_default();
         state.has_fragments = true;
         *state
     }
 
     /// Returns an item. If the item has no arguments, adds the arguments that arrived before the
     /// call ended.
-    fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
+    fn with_arguments<'a>(&self, position: u64, item: &'a Value) -> Cow<'a, Value> {
         let own = item["arguments"].as_str().unwrap_or_default().trim();
         let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
-        match self.arguments.get(&place) {
+        match self.arguments.get(&position) {
             Some(known) if is_bare => {
                 let mut item = item.clone();
                 item["arguments"] = known.as_str().into();
@@ -192,12 +192,12 @@ impl ResponsesReader {
 
     /// Handles the complete item that ends an item's events. Some servers send no other event for
     /// the item.
-    fn finish_item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
-        match self.items.get(&place).copied() {
-            None | Some(ItemState { call: None, has_fragments: false }) => {
-                response::read_item(item, &mut self.calls, deltas);
+    fn finish_item(&mut self, position: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        match self.items.get(&position).copied() {
+            None | Some(ItemState { call_index: None, has_fragments: false }) => {
+                response::read_item(item, &mut self.call_count, deltas);
             }
-            Some(ItemState { call: Some(index), has_fragments: false }) => {
+            Some(ItemState { call_index: Some(index), has_fragments: false }) => {
                 let text = item["arguments"].as_str().unwrap_or_default().to_owned();
                 deltas.push(Delta::Arguments { index, text });
             }
@@ -215,13 +215,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::ResponsesReader;
-    use crate::{Reader, neutral::CollectedResponse, sse};
+    use crate::{StreamReader, neutral::CollectedResponse, sse};
 
     /// Reads a stream with two calls. `places` contains the index and id of each event.
-    fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
+    fn calls(positions: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
         let mut reader = ResponsesReader::default();
         let mut events = Vec::new();
-        for (number, of) in places.into_iter().enumerate() {
+        for (number, of) in positions.into_iter().enumerate() {
             let item = |id: &str, arguments: String| {
                 json!({"type": "function_call", "id": id, "call_id": format!("c{number}"), "name": "shell",
                     "arguments": arguments})

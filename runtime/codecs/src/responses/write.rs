@@ -28,11 +28,11 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             };
             body.insert("tool_choice".into(), choice);
         }
-        if let Some(parallel) = request.parallel {
+        if let Some(parallel) = request.allows_parallel_calls {
             body.insert("parallel_tool_calls".into(), parallel.into());
         }
     }
-    if !request.stop.is_empty() {
+    if !request.stop_sequences.is_empty() {
         losses.add_dropped("stop sequences");
     }
     if request.seed.is_some() {
@@ -62,14 +62,14 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     // signed reasoning that the client sends back.
     body.insert("store".into(), false.into());
     body.insert("include".into(), json!([INCLUDE_ENCRYPTED_REASONING]));
-    if request.stream {
+    if request.is_streaming {
         body.insert("stream".into(), true.into());
     }
     Ok(body)
 }
 
 fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
-    if let Some(items) = turn.native(Api::Responses) {
+    if let Some(items) = turn.native_items(Api::Responses) {
         input.extend(items.iter().cloned());
         return Ok(());
     }
@@ -115,7 +115,7 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
                 "type": "function_call", "call_id": call.id, "name": call.name,
                 "arguments": call.arguments,
             })),
-            Part::Result { id, content, failed } => {
+            Part::Result { id, content, is_error: failed } => {
                 if *failed {
                     losses.add_approximated("is_error of a tool result");
                 }

@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use super::items;
 use crate::{
-    Writer,
+    StreamWriter,
     neutral::{Delta, Item, Reasoning, StopReason},
     sse,
 };
@@ -15,13 +15,13 @@ pub struct ResponsesWriter {
     request: Map<String, Value>,
     id: String,
     model: String,
-    sequence: u64,
+    sequence_number: u64,
     items: Vec<Item>,
     /// Whether the last item is still open.
-    open: bool,
+    has_open_item: bool,
     /// Positions of the calls among the items.
-    calls: Vec<usize>,
-    stop: Option<StopReason>,
+    call_positions: Vec<usize>,
+    stop_reason: Option<StopReason>,
 }
 
 impl ResponsesWriter {
@@ -30,18 +30,18 @@ impl ResponsesWriter {
             request: request.clone(),
             id: String::new(),
             model: String::new(),
-            sequence: 0,
+            sequence_number: 0,
             items: Vec::new(),
-            open: false,
-            calls: Vec::new(),
-            stop: None,
+            has_open_item: false,
+            call_positions: Vec::new(),
+            stop_reason: None,
         }
     }
 
-    fn event(&mut self, out: &mut String, name: &str, mut data: Value) {
+    fn write_event(&mut self, out: &mut String, name: &str, mut data: Value) {
         data["type"] = name.into();
-        data["sequence_number"] = self.sequence.into();
-        self.sequence += 1;
+        data["sequence_number"] = self.sequence_number.into();
+        self.sequence_number += 1;
         sse::write(out, Some(name), &data);
     }
 
@@ -51,15 +51,15 @@ impl ResponsesWriter {
 
     /// Opens an item and its part.
     fn open_item(&mut self, item: Item, out: &mut String) {
-        self.close(out);
+        self.close_item(out);
         let number = self.items.len();
         let mut shown = items::item(&item, number, "in_progress");
         if shown["type"] == "message" {
             shown["content"] = json!([]);
         }
-        let id = items::id(&item, number);
+        let id = items::item_id(&item, number);
         let added = json!({"output_index": number, "item": shown});
-        self.event(out, "response.output_item.added", added);
+        self.write_event(out, "response.output_item.added", added);
         let part = match &item {
             Item::Text(_) => Some(("response.content_part.added", items::text_part(""))),
             Item::Refusal(_) => {
@@ -74,10 +74,10 @@ impl ResponsesWriter {
         if let Some((name, part)) = part {
             let mut data = json!({"item_id": id, "output_index": number, "part": part});
             data[Self::part_index_field(&item)] = 0.into();
-            self.event(out, name, data);
+            self.write_event(out, name, data);
         }
         self.items.push(item);
-        self.open = true;
+        self.has_open_item = true;
     }
 
     /// Returns the field name of a part's index.
@@ -91,24 +91,24 @@ impl ResponsesWriter {
     fn write_delta(&mut self, name: &str, delta: &str, out: &mut String) {
         let number = self.last_index();
         let Some(item) = self.items.get(number) else { return };
-        let id = items::id(item, number);
+        let id = items::item_id(item, number);
         let mut data = json!({"item_id": id, "output_index": number, "delta": delta});
         data[Self::part_index_field(item)] = 0.into();
         if matches!(item, Item::Text(_)) {
             data["logprobs"] = json!([]);
         }
-        self.event(out, name, data);
+        self.write_event(out, name, data);
     }
 
     /// Closes the last item.
-    fn close(&mut self, out: &mut String) {
-        if !std::mem::take(&mut self.open) {
+    fn close_item(&mut self, out: &mut String) {
+        if !std::mem::take(&mut self.has_open_item) {
             return;
         }
         let number = self.last_index();
         let Some(item) = self.items.get(number).cloned() else { return };
         let base = || {
-            let mut data = json!({"item_id": items::id(&item, number), "output_index": number});
+            let mut data = json!({"item_id": items::item_id(&item, number), "output_index": number});
             if !matches!(item, Item::Call(_)) {
                 data[Self::part_index_field(&item)] = 0.into();
             }
@@ -123,21 +123,21 @@ impl ResponsesWriter {
             Item::Text(text) => {
                 let mut data = with("text", text.as_str().into());
                 data["logprobs"] = json!([]);
-                self.event(out, "response.output_text.done", data);
+                self.write_event(out, "response.output_text.done", data);
                 let part = with("part", items::text_part(text));
-                self.event(out, "response.content_part.done", part);
+                self.write_event(out, "response.content_part.done", part);
             }
             Item::Refusal(text) => {
                 let data = with("refusal", text.as_str().into());
-                self.event(out, "response.refusal.done", data);
+                self.write_event(out, "response.refusal.done", data);
                 let part = with("part", json!({"type": "refusal", "refusal": text}));
-                self.event(out, "response.content_part.done", part);
+                self.write_event(out, "response.content_part.done", part);
             }
             Item::Reasoning(thought) => {
                 let data = with("text", thought.text.as_str().into());
-                self.event(out, "response.reasoning_summary_text.done", data);
+                self.write_event(out, "response.reasoning_summary_text.done", data);
                 let part = json!({"type": "summary_text", "text": thought.text});
-                self.event(out, "response.reasoning_summary_part.done", with("part", part));
+                self.write_event(out, "response.reasoning_summary_part.done", with("part", part));
             }
             // The arguments of a call may continue until the response ends.
             Item::Call(_) => return,
@@ -149,10 +149,10 @@ impl ResponsesWriter {
         let Some(item) = self.items.get(number) else { return };
         let item = items::item(item, number, "completed");
         let data = json!({"output_index": number, "item": item});
-        self.event(out, "response.output_item.done", data);
+        self.write_event(out, "response.output_item.done", data);
     }
 
-    fn response(&self, stop: Option<&StopReason>, usage: Option<&Usage>) -> Value {
+    fn response_object(&self, stop: Option<&StopReason>, usage: Option<&Usage>) -> Value {
         let output = match stop {
             None => Vec::new(),
             Some(_) => {
@@ -160,22 +160,22 @@ impl ResponsesWriter {
                 items.map(|(number, item)| items::item(item, number, "completed")).collect()
             }
         };
-        items::response(&self.request, &self.id, &self.model, output, stop, usage)
+        items::response_object(&self.request, &self.id, &self.model, output, stop, usage)
     }
 }
 
-impl Writer for ResponsesWriter {
+impl StreamWriter for ResponsesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
                 (self.id, self.model) = (super::super::fresh_response_id("resp_"), model.clone());
-                let response = self.response(None, None);
+                let response = self.response_object(None, None);
                 let data = json!({ "response": response });
-                self.event(out, "response.created", data.clone());
-                self.event(out, "response.in_progress", data);
+                self.write_event(out, "response.created", data.clone());
+                self.write_event(out, "response.in_progress", data);
             }
             Delta::Text(text) => {
-                if !self.open || !matches!(self.items.last(), Some(Item::Text(_))) {
+                if !self.has_open_item || !matches!(self.items.last(), Some(Item::Text(_))) {
                     self.open_item(Item::Text(String::new()), out);
                 }
                 if let Some(Item::Text(all)) = self.items.last_mut() {
@@ -184,7 +184,7 @@ impl Writer for ResponsesWriter {
                 self.write_delta("response.output_text.delta", text, out);
             }
             Delta::Refusal(text) => {
-                if !self.open || !matches!(self.items.last(), Some(Item::Refusal(_))) {
+                if !self.has_open_item || !matches!(self.items.last(), Some(Item::Refusal(_))) {
                     self.open_item(Item::Refusal(String::new()), out);
                 }
                 if let Some(Item::Refusal(all)) = self.items.last_mut() {
@@ -193,7 +193,7 @@ impl Writer for ResponsesWriter {
                 self.write_delta("response.refusal.delta", text, out);
             }
             Delta::Reasoning(text) => {
-                if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
+                if !self.has_open_item || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
                     self.open_item(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
@@ -202,52 +202,52 @@ impl Writer for ResponsesWriter {
                 self.write_delta("response.reasoning_summary_text.delta", text, out);
             }
             Delta::Signature(signature) => {
-                if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
+                if !self.has_open_item || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
                     self.open_item(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
                     thought.signature = Some(signature.clone());
                 }
-                self.close(out);
+                self.close_item(out);
             }
             Delta::Call { id, name, .. } => {
                 let (id, name) = (id.clone(), name.clone());
-                self.calls.push(self.items.len());
+                self.call_positions.push(self.items.len());
                 self.open_item(Item::Call(ToolCall { id, name, arguments: String::new() }), out);
             }
             Delta::Arguments { index, text } => {
-                let Some(number) = self.calls.get(*index).copied() else { return };
+                let Some(number) = self.call_positions.get(*index).copied() else { return };
                 if let Some(Item::Call(call)) = self.items.get_mut(number) {
                     call.arguments.push_str(text);
                 }
                 let data = json!({
                     "item_id": format!("fc_{number}"), "output_index": number, "delta": text,
                 });
-                self.event(out, "response.function_call_arguments.delta", data);
+                self.write_event(out, "response.function_call_arguments.delta", data);
             }
-            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Stopped(stop) => self.stop_reason = Some(stop.clone()),
             Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 
     fn end(&mut self, usage: &Usage, out: &mut String) {
-        self.close(out);
-        for number in self.calls.clone() {
+        self.close_item(out);
+        for number in self.call_positions.clone() {
             if let Some(Item::Call(call)) = self.items.get(number) {
                 let data = json!({
                     "item_id": format!("fc_{number}"), "output_index": number,
                     "arguments": call.arguments, "name": call.name,
                 });
-                self.event(out, "response.function_call_arguments.done", data);
+                self.write_event(out, "response.function_call_arguments.done", data);
             }
             self.write_item_done(number, out);
         }
-        let stop = self.stop.take().unwrap_or_default();
-        let response = self.response(Some(&stop), Some(usage));
+        let stop = self.stop_reason.take().unwrap_or_default();
+        let response = self.response_object(Some(&stop), Some(usage));
         let name = match response["status"].as_str() {
             Some("incomplete") => "response.incomplete",
             _ => "response.completed",
         };
-        self.event(out, name, json!({ "response": response }));
+        self.write_event(out, name, json!({ "response": response }));
     }
 }

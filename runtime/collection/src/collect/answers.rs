@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -30,8 +30,8 @@ pub trait Model: Send + Sync {
 /// A model and its cached responses.
 pub struct CachedModel<'a> {
     model: &'a dyn Model,
-    kept: StageCache,
-    attempts: usize,
+    response_cache: StageCache,
+    max_attempts: usize,
 }
 
 impl<'a> CachedModel<'a> {
@@ -41,7 +41,7 @@ impl<'a> CachedModel<'a> {
     /// Fails if the built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
         let kept = StageCache::new(&cache.join("collections"), "answers");
-        Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
+        Ok(Self { model, response_cache: kept, max_attempts: Settings::get()?.tops.model.attempts.max(1) })
     }
 
     pub(crate) fn model(&self) -> &dyn Model {
@@ -57,31 +57,31 @@ impl<'a> CachedModel<'a> {
         &self,
         stage: &str,
         question: &str,
-        read: impl Fn(&str) -> Option<T>,
-        (of, what): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+        (subject, what): (&str, &str),
     ) -> Result<T, Fault> {
-        let named = format!("{}\0{question}", self.model.cache_key());
-        if let Some(known) = self.kept.get(stage, &named) {
+        let cache_input = format!("{}\0{question}", self.model.cache_key());
+        if let Some(known) = self.response_cache.get(stage, &cache_input) {
             return Ok(known);
         }
-        for _ in 0..self.attempts {
-            if let Some(found) = read(&self.model.complete(question).await?) {
-                cache_result(&self.kept, stage, &named, &found);
+        for _ in 0..self.max_attempts {
+            if let Some(found) = parse(&self.model.complete(question).await?) {
+                cache_result(&self.response_cache, stage, &cache_input, &found);
                 return Ok(found);
             }
         }
-        let (name, attempts) = (self.model.name(), self.attempts);
-        let what = format!("{of}: {attempts} responses from {name} do not contain {what}");
+        let (name, attempts) = (self.model.name(), self.max_attempts);
+        let what = format!("{subject}: {attempts} responses from {name} do not contain {what}");
         let hint = "use another model, or omit --llm to decide by rules";
-        Err(Fault::new(Layer::Model, what).hint(hint))
+        Err(Fault::new(FaultLayer::Model, what).hint(hint))
     }
 }
 
 /// Returns the last JSON object of this type in a response.
-pub(crate) fn last_json<T: DeserializeOwned>(answer: &str) -> Option<T> {
-    let starts = answer.match_indices('{').map(|(at, _)| at);
+pub(crate) fn last_json<T: DeserializeOwned>(response: &str) -> Option<T> {
+    let starts = response.match_indices('{').map(|(at, _)| at);
     let mut found = starts.filter_map(|at| {
-        serde_json::Deserializer::from_str(&answer[at..]).into_iter::<T>().next()?.ok()
+        serde_json::Deserializer::from_str(&response[at..]).into_iter::<T>().next()?.ok()
     });
     found.next_back()
 }

@@ -8,10 +8,10 @@ use std::{
     path::Path,
 };
 
-use proctor_attacks::{AttackPatch as Attempt, Target, generate_patch, pack, pack_digest};
+use proctor_attacks::{AttackPatch as Attempt, Target, generate_patch, load_pack, pack_digest};
 use proctor_grade::GradeOptions;
 use proctor_patch::{Change, CurrentFile, MODE_EXECUTABLE, MODE_FILE, Patch, RawPath, SideContent};
-use proctor_types::{AttackOutcome, Fault, Layer, Task};
+use proctor_types::{AttackOutcome, Fault, FaultLayer, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -60,28 +60,28 @@ impl CandidateContext<'_> {
         outcomes: &mut [Outcome],
         (attacks, level): (AttackSelection, u8),
         cache: &StageCache,
-        tell: &(dyn Fn(&str) + Send + Sync),
+        on_progress: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<AttackSummary, Fault> {
         let digest = pack_digest();
-        let made: Vec<usize> = (0..outcomes.len())
+        let task_indexes: Vec<usize> = (0..outcomes.len())
             .filter(|&at| matches!(outcomes.get(at), Some(Outcome::Task(_))))
             .collect();
-        let chosen: BTreeSet<usize> = match attacks {
-            AttackSelection::All => made.into_iter().collect(),
+        let attacked_indexes: BTreeSet<usize> = match attacks {
+            AttackSelection::All => task_indexes.into_iter().collect(),
             AttackSelection::Sample(count) => {
                 let mut seeded =
                     SeededRng::from_parts(&[&self.seed, "attacks", &level.to_string()]);
-                seeded.sample(made, count).into_iter().collect()
+                seeded.sample(task_indexes, count).into_iter().collect()
             }
         };
         let mut out = AttackSummary { pack: digest.clone(), ..AttackSummary::default() };
-        for at in chosen {
+        for at in attacked_indexes {
             let Some(Outcome::Task(made)) = outcomes.get(at) else { continue };
             let of = format!("{}\0{digest}", made.task.digest());
             let tried = match cache.get("attacked", &of) {
                 Some(tried) => Ok(tried),
                 None => {
-                    tell(&format!("attacking the grading of {}, level {level}", made.facts.file));
+                    on_progress(&format!("attacking the grading of {}, level {level}", made.facts.file));
                     let tried = self.run_attack_pack(made).await;
                     tried.inspect(|tried| cache_result(cache, "attacked", &of, tried))
                 }
@@ -99,7 +99,7 @@ impl CandidateContext<'_> {
             };
             let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
             let file = made.facts.file.clone();
-            tell(&format!("{file}, level {level}: rejected: {}", reason.1));
+            on_progress(&format!("{file}, level {level}: rejected: {}", reason.1));
             if let Some(place) = outcomes.get_mut(at) {
                 *place = Outcome::Reject(Reject { file, stage, reason: reason.1 });
             }
@@ -107,8 +107,8 @@ impl CandidateContext<'_> {
         Ok(out)
     }
 
-    async fn run_attack_pack(&self, verified: &VerifiedTask) -> Result<PackResult, Fault> {
-        let task = &verified.task;
+    async fn run_attack_pack(&self, verified_task: &VerifiedTask) -> Result<PackResult, Fault> {
+        let task = &verified_task.task;
         let (environment, findings) = verify::prepare_and_scan(self.verify_context(), task).await?;
         // Grade only the fail-to-pass tests. Otherwise, an attack that also breaks other tests
         // would look harmless.
@@ -137,12 +137,12 @@ impl CandidateContext<'_> {
 
 /// Returns the attack pack's patches that apply to a task, followed by the task's own cheats.
 fn attack_patches(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
-    let broken = |why: String| Fault::new(Layer::Grade, why);
+    let broken = |why: String| Fault::new(FaultLayer::Grade, why);
     let start = InitialWorkdir::new(task, tree)?;
     let read = |path: &str| Ok(start.read(path));
     let target = Target::from_task(task, &read)?;
     let mut out = Vec::new();
-    for attack in pack().map_err(broken)? {
+    for attack in load_pack().map_err(broken)? {
         if let Attempt::Patch(patch) = generate_patch(attack, &target, &read)? {
             out.push((attack.name.clone(), patch));
         }
@@ -156,7 +156,7 @@ fn attack_patches(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fa
 struct InitialWorkdir<'a> {
     task: &'a Task,
     tree: &'a Path,
-    masked: BTreeMap<RawPath, SideContent>,
+    masked_files: BTreeMap<RawPath, SideContent>,
 }
 
 impl<'a> InitialWorkdir<'a> {
@@ -167,7 +167,7 @@ impl<'a> InitialWorkdir<'a> {
         };
         let mask = Patch::parse(task.mask.as_deref().unwrap_or_default().as_bytes());
         let changes = mask.resolve(&current).map_err(|error| {
-            Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id))
+            Fault::new(FaultLayer::Setup, format!("{}: applying the mask: {error}", task.id))
         })?;
         let masked = changes.into_iter().filter_map(|change| match change {
             Change::Write { path, bytes, mode } => {
@@ -176,7 +176,7 @@ impl<'a> InitialWorkdir<'a> {
             Change::Remove { path } => Some((path, None)),
             Change::Symlink { .. } => None,
         });
-        Ok(Self { task, tree, masked: masked.collect() })
+        Ok(Self { task, tree, masked_files: masked.collect() })
     }
 
     fn read(&self, path: &str) -> SideContent {
@@ -186,7 +186,7 @@ impl<'a> InitialWorkdir<'a> {
         if self.task.hidden.iter().any(|hidden| hidden == path) {
             return None;
         }
-        match self.masked.get(&RawPath::from(path)) {
+        match self.masked_files.get(&RawPath::from(path)) {
             Some(masked) => masked.clone(),
             None => read_from_tree(self.tree, path),
         }

@@ -15,15 +15,15 @@ impl CandidateContext<'_> {
         &self,
         file: &str,
         removal: &Removal,
-        failed: &str,
+        failed_tests: &str,
     ) -> Result<Removal, StopReason> {
-        let all: Vec<usize> = removal.extracted.all().into_iter().collect();
+        let all: Vec<usize> = removal.extracted.all_objects().into_iter().collect();
         let mut open: VecDeque<Vec<usize>> = halves(&all).into();
         let mut best: Option<Removal> = None;
         for _ in 0..self.settings.take_away.halvings {
             let Some(chunk) = open.pop_front() else { break };
             let mut wanted: BTreeSet<usize> = chunk.iter().copied().collect();
-            wanted.extend(best.iter().flat_map(|best| best.extracted.all()));
+            wanted.extend(best.iter().flat_map(|best| best.extracted.all_objects()));
             let mut part = removal.clone();
             part.extracted.retain_only(&wanted);
             let holds = match self.carve(file, &mut part) {
@@ -35,12 +35,12 @@ impl CandidateContext<'_> {
                 false => halves(&chunk).into_iter().rev().for_each(|half| open.push_front(half)),
             }
         }
-        let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
+        let is_about_it = |part: &Removal| !part.extracted.all_objects().is_disjoint(&removal.other_files.tops);
         best.filter(is_about_it).ok_or_else(|| {
-            let why = format!(
-                "other tests fail without the feature, and no smaller part can be removed: {failed}"
+            let reason = format!(
+                "other tests fail without the feature, and no smaller part can be removed: {failed_tests}"
             );
-            StopReason::Reject("verify", why)
+            StopReason::Reject("verify", reason)
         })
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_stops_at_a_single_element() {
+    fn halves_of_a_single_element_are_empty() {
         assert_eq!(halves(&[1, 2, 3]), [vec![1, 2], vec![3]]);
         assert_eq!(halves(&[1, 2]), [vec![1], vec![2]]);
         assert!(halves(&[1]).is_empty() && halves(&[]).is_empty());

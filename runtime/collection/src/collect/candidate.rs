@@ -9,7 +9,7 @@ use proctor_types::{Fault, file_from_test_id};
 use super::{
     context::CandidateContext,
     copied_code::find_copied_objects,
-    mask::{objects_named_in, removed_lines},
+    mask::{objects_in_log, count_removed_lines},
     outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
     prose::{Feature, describe_feature},
     removal::Removal,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Carving, Draft, Object, RecipeError,
     carve::{StubOptions, stub_and_code},
-    freeze::freeze_in,
+    freeze::freeze_in_environment,
 };
 
 impl CandidateContext<'_> {
@@ -43,7 +43,7 @@ impl CandidateContext<'_> {
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
         };
-        let tops = self.tops(file, graph);
+        let tops = self.choose_tops(file, graph);
         if tops.is_empty() {
             return Err(StopReason::Reject(
                 "tops",
@@ -55,8 +55,8 @@ impl CandidateContext<'_> {
             match self.run_other_tests(file, &removal).await? {
                 Ok(()) => break,
                 Err((failed, log)) => {
-                    let gone = removal.extracted.all();
-                    let back = objects_named_in(&log, &self.objects, &gone);
+                    let removed_objects = removal.extracted.all_objects();
+                    let back = objects_in_log(&log, &self.objects, &removed_objects);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
                         removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
@@ -82,10 +82,10 @@ impl CandidateContext<'_> {
             let (environment, findings) =
                 verify::prepare_and_scan(self.verify_context(), &task).await?;
             let leaks = &findings.workdir.leaks;
-            let gone = removal.extracted.all();
+            let removed_objects = removal.extracted.all_objects();
             let back = find_copied_objects(
                 leaks,
-                &gone,
+                &removed_objects,
                 &self.objects,
                 &removal.carving,
                 &self.tree.folder,
@@ -93,12 +93,12 @@ impl CandidateContext<'_> {
             if back.is_empty() {
                 return Ok((environment, findings));
             }
-            if back == gone {
+            if back == removed_objects {
                 let what = leaks.first().map(ToString::to_string).unwrap_or_default();
-                let why = format!(
+                let reason = format!(
                     "the remaining code contains copies of everything to be removed; {what}"
                 );
-                return Err(StopReason::Reject("leak_check", why));
+                return Err(StopReason::Reject("leak_check", reason));
             }
             removal.extracted.restore(&back);
             self.carve(file, removal).map_err(|why| StopReason::Reject("mask", why))?;
@@ -115,7 +115,7 @@ impl CandidateContext<'_> {
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task_from_removal(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
-        let carving = self.with_notes(file, &removal);
+        let carving = self.carving_with_notes(file, &removal);
         let overview = self.describe_removed_code(file, &removal, &carving).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
@@ -128,36 +128,36 @@ impl CandidateContext<'_> {
             )
         };
         let mut statements = write(&[])?;
-        task.statement.clone_from(&statements.own);
+        task.statement.clone_from(&statements.proctor);
         let files: BTreeSet<String> =
             ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
         let draft = Draft {
             task,
             carving: removal.carving.clone(),
             test_files: files.into_iter().collect(),
-            leave_out: Vec::new(),
-            ids: Some(ids),
-            feature: Some(file.to_owned()),
+            left_out_ids: Vec::new(),
+            test_ids: Some(ids),
+            feature_test_file: Some(file.to_owned()),
         };
         // Check for leaks before running tests: if the environment contains the solution, the task
         // is rejected regardless of the tests.
-        verify::check_no_copies(self.verify_context(), &draft.task, &environment, &findings)
+        verify::reject_copies(self.verify_context(), &draft.task, &environment, &findings)
             .await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
-        let frozen = freeze_in(place, draft, &|_| {}).await;
+        let frozen = freeze_in_environment(place, draft, &|_| {}).await;
         let frozen = frozen.map_err(|error| match error {
             RecipeError::Fault(fault) => StopReason::Fault(fault),
             other => StopReason::Reject("verify", other.to_string()),
         })?;
         let mut task = frozen.task;
-        let solvability = self.solvability(file, &task, &removal, &statements.own);
+        let solvability = self.level_one_solvability(file, &task, &removal, &statements.proctor);
         let required = solvability.statement_sentences();
         if !required.is_empty() {
             statements = write(&required)?;
-            task.statement.clone_from(&statements.own);
+            task.statement.clone_from(&statements.proctor);
         }
-        solvability.remove_left_out(&mut task)?;
+        solvability.remove_left_out_tests(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
         // Also count the tests that were removed from the task, because they fail without the
@@ -175,9 +175,9 @@ impl CandidateContext<'_> {
         let idle = self.count_passing_stub(&task, &environment, &findings, idle).await?;
         self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
-        let lines = removed_lines(&removal.mask);
+        let lines = count_removed_lines(&removal.mask);
         let minima = &self.settings.minima;
-        let all = removal.extracted.all();
+        let all = removal.extracted.all_objects();
         let meets_minima = lines >= minima.lines
             && fail_to_pass >= minima.points
             && other_files.len() >= minima.files
@@ -185,15 +185,15 @@ impl CandidateContext<'_> {
         let mut facts = TaskMetrics {
             task: task.id.to_string(),
             file: file.to_owned(),
-            policy: serde_json::to_value(removal.others.policy)
+            policy: serde_json::to_value(removal.other_files.policy)
                 .ok()
                 .and_then(|value| value.as_str().map(str::to_owned))
                 .unwrap_or_default(),
-            words: statements.own.split_whitespace().count(),
+            words: statements.proctor.split_whitespace().count(),
             lines,
             files: removal.carving.files.len(),
             functions: all.len(),
-            tops: self.object_ids(&removal.extracted.shown),
+            tops: self.object_ids(&removal.extracted.shown_objects),
             fail_to_pass,
             pass_to_pass: task.pass_to_pass.len(),
             pass_to_pass_files: other_files.len(),
@@ -208,7 +208,7 @@ impl CandidateContext<'_> {
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::prepare_and_scan(self.verify_context(), &task).await?;
-            verify::check_no_copies(self.verify_context(), &task, &environment, &findings).await?;
+            verify::reject_copies(self.verify_context(), &task, &environment, &findings).await?;
         }
         let integrity =
             verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
@@ -225,15 +225,15 @@ impl CandidateContext<'_> {
         removal: &Removal,
         carving: &Carving,
     ) -> Result<Option<String>, StopReason> {
-        if self.answers.is_none() {
+        if self.cached_model.is_none() {
             return Ok(None);
         }
         let (mut code, mut stubs) = (String::new(), String::new());
-        for number in removal.extracted.all() {
+        for number in removal.extracted.all_objects() {
             let Some(object) = self.objects.list.get(number) else { continue };
             let text = fs::read_to_string(self.tree.folder.join(&object.file)).unwrap_or_default();
             object.code(&text).iter().for_each(|one| code.push_str(&format!("{one}\n\n")));
-            if removal.extracted.shown.contains(&number) {
+            if removal.extracted.shown_objects.contains(&number) {
                 let is_it = |it: &&Object| it.file == object.file && it.path == object.path;
                 stubs.extend(carving.objects.iter().filter(is_it).map(|it| it.stub.as_str()));
             }
@@ -248,13 +248,13 @@ impl CandidateContext<'_> {
         code: &str,
         stubs: &str,
     ) -> Result<Option<String>, Fault> {
-        let Some(answers) = &self.answers else { return Ok(None) };
+        let Some(answers) = &self.cached_model else { return Ok(None) };
         let (package, summary) = (&*self.project.name, self.project.summary.trim());
         describe_feature(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
     /// Returns the carving, with notes added to the stubs.
-    fn with_notes(&self, file: &str, removal: &Removal) -> Carving {
+    fn carving_with_notes(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
         let is_helper = |number| removal.extracted.helpers.contains(&number);
@@ -262,7 +262,7 @@ impl CandidateContext<'_> {
             let number = self.objects.find_by_path(&object.file, &object.path);
             let Some((before, _)) = carving.files.get(&object.file) else { continue };
             let notes = |_: &str| match number {
-                Some(number) => self.notes.for_object(number, &self.objects, graph, &is_helper),
+                Some(number) => self.notes.notes_for_object(number, &self.objects, graph, &is_helper),
                 None => Vec::new(),
             };
             let view = StubOptions { notes: &notes, ..StubOptions::PLAIN };

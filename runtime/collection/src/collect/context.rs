@@ -11,7 +11,7 @@ use proctor_setup::Sources;
 use proctor_types::{Source, Task, file_from_test_id};
 
 use super::{
-    answers::CachedModel, environment::Environment, graph::FileGraph, notes::Notes,
+    answers::CachedModel, environment::Environment, graph::FileGraph, notes::FunctionNotes,
     objects::Objects, project::Project, settings::Settings, suite::Suite, tops,
     verify::VerifyContext,
 };
@@ -24,7 +24,7 @@ pub(super) struct CandidateContext<'a> {
     pub(super) tree: SourceTree,
     pub(super) project: Project,
     pub(super) environment: Environment,
-    pub(super) prepared: PreparedEnvironment,
+    pub(super) prepared_environment: PreparedEnvironment,
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
@@ -34,9 +34,9 @@ pub(super) struct CandidateContext<'a> {
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
     /// Notes on functions, from the traced run.
-    pub(super) notes: Notes,
+    pub(super) notes: FunctionNotes,
     /// The model that chooses tops and writes descriptions, if any.
-    pub(super) answers: Option<CachedModel<'a>>,
+    pub(super) cached_model: Option<CachedModel<'a>>,
     /// The candidates that the model chose for each test file. Empty without a model.
     pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
@@ -46,14 +46,14 @@ impl CandidateContext<'_> {
         VerifyContext { backend: self.backend, sources: self.sources }
     }
 
-    pub(super) fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
+    pub(super) fn test_plan(&self, task: &Task, test_ids: Vec<String>) -> TestPlan {
         let files: BTreeSet<String> =
-            ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
+            test_ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
         TestPlan {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
             files: files.into_iter().collect(),
-            ids: Some(ids),
+            ids: Some(test_ids),
             env: task.env.clone(),
             time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
             user: None,

@@ -22,7 +22,7 @@ const MIN_COPIED_FRACTION: f64 = 0.6;
 /// outside the work directory are ignored.
 pub(super) fn find_copied_objects(
     leaks: &[Leak],
-    gone: &BTreeSet<usize>,
+    removed_objects: &BTreeSet<usize>,
     objects: &Objects,
     carving: &Carving,
     tree: &Path,
@@ -38,8 +38,8 @@ pub(super) fn find_copied_objects(
             None => fs::read_to_string(tree.join(file)).unwrap_or_default(),
         };
         let file_windows: Vec<HashSet<u64>> =
-            (1..=WINDOW_LINES).map(|length| windows([stays.as_str()], length)).collect();
-        let shares: Vec<(usize, f64)> = gone
+            (1..=WINDOW_LINES).map(|length| hash_windows([stays.as_str()], length)).collect();
+        let shares: Vec<(usize, f64)> = removed_objects
             .iter()
             .filter_map(|&number| {
                 let object = objects.list.get(number)?;
@@ -63,19 +63,19 @@ pub(super) fn find_copied_objects(
 /// code permits.
 fn copied_fraction(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
-        let own = windows(code.iter().map(String::as_str), length);
-        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !own.is_empty()) else {
+        let code_windows = hash_windows(code.iter().map(String::as_str), length);
+        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !code_windows.is_empty()) else {
             continue;
         };
-        let found = own.intersection(file_windows).count();
+        let copied_count = code_windows.intersection(file_windows).count();
         // Single lines often match by chance, so compare them only if the code is too short for
         // longer windows.
-        return found as f64 / own.len() as f64;
+        return copied_count as f64 / code_windows.len() as f64;
     }
     0.0
 }
 
-fn windows<'a>(pieces: impl IntoIterator<Item = &'a str>, length: usize) -> HashSet<u64> {
+fn hash_windows<'a>(pieces: impl IntoIterator<Item = &'a str>, length: usize) -> HashSet<u64> {
     let mut out = HashSet::new();
     for piece in pieces {
         let lines: Vec<u64> = piece

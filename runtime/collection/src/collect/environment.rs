@@ -12,17 +12,17 @@ use super::{
 
 pub(crate) const WORKDIR: &str = "/testbed";
 pub(crate) const PYTHON: &str = "/venv/bin/python";
-const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
+const PIP_INSTALL: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
 /// Removes the description from the installed project's metadata. The description contains the
 /// README, which often repeats an example from a removed docstring. The leak check would then
 /// reject the task.
 const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
 /// pip's temporary directory. pip leaves the packages there that it used to build the project.
-const BUILD: &str = "/venv/build";
+const PIP_BUILD_DIR: &str = "/venv/build";
 /// Constraints file for the build. Both environment variables are set, because since pip 25.3,
 /// build environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
-const BUILD_PINS: &str = "/venv/build-pins.txt";
+const BUILD_PINS_FILE: &str = "/venv/build-pins.txt";
 /// Python code that prints the project's requirements, as listed in its metadata after
 /// installation.
 const PRINT_REQUIREMENTS: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
@@ -47,9 +47,9 @@ pub(crate) struct Environment {
 pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,
     /// Whether the project is installed in editable mode.
-    pub(crate) editable: bool,
+    pub(crate) is_editable: bool,
     /// Pins of the packages that were used to build the project.
-    pub(crate) built_with: Vec<String>,
+    pub(crate) build_pins: Vec<String>,
     /// The Python version, such as `Python 3.11.2`.
     pub(crate) python: String,
 }
@@ -65,10 +65,10 @@ pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
 }
 
 /// Returns a layer with the source and the given set-up commands.
-pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
+pub(crate) fn source_layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
     LayerSpec {
         base: Base::Host,
-        source: Some(SourceTree { at: RawPath::from(WORKDIR), ..source.clone() }),
+        source: Some(SourceTree { destination: RawPath::from(WORKDIR), ..source.clone() }),
         setup,
         workdir: RawPath::from(WORKDIR),
         env: env_vars(project),
@@ -81,23 +81,23 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
 pub(super) fn setup_commands(
     project: &Project,
     settings: &Settings,
-    more: &[String],
+    extra_commands: &[String],
 ) -> Vec<String> {
     let mut out = vec![create_venv_command(project, settings)];
-    out.push(format!("{PIP} {}", quote_all(&settings.environment.pytest)));
-    let wanted: Vec<String> = project.requirements.iter().chain(more).cloned().collect();
-    if !wanted.is_empty() {
-        let all = quote_all(&wanted);
-        out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
+    out.push(format!("{PIP_INSTALL} {}", quote_all(&settings.environment.pytest)));
+    let all_requirements: Vec<String> = project.requirements.iter().chain(extra_commands).cloned().collect();
+    if !all_requirements.is_empty() {
+        let all = quote_all(&all_requirements);
+        out.push(format!("{PIP_INSTALL} {all} || for name in {all}; do {PIP_INSTALL} \"$name\" || true; done"));
     }
     if project.installable {
         // First, install the project without dependencies. `BUILD` then contains only the project's
         // own build requirements.
         out.push(format!(
-            "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
+            "mkdir {PIP_BUILD_DIR} && TMPDIR={PIP_BUILD_DIR} {PIP_INSTALL} --no-clean --no-deps --editable . || true"
         ));
         out.push(format!(
-            "{PYTHON} -I -c '{PRINT_REQUIREMENTS}' >/venv/needed.txt; {PIP} -r /venv/needed.txt || while read -r name; do {PIP} \
+            "{PYTHON} -I -c '{PRINT_REQUIREMENTS}' >/venv/needed.txt; {PIP_INSTALL} -r /venv/needed.txt || while read -r name; do {PIP_INSTALL} \
              \"$name\" || true; done </venv/needed.txt"
         ));
     }
@@ -109,27 +109,27 @@ pub(super) fn setup_commands(
 /// prints nothing if the project was built with the packages in `/venv`.
 pub(crate) fn list_build_packages_command() -> String {
     format!(
-        "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
+        "set --; for folder in {PIP_BUILD_DIR}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
          \"$@\" --path \"$folder\"; done; [ $# -eq 0 ] || {PYTHON} -I -m pip --disable-pip-version-check freeze --all \"$@\""
     )
 }
 
-pub(super) fn pinned_setup(
+pub(super) fn pinned_setup_commands(
     project: &Project,
     settings: &Settings,
-    installed: &InstalledPackages,
+    installed_packages: &InstalledPackages,
 ) -> Vec<String> {
     let mut out = vec![create_venv_command(project, settings)];
-    out.push(format!("{PIP} --no-deps {}", quote_all(&installed.pins)));
-    if installed.editable {
+    out.push(format!("{PIP_INSTALL} --no-deps {}", quote_all(&installed_packages.pins)));
+    if installed_packages.is_editable {
         // Install the project for its metadata and entry points. Python imports its code from the
         // source tree.
-        let install = format!("{PIP} --no-deps --editable .");
-        out.push(match &installed.built_with[..] {
+        let install = format!("{PIP_INSTALL} --no-deps --editable .");
+        out.push(match &installed_packages.build_pins[..] {
             [] => install,
             pins => format!(
-                "printf '%s\\n' {} >{BUILD_PINS} && PIP_CONSTRAINT={BUILD_PINS} PIP_BUILD_CONSTRAINT={BUILD_PINS} \
-                 {install} && rm {BUILD_PINS}",
+                "printf '%s\\n' {} >{BUILD_PINS_FILE} && PIP_CONSTRAINT={BUILD_PINS_FILE} PIP_BUILD_CONSTRAINT={BUILD_PINS_FILE} \
+                 {install} && rm {BUILD_PINS_FILE}",
                 quote_all(pins)
             ),
         });
@@ -162,15 +162,15 @@ fn quote_all(names: &[String]) -> String {
 }
 
 /// Returns the pins in the output of `pip freeze`, without the project and pip.
-pub(crate) fn parse_pins(frozen: &str, project: &Project) -> Vec<String> {
-    let own = proctor_types::normalize_package_name(&project.name);
-    let mut out: Vec<String> = frozen
+pub(crate) fn parse_pins(freeze_output: &str, project: &Project) -> Vec<String> {
+    let project_name = proctor_types::normalize_package_name(&project.name);
+    let mut out: Vec<String> = freeze_output
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with(['#', '-']))
         .filter(|line| {
             let name = proctor_types::normalize_package_name(requirement_name(line));
-            name != own && name != "pip"
+            name != project_name && name != "pip"
         })
         .map(str::to_owned)
         .collect();
@@ -181,8 +181,8 @@ pub(crate) fn parse_pins(frozen: &str, project: &Project) -> Vec<String> {
 
 /// Returns pins for the packages that were used to build a project. A package that was used in two
 /// versions cannot be pinned.
-pub(crate) fn parse_build_pins(frozen: &str, project: &Project) -> Vec<String> {
-    let all = parse_pins(frozen, project);
+pub(crate) fn parse_build_pins(freeze_output: &str, project: &Project) -> Vec<String> {
+    let all = parse_pins(freeze_output, project);
     let name = |pin: &String| proctor_types::normalize_package_name(requirement_name(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
     // Skip files and URLs, because some pip versions don't accept them as constraints.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_setup_constrains_build_requirements() {
+    fn pinned_setup_commands_constrain_build_requirements() {
         let settings = Settings::get().unwrap();
         let project = Project { name: "pkg".into(), installable: true, ..Project::default() };
         let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
@@ -209,11 +209,11 @@ mod tests {
         assert_eq!(built_with, ["editables==0.6", "hatchling==1.33.0"]);
         let mut installed = InstalledPackages {
             pins: vec!["six==1.17.0".into()],
-            editable: true,
-            built_with,
+            is_editable: true,
+            build_pins: built_with,
             ..InstalledPackages::default()
         };
-        let lines = pinned_setup(&project, settings, &installed);
+        let lines = pinned_setup_commands(&project, settings, &installed);
         for part in [
             "printf '%s\\n' 'editables==0.6' 'hatchling==1.33.0' >/venv/build-pins.txt && ",
             " PIP_BUILD_CONSTRAINT=/venv/build-pins.txt /venv/bin/pip install ",
@@ -221,9 +221,9 @@ mod tests {
         ] {
             assert!(lines[2].contains(part), "{part}: {lines:?}");
         }
-        installed.built_with.clear();
-        let lines = pinned_setup(&project, settings, &installed);
-        assert_eq!(lines[2], format!("{PIP} --no-deps --editable ."));
+        installed.build_pins.clear();
+        let lines = pinned_setup_commands(&project, settings, &installed);
+        assert_eq!(lines[2], format!("{PIP_INSTALL} --no-deps --editable ."));
     }
 
     #[test]

@@ -48,11 +48,11 @@ impl CandidateContext<'_> {
     }
 
     /// Returns the functions that a test file reaches, with the evidence for and against each.
-    pub(super) fn found_tops(&self, file: &str) -> TestFileTops {
+    pub(super) fn test_file_tops(&self, file: &str) -> TestFileTops {
         let graph = self.graphs.get(file);
         let candidates = graph.map(|graph| self.score_candidates(file, graph)).unwrap_or_default();
         let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
-        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
+        let reached = graph.map(|graph| graph.reached_objects.clone()).unwrap_or_default();
         let below = self.object_ids(&reached.difference(&scored).copied().collect());
         let instead = graph.and_then(|graph| fallback_tops(&candidates, graph));
         let instead = self.object_ids(&instead.unwrap_or_default());
@@ -60,10 +60,10 @@ impl CandidateContext<'_> {
     }
 
     /// Returns the functions that a test file tests.
-    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
-        let found = self.score_candidates(file, graph);
-        fallback_tops(&found, graph)
-            .unwrap_or_else(|| found.iter().filter(|it| it.top).map(|it| it.number).collect())
+    pub(super) fn choose_tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
+        let candidates = self.score_candidates(file, graph);
+        fallback_tops(&candidates, graph)
+            .unwrap_or_else(|| candidates.iter().filter(|it| it.top).map(|it| it.number).collect())
     }
 }
 

@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, fs, process::Command};
 use super::{
     calls::Calls,
     graph::FileGraph,
-    notes::Notes,
+    notes::FunctionNotes,
     objects::Objects,
-    observe::SCRIPTS,
+    observe::COLLECTOR_SCRIPTS,
     records::Record,
-    traverse::{Bounds, extract},
+    traverse::{RemovalBounds, extract_objects},
 };
 
-const MODULE: &str = r#"
+const MODULE_CODE: &str = r#"
 import abc, dataclasses, functools, subprocess, sys, threading
 import third
 
@@ -151,14 +151,14 @@ if __name__ == "__main__":
 "#;
 
 /// A module that is first imported during a test.
-const LATE_MODULE: &str = r#"
+const LATE_MODULE_CODE: &str = r#"
 def used(): return 6
 def made(): return below()
 def below(): return 7
 MADE = made()
 "#;
 
-const DRIVER: &str = r#"
+const DRIVER_CODE: &str = r#"
 import json, os, sys
 here = sys.argv[1]
 sys.path.insert(0, here)
@@ -185,10 +185,10 @@ fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     (objects, graph)
 }
 
-fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, Notes) {
+fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, FunctionNotes) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    for (name, text) in &SCRIPTS {
+    for (name, text) in &COLLECTOR_SCRIPTS {
         let place = dir.path().join("here").join(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, text.as_bytes()).unwrap();
@@ -197,9 +197,9 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     fs::create_dir_all(dir.path().join("site")).unwrap();
     fs::write(dir.path().join("site/third.py"), "def apply(f):\n    return [f() for _ in [1]]\n")
         .unwrap();
-    fs::write(root.join("m.py"), MODULE).unwrap();
-    fs::write(root.join("late.py"), LATE_MODULE).unwrap();
-    fs::write(dir.path().join("driver.py"), DRIVER).unwrap();
+    fs::write(root.join("m.py"), MODULE_CODE).unwrap();
+    fs::write(root.join("late.py"), LATE_MODULE_CODE).unwrap();
+    fs::write(dir.path().join("driver.py"), DRIVER_CODE).unwrap();
     let output = Command::new(python)
         .arg(dir.path().join("driver.py"))
         .args([dir.path().join("here"), dir.path().join("site")])
@@ -215,24 +215,24 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     calls.add_records(&records);
     let objects = Objects::scan(&root, &["late.py".to_owned(), "m.py".to_owned()]);
     let graph = FileGraph::build_all(&calls, &objects).remove("t.py").unwrap();
-    let notes = Notes::from_calls(&calls, &objects);
+    let notes = FunctionNotes::from_calls(&calls, &objects);
     (objects, graph, notes)
 }
 
-fn paths(objects: &Objects, numbers: &BTreeSet<usize>) -> Vec<String> {
+fn object_paths(objects: &Objects, numbers: &BTreeSet<usize>) -> Vec<String> {
     numbers.iter().map(|&number| objects.list[number].path.clone()).collect()
 }
 
-fn number(objects: &Objects, path: &str) -> usize {
+fn object_number(objects: &Objects, path: &str) -> usize {
     objects.list.iter().position(|object| object.path == path).unwrap()
 }
 
 fn callee_paths(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
-    paths(objects, &graph.callees_of(number(objects, path)))
+    object_paths(objects, &graph.callees_of(object_number(objects, path)))
 }
 
 /// Returns the Python interpreters installed on this machine.
-fn interpreters() -> Vec<&'static str> {
+fn installed_interpreters() -> Vec<&'static str> {
     let all = ["python3", "python3.12", "python3.13"];
     let runs = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -242,7 +242,7 @@ fn interpreters() -> Vec<&'static str> {
 
 #[test]
 fn trace_records_an_edge_for_every_kind_of_call() {
-    let interpreters = interpreters();
+    let interpreters = installed_interpreters();
     assert!(!interpreters.is_empty(), "no python3 on this machine");
     for python in interpreters {
         let functions = [
@@ -298,11 +298,11 @@ fn trace_records_an_edge_for_every_kind_of_call() {
         ] {
             assert_eq!(of(path), expected, "{python}: {path}");
         }
-        let reached = paths(&objects, &graph.reached);
+        let reached = object_paths(&objects, &graph.reached_objects);
         for name in ["target", "apart"] {
             assert!(reached.iter().any(|path| path == name), "{python}: {name}: {reached:?}");
         }
-        let imported = paths(&objects, &graph.imported);
+        let imported = object_paths(&objects, &graph.import_time_objects);
         for name in ["built", "registered", "deco", "register"] {
             assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
         }
@@ -312,12 +312,12 @@ fn trace_records_an_edge_for_every_kind_of_call() {
 
 #[test]
 fn notes_contain_observed_types_and_raised_exceptions() {
-    for python in interpreters() {
+    for python in installed_interpreters() {
         let (objects, graph, notes) = trace_with_notes(python, &["by_types"]);
-        let checked = number(&objects, "checked");
+        let checked = object_number(&objects, "checked");
         let of = |path: &str, helper: bool| {
             let helpers = |number: usize| helper && number == checked;
-            notes.for_object(number(&objects, path), &objects, &graph, &helpers)
+            notes.notes_for_object(object_number(&objects, path), &objects, &graph, &helpers)
         };
         // Annotated parameters are omitted. A class defined in a test is reported as its base
         // class.
@@ -340,14 +340,14 @@ fn notes_contain_observed_types_and_raised_exceptions() {
 
 #[test]
 fn calls_during_imports_are_not_attributed_to_tests() {
-    for python in interpreters() {
+    for python in installed_interpreters() {
         // The first test starts an interpreter that imports the module. The second test runs the
         // module as a program.
         let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
-        let called = paths(&objects, &graph.callees_of_tests());
-        let reached = paths(&objects, &graph.reached);
+        let called = object_paths(&objects, &graph.callees_of_tests());
+        let reached = object_paths(&objects, &graph.reached_objects);
         for name in ["made", "below", "deco", "register"] {
-            let imported = paths(&objects, &graph.imported);
+            let imported = object_paths(&objects, &graph.import_time_objects);
             assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
         }
         for name in ["made", "below"] {
@@ -361,14 +361,14 @@ fn calls_during_imports_are_not_attributed_to_tests() {
         // Imports in the interpreter that the first test starts do not count as calls made by the
         // test.
         let (objects, graph) = trace(python, &["in_child"]);
-        let mut all = graph.reached.clone();
+        let mut all = graph.reached_objects.clone();
         all.extend(graph.callees_of_tests());
-        assert_eq!(paths(&objects, &all), ["apart", "in_child"], "{python}");
+        assert_eq!(object_paths(&objects, &all), ["apart", "in_child"], "{python}");
     }
 }
 
 #[test]
-fn used_as_values_finds_callbacks() {
+fn functions_used_as_values_include_callbacks() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
         dir.path().join("a.py"),
@@ -377,22 +377,22 @@ fn used_as_values_finds_callbacks() {
     .unwrap();
     fs::write(dir.path().join("b.py"), "def g(): pass\ndef h(): pass\ndef k(): pass\n").unwrap();
     let objects = Objects::scan(dir.path(), &["a.py".to_owned(), "b.py".to_owned()]);
-    let stay = objects.used_as_values(&[number(&objects, "f")].into());
+    let stay = objects.functions_used_as_values(&[object_number(&objects, "f")].into());
     let ids: Vec<String> = stay.iter().map(|&number| objects.list[number].id()).collect();
     assert_eq!(ids, ["a.py::g", "b.py::h"]);
 }
 
 #[test]
-fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
+fn extract_objects_keeps_needed_objects_and_removes_whole_cycles() {
     let (objects, graph) = trace("python3", &["even", "nested", "use_b"]);
-    let of = |path: &str| number(&objects, path);
+    let of = |path: &str| object_number(&objects, path);
     let never = ["__init__".to_owned()];
     let take = |tops: &[&str], remained: &[&str], lines: usize| {
         let remained = remained.iter().map(|path| of(path)).collect();
-        let bounds = Bounds { needed_elsewhere: &remained, lines, never_removed: &never };
+        let bounds = RemovalBounds { externally_needed: &remained, max_lines: lines, protected_names: &never };
         let tops = tops.iter().map(|path| of(path)).collect();
-        let extracted = extract(&tops, &graph, &objects, &bounds);
-        (paths(&objects, &extracted.shown), paths(&objects, &extracted.helpers))
+        let extracted = extract_objects(&tops, &graph, &objects, &bounds);
+        (object_paths(&objects, &extracted.shown_objects), object_paths(&objects, &extracted.helpers))
     };
     let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
     assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));

@@ -13,13 +13,13 @@ pub(super) struct FileGraph {
     /// The nodes that the test runner or the tests call directly.
     pub(super) roots: BTreeSet<Node>,
     /// The callees of each node.
-    pub(super) next: BTreeMap<Node, BTreeSet<Node>>,
+    pub(super) callees: BTreeMap<Node, BTreeSet<Node>>,
     /// All objects that run during the file's tests.
-    pub(super) reached: BTreeSet<usize>,
+    pub(super) reached_objects: BTreeSet<usize>,
     /// Objects that run when the package is imported.
-    pub(super) imported: BTreeSet<usize>,
+    pub(super) import_time_objects: BTreeSet<usize>,
     /// Objects that code outside the package calls while pytest collects this file.
-    pub(super) collected: BTreeSet<usize>,
+    pub(super) collection_time_objects: BTreeSet<usize>,
 }
 
 impl FileGraph {
@@ -39,20 +39,20 @@ impl FileGraph {
                 None => drop(out.roots.insert(called.clone())),
                 Some(caller) if caller == called => {}
                 Some(caller) => {
-                    out.next.entry(caller.clone()).or_default().insert(called.clone());
+                    out.callees.entry(caller.clone()).or_default().insert(called.clone());
                 }
             }
             for node in caller.into_iter().chain([called]) {
                 match node {
-                    Node::Object(number) => drop(out.reached.insert(*number)),
+                    Node::Object(number) => drop(out.reached_objects.insert(*number)),
                     // Code outside the package is always a root, even if other code called it.
-                    Node::Outside(_) => drop(out.roots.insert(node.clone())),
-                    Node::Module(_) | Node::Loose(..) => {}
+                    Node::External(_) => drop(out.roots.insert(node.clone())),
+                    Node::Module(_) | Node::ModuleExpression(..) => {}
                 }
             }
             // Module-level code made this call, so this test was the first to import the module.
             if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
-                out.imported.insert(*number);
+                out.import_time_objects.insert(*number);
             }
         }
         let mut imports: BTreeMap<&Node, BTreeSet<&Node>> = BTreeMap::new();
@@ -61,15 +61,15 @@ impl FileGraph {
                 imports.entry(caller).or_default().insert(called);
             }
         }
-        out.imported.extend(transitive_callees(&imports, |node| matches!(node, Node::Module(_))));
-        out.collected = transitive_callees(&imports, |node| matches!(node, Node::Outside(_)));
+        out.import_time_objects.extend(transitive_callees(&imports, |node| matches!(node, Node::Module(_))));
+        out.collection_time_objects = transitive_callees(&imports, |node| matches!(node, Node::External(_)));
         out
     }
 
     /// Returns the objects that an object calls, either directly or through nodes that are not
     /// objects, such as lambdas and imports.
     pub(super) fn callees_of(&self, number: usize) -> BTreeSet<usize> {
-        self.reachable_objects(self.next.get(&Node::Object(number)).into_iter().flatten())
+        self.reachable_objects(self.callees.get(&Node::Object(number)).into_iter().flatten())
     }
 
     /// Returns the objects that the tests call directly.
@@ -86,7 +86,7 @@ impl FileGraph {
             }
             match node {
                 Node::Object(number) => drop(out.insert(*number)),
-                _ => open.extend(self.next.get(node).into_iter().flatten()),
+                _ => open.extend(self.callees.get(node).into_iter().flatten()),
             }
         }
         out
@@ -95,10 +95,10 @@ impl FileGraph {
 
 /// Returns the objects that the start nodes call, directly or indirectly.
 fn transitive_callees(
-    next: &BTreeMap<&Node, BTreeSet<&Node>>,
-    starts: impl Fn(&Node) -> bool,
+    callees: &BTreeMap<&Node, BTreeSet<&Node>>,
+    is_start: impl Fn(&Node) -> bool,
 ) -> BTreeSet<usize> {
-    let mut open: Vec<&Node> = next.keys().copied().filter(|node| starts(node)).collect();
+    let mut open: Vec<&Node> = callees.keys().copied().filter(|node| is_start(node)).collect();
     let (mut seen, mut out) = (BTreeSet::new(), BTreeSet::new());
     while let Some(node) = open.pop() {
         if !seen.insert(node) {
@@ -108,9 +108,9 @@ fn transitive_callees(
             out.insert(*number);
         }
         // Don't follow imports of other modules.
-        let inner = next.get(node).into_iter().flatten();
+        let inner = callees.get(node).into_iter().flatten();
         open.extend(
-            inner.copied().filter(|inner| !matches!(inner, Node::Module(_) | Node::Outside(_))),
+            inner.copied().filter(|inner| !matches!(inner, Node::Module(_) | Node::External(_))),
         );
     }
     out

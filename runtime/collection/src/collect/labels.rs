@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
 use super::{found_tops::TestFileTops, outcome::round_fraction};
@@ -32,12 +32,12 @@ pub struct TopsScore {
 /// Fails if the built-in labels file is invalid.
 pub(super) fn score_tops(origin: &str, files: &[TestFileTops]) -> Result<Option<TopsScore>, Fault> {
     static LABELS: ShippedTable<Labels> = ShippedTable::new("tops.toml", LABELS_TOML);
-    let labels = LABELS.get().map_err(|error| Fault::new(Layer::Environment, error))?;
+    let labels = LABELS.get().map_err(|error| Fault::new(FaultLayer::Environment, error))?;
     let Some(labels) = labels.get(origin) else { return Ok(None) };
     let mut tally = Tally::default();
     for one in files {
         if let Some(labels) = labels.get(one.file()) {
-            tally.count(labels, one.reached_functions());
+            tally.count_file(labels, one.reached_functions());
         }
     }
     Ok((tally.files > 0).then(|| tally.score()))
@@ -46,22 +46,22 @@ pub(super) fn score_tops(origin: &str, files: &[TestFileTops]) -> Result<Option<
 #[derive(Debug, Default)]
 struct Tally {
     files: usize,
-    right: usize,
-    wrong: usize,
-    missed: usize,
-    left: usize,
+    true_positives: usize,
+    false_positives: usize,
+    false_negatives: usize,
+    true_negatives: usize,
 }
 
 impl Tally {
-    fn count<'a>(&mut self, labels: &[String], chosen: impl Iterator<Item = (&'a str, bool)>) {
+    fn count_file<'a>(&mut self, labels: &[String], candidates: impl Iterator<Item = (&'a str, bool)>) {
         self.files += 1;
-        for (object, is_chosen) in chosen {
+        for (object, is_chosen) in candidates {
             let is_labelled = labels.iter().any(|label| label_matches(label, object));
             let counter = match (is_chosen, is_labelled) {
-                (true, true) => &mut self.right,
-                (true, false) => &mut self.wrong,
-                (false, true) => &mut self.missed,
-                (false, false) => &mut self.left,
+                (true, true) => &mut self.true_positives,
+                (true, false) => &mut self.false_positives,
+                (false, true) => &mut self.false_negatives,
+                (false, false) => &mut self.true_negatives,
             };
             *counter += 1;
         }
@@ -69,13 +69,13 @@ impl Tally {
 
     fn score(&self) -> TopsScore {
         let share = |of: usize, all: usize| round_fraction(of as f64 / all.max(1) as f64);
-        let (chosen, labeled) = (self.right + self.wrong, self.right + self.missed);
+        let (chosen, labeled) = (self.true_positives + self.false_positives, self.true_positives + self.false_negatives);
         TopsScore {
             files: self.files,
-            precision: share(self.right, chosen),
-            recall: share(self.right, labeled),
-            f1: share(2 * self.right, chosen + labeled),
-            accuracy: share(self.right + self.left, chosen + self.missed + self.left),
+            precision: share(self.true_positives, chosen),
+            recall: share(self.true_positives, labeled),
+            f1: share(2 * self.true_positives, chosen + labeled),
+            accuracy: share(self.true_positives + self.true_negatives, chosen + self.false_negatives + self.true_negatives),
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
             ("m.py::other", false),
         ];
         let mut tally = Tally::default();
-        tally.count(&labels, chosen.into_iter());
+        tally.count_file(&labels, chosen.into_iter());
         // Two of the three chosen functions are labeled, and two of the three labeled functions are
         // chosen. Four of the six decisions are correct.
         let score = tally.score();

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use super::{outcome::VerifiedTask, seeded_rng::SeededRng, settings::LiteSettings};
 
 /// The category of tasks in the lite set.
-pub(super) const CATEGORY: &str = "lite";
+pub(super) const LITE_CATEGORY: &str = "lite";
 
 /// Marks a random sample of both levels' tasks as lite. Each level's sample is proportional to its
 /// number of tasks. Tasks of FeatureBench's size are preferred.
-pub(super) fn mark_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
+pub(super) fn mark_lite_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = sample_sizes([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
-        let mut seeded = SeededRng::from_parts(&[seed, CATEGORY, &(index + 1).to_string()]);
+        let mut seeded = SeededRng::from_parts(&[seed, LITE_CATEGORY, &(index + 1).to_string()]);
         let ids = |meets: bool| {
             let some = level.iter().filter(|made| made.facts.meets_minima == meets);
             some.map(|made| made.facts.task.clone()).collect::<BTreeSet<_>>().into_iter().collect()
@@ -21,7 +21,7 @@ pub(super) fn mark_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings:
         drawn.extend(seeded.sample(ids(false), count - drawn.len()));
         for made in level.iter_mut().filter(|made| drawn.contains(&made.facts.task)) {
             made.facts.lite = true;
-            made.task.categories.push(CATEGORY.to_owned());
+            made.task.categories.push(LITE_CATEGORY.to_owned());
         }
     }
 }
@@ -42,7 +42,7 @@ fn sample_sizes(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
 mod tests {
     use super::*;
 
-    const SETTINGS: LiteSettings = LiteSettings { share: 0.15, fewest: 5, most: 30 };
+    const LITE_SETTINGS: LiteSettings = LiteSettings { share: 0.15, fewest: 5, most: 30 };
 
     fn verified_task(id: usize, meets_minima: bool) -> VerifiedTask {
         let task = serde_json::json!({"schema_version": 1, "id": format!("t{id:02}"), "statement": "",
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn sample_sizes_are_proportional_to_levels() {
-        let of = |counts| sample_sizes(counts, &SETTINGS);
+        let of = |counts| sample_sizes(counts, &LITE_SETTINGS);
         // Same as FeatureBench's lite set: 30 of 200 tasks.
         assert_eq!(of([170, 30]), [26, 4]);
         assert_eq!(of([1000, 1000]), [15, 15]);
@@ -78,8 +78,8 @@ mod tests {
                 (0..20).map(|id| verified_task(id, id % 8 == 0)).collect();
             let mut second: Vec<VerifiedTask> =
                 (20..30).map(|id| verified_task(id, true)).collect();
-            mark_tasks([&mut first, &mut second], seed, &SETTINGS);
-            let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [CATEGORY];
+            mark_lite_tasks([&mut first, &mut second], seed, &LITE_SETTINGS);
+            let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [LITE_CATEGORY];
             let names = |level: &[VerifiedTask]| {
                 level.iter().filter(lite).map(|made| made.facts.task.clone()).collect::<Vec<_>>()
             };

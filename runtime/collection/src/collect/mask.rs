@@ -8,7 +8,7 @@ use std::{
 use proctor_patch::Patch;
 
 use super::{objects::Objects, traverse::ExtractedObjects};
-use crate::{CarveError, CarveOptions, Carving, carve_with};
+use crate::{CarveError, CarveOptions, Carving, carve_with_options};
 
 /// Removes as much of `extracted` as possible without breaking imports in the remaining code.
 /// Afterwards, `extracted` contains only the objects that were removed.
@@ -19,24 +19,24 @@ pub(super) fn carve_importable(
     tree: &Path,
     objects: &Objects,
     extracted: &mut ExtractedObjects,
-    watched: &[String],
-    rounds: usize,
+    protected_files: &[String],
+    max_rounds: usize,
 ) -> Result<Carving, String> {
     let mut last = String::new();
     let modules = objects.modules();
     // Allow many rounds, because each round restores only the objects that one error names.
-    for _ in 0..rounds.max(1) * 8 {
-        let all = extracted.all();
+    for _ in 0..max_rounds.max(1) * 8 {
+        let all = extracted.all_objects();
         if all.is_empty() {
             return Err(match last.is_empty() {
                 true => "nothing is left to remove".to_owned(),
                 false => format!("imports need everything that would be removed: {last}"),
             });
         }
-        let wanted = objects.paths_by_file(&all);
+        let paths_to_remove = objects.paths_by_file(&all);
         let modules = Some(&modules);
-        let options = CarveOptions { importers: true, watched, modules };
-        match carve_with(tree, &wanted, options) {
+        let options = CarveOptions { edit_importers: true, protected_files: watched: protected_files, modules };
+        match carve_with_options(tree, &paths_to_remove, options) {
             Ok(carving) => return Ok(carving),
             Err(error) => {
                 let back = needed_objects(&error, objects, &all);
@@ -55,10 +55,10 @@ pub(super) fn carve_importable(
 fn needed_objects(
     error: &CarveError,
     objects: &Objects,
-    gone: &BTreeSet<usize>,
+    removed_objects: &BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
-        let numbers = gone.iter().copied();
+        let numbers = removed_objects.iter().copied();
         numbers.filter(|&number| objects.list.get(number).is_some_and(fits)).collect()
     };
     match error {
@@ -82,13 +82,13 @@ fn needed_objects(
 }
 
 /// Returns the objects in `gone` that a failed run's error messages mention.
-pub(super) fn objects_named_in(
+pub(super) fn objects_in_log(
     log: &str,
     objects: &Objects,
-    gone: &BTreeSet<usize>,
+    removed_objects: &BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    for &number in gone {
+    for &number in removed_objects {
         if let Some(object) = objects.list.get(number) {
             by_name.entry(object.name()).or_default().insert(number);
         }
@@ -108,6 +108,6 @@ pub(super) fn objects_named_in(
 }
 
 /// Returns the number of lines that a mask removes.
-pub(super) fn removed_lines(mask: &str) -> usize {
-    Patch::parse(mask.as_bytes()).added_and_removed_lines().1
+pub(super) fn count_removed_lines(mask: &str) -> usize {
+    Patch::parse(mask.as_bytes()).count_changed_lines().1
 }

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::render_template;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -20,11 +20,11 @@ use super::{
     tops::Candidate,
 };
 
-const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
+const TOPS_PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
 /// Inputs that the prompts about a project's test files share.
 pub(super) struct TopsPrompts<'a> {
-    pub(super) answers: &'a CachedModel<'a>,
+    pub(super) cached_model: &'a CachedModel<'a>,
     pub(super) package: &'a str,
     pub(super) tree: &'a Path,
     pub(super) objects: &'a Objects,
@@ -103,13 +103,13 @@ impl TopsPrompts<'_> {
         let candidates: Vec<PromptCandidate> =
             batch.iter().map(|(_, object)| shown(object)).collect();
         let question = Question { package: self.package, file, text, candidates: &candidates };
-        let question = render_template(PROMPT, question).map_err(|error| {
-            Fault::new(Layer::Environment, format!("prompts/collection/tops.md.j2: {error}"))
+        let question = render_template(TOPS_PROMPT, question).map_err(|error| {
+            Fault::new(FaultLayer::Environment, format!("prompts/collection/tops.md.j2: {error}"))
         })?;
         let known: BTreeSet<String> = candidates.into_iter().map(|it| it.id).collect();
-        let what = "a list of the given functions";
-        self.answers
-            .ask("tops", &question, |answer| parse_response(answer, &known), (file, what))
+        let message = "a list of the given functions";
+        self.cached_model
+            .ask("tops", &question, |answer| parse_response(answer, &known), (file, message))
             .await
     }
 }
@@ -121,9 +121,9 @@ struct TopsResponse {
 
 /// Returns the list in the last JSON object that contains one. Rejects a response with a name that
 /// is not in the prompt, because a model that invents names is unreliable.
-fn parse_response(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    let last = last_json::<TopsResponse>(answer)?.tested_object_ids;
-    last.is_subset(known).then_some(last)
+fn parse_response(response: &str, known_ids: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    let last = last_json::<TopsResponse>(response)?.tested_object_ids;
+    last.is_subset(known_ids).then_some(last)
 }
 
 #[cfg(test)]

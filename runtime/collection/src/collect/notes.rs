@@ -14,38 +14,38 @@ const MAX_LISTED_TYPES: usize = 6;
 
 /// The notes on a project's functions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Notes {
+pub(super) struct FunctionNotes {
     /// Observed types by object number.
-    seen: BTreeMap<usize, ObservedTypes>,
+    observed_types: BTreeMap<usize, ObservedTypes>,
 }
 
-impl Notes {
+impl FunctionNotes {
     pub(super) fn from_calls(calls: &Calls, objects: &Objects) -> Self {
-        let mut seen: BTreeMap<usize, ObservedTypes> = BTreeMap::new();
+        let mut types_by_object: BTreeMap<usize, ObservedTypes> = BTreeMap::new();
         for (code, types) in &calls.types {
             let code = calls.code.get(*code);
             let Some(number) = code.and_then(|code| objects.find_by_code(code)) else { continue };
-            let all = seen.entry(number).or_default();
+            let all = types_by_object.entry(number).or_default();
             for (parameter, kinds) in types {
                 all.entry(parameter.clone()).or_default().extend(kinds.iter().cloned());
             }
         }
-        Self { seen }
+        Self { observed_types: types_by_object }
     }
 
     /// Returns the notes on a function, one per line. `helpers` tells whether the statement hides a
     /// given function. The exceptions of a hidden function are attributed to its callers.
-    pub(super) fn for_object(
+    pub(super) fn notes_for_object(
         &self,
         number: usize,
         objects: &Objects,
         graph: &FileGraph,
-        helpers: &dyn Fn(usize) -> bool,
+        is_helper: &dyn Fn(usize) -> bool,
     ) -> Vec<String> {
         let mut out = Vec::new();
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
-        if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
+        if let (Some(traits), Some(seen)) = (object.traits().next(), self.observed_types.get(&number)) {
             // Constructors and generators have obvious return types, so leave the types out.
             let returns = !yields && object.name() != "__init__";
             let said = format_types(&traits.untyped, seen, returns);
@@ -54,7 +54,7 @@ impl Notes {
         if yields {
             out.push("A generator.".to_owned());
         }
-        let raised = raised_exceptions(number, objects, graph, helpers);
+        let raised = raised_exceptions(number, objects, graph, is_helper);
         if !raised.is_empty() {
             out.push(format!("Raises {}.", raised.into_iter().collect::<Vec<_>>().join(", ")));
         }
@@ -64,17 +64,17 @@ impl Notes {
 
 /// Formats the types observed for parameters and return values that have no annotation: `a: int or
 /// None; returns str`.
-fn format_types(untyped: &[String], seen: &ObservedTypes, returns: bool) -> String {
+fn format_types(untyped: &[String], observed_types: &ObservedTypes, includes_return: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
-            seen.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");
+            observed_types.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");
         let more = if kinds.len() > MAX_LISTED_TYPES { " or others" } else { "" };
         kinds.truncate(MAX_LISTED_TYPES);
         kinds.extend(none);
         (!kinds.is_empty()).then(|| kinds.join(" or ") + more)
     };
     let part = |name: &String| match name.as_str() {
-        "" if !returns => None,
+        "" if !includes_return => None,
         "" => Some(format!("returns {}", kinds(name)?)),
         name_of => Some(format!("{name_of}: {}", kinds(name)?)),
     };
@@ -85,7 +85,7 @@ fn raised_exceptions(
     number: usize,
     objects: &Objects,
     graph: &FileGraph,
-    helpers: &dyn Fn(usize) -> bool,
+    is_helper: &dyn Fn(usize) -> bool,
 ) -> BTreeSet<String> {
     let (mut open, mut known) = (vec![number], BTreeSet::from([number]));
     let mut out = BTreeSet::new();
@@ -93,7 +93,7 @@ fn raised_exceptions(
         let Some(object) = objects.list.get(number) else { continue };
         out.extend(object.traits().flat_map(|it| it.raises.iter().cloned()));
         let called = graph.callees_of(number);
-        open.extend(called.into_iter().filter(|&it| helpers(it) && known.insert(it)));
+        open.extend(called.into_iter().filter(|&it| is_helper(it) && known.insert(it)));
     }
     out
 }

@@ -20,7 +20,7 @@ pub(super) struct Object {
     pub(super) path: String,
     pub(super) kind: Kind,
     /// Number of lines, summed over all definitions.
-    pub(super) lines: usize,
+    pub(super) line_count: usize,
     definitions: Vec<Definition>,
 }
 
@@ -61,9 +61,9 @@ pub(super) enum Node {
     /// The statements of a module that run at import time, including class bodies.
     Module(String),
     /// A lambda or generator expression at module level, by file and line.
-    Loose(String, usize),
+    ModuleExpression(String, usize),
     /// Code outside the package, such as tests, fixtures and helpers.
-    Outside(CodeObject),
+    External(CodeObject),
 }
 
 /// The objects of a package, sorted by file and path.
@@ -87,10 +87,10 @@ impl Objects {
                     file: file.clone(),
                     path: definition.path.clone(),
                     kind: definition.kind,
-                    lines: 0,
+                    line_count: 0,
                     definitions: Vec::new(),
                 });
-                object.lines += definition.lines();
+                object.line_count += definition.line_count();
                 object.definitions.push(definition);
             }
             let of_file = out.files.entry(file.clone()).or_default();
@@ -130,7 +130,7 @@ impl Objects {
     /// Returns the node for a code object. Code that is nested in a function belongs to that
     /// function.
     pub(super) fn node_for_code(&self, code: &CodeObject) -> Node {
-        let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
+        let Some(of_file) = self.files.get(&code.file) else { return Node::External(code.clone()) };
         if code.name == "<module>" {
             return Node::Module(code.file.clone());
         }
@@ -160,13 +160,13 @@ impl Objects {
         }
         match innermost {
             Some((_, number)) => Node::Object(number),
-            None => Node::Loose(code.file.clone(), code.line),
+            None => Node::ModuleExpression(code.file.clone(), code.line),
         }
     }
 
     /// Returns the functions that the given objects use as values, for example as callbacks. Each
     /// name is looked up first in the object's own file and then in all files.
-    pub(super) fn used_as_values(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
+    pub(super) fn functions_used_as_values(&self, users: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {
             if object.kind == Kind::Function {
@@ -174,7 +174,7 @@ impl Objects {
             }
         }
         let mut out = BTreeSet::new();
-        for object in by.iter().filter_map(|&number| self.list.get(number)) {
+        for object in users.iter().filter_map(|&number| self.list.get(number)) {
             for name in object.definitions.iter().flat_map(|definition| &definition.values) {
                 let Some(found) = functions.get(name.as_str()) else { continue };
                 let here = |number: &&usize| {

@@ -8,7 +8,7 @@ use std::{
 use proctor_sandbox_api::{
     Backend, Command, PreparedEnvironment, SandboxHandle, SandboxRequest, describe_exit,
 };
-use proctor_types::{Cause, Fault, Layer, SandboxSpec};
+use proctor_types::{FaultCause, Fault, FaultLayer, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -23,8 +23,8 @@ use super::{
     stable_message::stable_message,
 };
 
-const FOLDER: &str = "/tmp/collector";
-pub(super) static SCRIPTS: [(&str, &str); 3] = [
+const COLLECTOR_DIR: &str = "/tmp/collector";
+pub(super) static COLLECTOR_SCRIPTS: [(&str, &str); 3] = [
     ("observe.py", include_str!("../../python/observe.py")),
     ("calls.py", include_str!("../../python/calls.py")),
     ("child/sitecustomize.py", include_str!("../../python/child/sitecustomize.py")),
@@ -72,10 +72,10 @@ impl<'a> ObserveRequest<'a> {
 
 /// The inputs that all runs of a test suite share.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Selection {
+pub(super) struct SuiteInputs {
     pub(super) files: Vec<String>,
-    pub(super) deselect: BTreeSet<String>,
-    pub(super) warm: Vec<String>,
+    pub(super) deselected_tests: BTreeSet<String>,
+    pub(super) preloaded_modules: Vec<String>,
 }
 
 /// A test's outcome.
@@ -99,7 +99,7 @@ pub(super) struct RunResult {
 /// Runs tests in sandboxes with the same environment.
 pub(super) struct TestRunner<'a> {
     backend: &'a dyn Backend,
-    prepared: &'a PreparedEnvironment,
+    prepared_environment: &'a PreparedEnvironment,
     project: &'a Project,
     settings: &'a Settings,
 }
@@ -107,35 +107,35 @@ pub(super) struct TestRunner<'a> {
 impl<'a> TestRunner<'a> {
     pub(super) fn new(
         backend: &'a dyn Backend,
-        prepared: &'a PreparedEnvironment,
+        prepared_environment: &'a PreparedEnvironment,
         project: &'a Project,
         settings: &'a Settings,
     ) -> Self {
-        Self { backend, prepared, project, settings }
+        Self { backend, prepared_environment: prepared_environment, project, settings }
     }
 
     /// Runs `observe.py` in a fresh sandbox without network access.
     pub(super) async fn observe(
         &self,
-        order: &ObserveRequest<'_>,
-        what: &str,
+        request: &ObserveRequest<'_>,
+        purpose: &str,
     ) -> Result<Vec<Record>, Fault> {
-        let mut line = serde_json::to_vec(order)
-            .map_err(|error| Fault::new(Layer::Environment, format!("{what}: {error}")))?;
+        let mut line = serde_json::to_vec(request)
+            .map_err(|error| Fault::new(FaultLayer::Environment, format!("{purpose}: {error}")))?;
         line.push(b'\n');
         let done = self
-            .in_sandbox(what, async |handle| {
-                for (name, text) in &SCRIPTS {
-                    let path = format!("{FOLDER}/{name}");
+            .run_in_sandbox(purpose, async |handle| {
+                for (name, text) in &COLLECTOR_SCRIPTS {
+                    let path = format!("{COLLECTOR_DIR}/{name}");
                     handle
                         .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
                         .await
                         .map_err(|error| error.to_fault("writing the collector's scripts"))?;
                 }
-                let mut command = self.command([PYTHON, &format!("{FOLDER}/observe.py")]);
+                let mut command = self.build_command([PYTHON, &format!("{COLLECTOR_DIR}/observe.py")]);
                 command.stdin.clone_from(&line);
-                command.results = true;
-                handle.run(command).await.map_err(|error| error.to_fault(what))
+                command.has_results_pipe = true;
+                handle.run(command).await.map_err(|error| error.to_fault(purpose))
             })
             .await?;
         let records: Vec<Record> = done
@@ -149,24 +149,24 @@ impl<'a> TestRunner<'a> {
         let said = [done.stdout.text(), done.stderr.text()].concat();
         let tail: Vec<&str> = said.lines().rev().take(12).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
-        let what = format!("{what}: {}:\n{}", describe_exit(&done.exited), tail.join("\n"));
-        Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
+        let what = format!("{purpose}: {}:\n{}", describe_exit(&done.exit), tail.join("\n"));
+        Err(Fault::new(FaultLayer::Environment, what).cause(FaultCause::SetupLine))
     }
 
     pub(super) async fn list_packages(&self) -> Result<InstalledPackages, Fault> {
-        let what = "listing installed packages";
+        let message = "listing installed packages";
         // Use `-I`, because `PYTHONPATH` contains the source tree, and metadata in the source tree
         // would hide installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
-        self.in_sandbox(what, async |handle| {
+        self.run_in_sandbox(message, async |handle| {
             let ask = async |argv: &[&str]| {
-                let done = handle.run(self.command(argv.iter().copied())).await;
-                let done = done.map_err(|error| error.to_fault(what))?;
+                let done = handle.run(self.build_command(argv.iter().copied())).await;
+                let done = done.map_err(|error| error.to_fault(message))?;
                 match done.success() {
                     true => Ok(done.stdout.text()),
                     false => Err(Fault::new(
-                        Layer::Environment,
-                        format!("{what}: {}", done.stderr.text()),
+                        FaultLayer::Environment,
+                        format!("{message}: {}", done.stderr.text()),
                     )),
                 }
             };
@@ -178,8 +178,8 @@ impl<'a> TestRunner<'a> {
             let python = ask(&[PYTHON, "--version"]).await?;
             Ok(InstalledPackages {
                 pins: parse_pins(&frozen, self.project),
-                editable: editable.contains("\"name\""),
-                built_with: parse_build_pins(&built, self.project),
+                is_editable: editable.contains("\"name\""),
+                build_pins: parse_build_pins(&built, self.project),
                 python: python.trim().to_owned(),
             })
         })
@@ -191,19 +191,19 @@ impl<'a> TestRunner<'a> {
     pub(super) async fn run(
         &self,
         mode: Mode,
-        selection: &Selection,
+        selection: &SuiteInputs,
         seed: Option<u64>,
-        what: &str,
+        purpose: &str,
     ) -> Result<(RunResult, Calls), Fault> {
         let mut order = ObserveRequest::new(mode, self.settings, selection.files.clone());
-        (order.deselect, order.seed) = (selection.deselect.clone(), seed);
-        order.warm.clone_from(&selection.warm);
+        (order.deselect, order.seed) = (selection.deselected_tests.clone(), seed);
+        order.warm.clone_from(&selection.preloaded_modules);
         let (mut ran, mut calls) = (RunResult::default(), Calls::default());
         for start in 0..=self.settings.runs.restarts {
-            let records = self.observe(&order, what).await?;
+            let records = self.observe(&order, purpose).await?;
             let killed = ran.add_records(&records);
             calls.add_records(&records);
-            let again: Vec<String> = killed
+            let files_to_rerun: Vec<String> = killed
                 .into_iter()
                 .filter_map(|(file, test)| match test {
                     Some(test) if start < self.settings.runs.restarts => {
@@ -217,15 +217,15 @@ impl<'a> TestRunner<'a> {
                     }
                 })
                 .collect();
-            if again.is_empty() {
+            if files_to_rerun.is_empty() {
                 break;
             }
-            order.files = again;
+            order.files = files_to_rerun;
         }
         Ok((ran, calls))
     }
 
-    fn command<I>(&self, argv: I) -> Command
+    fn build_command<I>(&self, argv: I) -> Command
     where
         I: IntoIterator,
         I::Item: Into<proctor_sandbox_api::wire::RawPath>,
@@ -244,24 +244,24 @@ impl<'a> TestRunner<'a> {
         command
     }
 
-    async fn in_sandbox<T>(
+    async fn run_in_sandbox<T>(
         &self,
-        what: &str,
-        work: impl AsyncFnOnce(&SandboxHandle) -> Result<T, Fault>,
+        purpose: &str,
+        action: impl AsyncFnOnce(&SandboxHandle) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let request = SandboxRequest {
-            environment: self.prepared.clone(),
+            environment: self.prepared_environment.clone(),
             limits: SandboxSpec {
                 memory_mb: self.settings.runs.memory_mb,
                 ..SandboxSpec::default()
             },
             mounts: Vec::new(),
-            purpose: format!("collecting: {what}"),
+            purpose: format!("collecting: {purpose}"),
         };
         let mut sandbox = self.backend.open(&request).await?;
-        let done = work(sandbox.handle()).await;
+        let result = action(sandbox.handle()).await;
         let closed = sandbox.close().await;
-        let done = done?;
+        let done = result?;
         closed?;
         Ok(done)
     }
@@ -311,16 +311,16 @@ impl RunResult {
 mod tests {
     use super::*;
 
-    fn read(lines: &str) -> Vec<Record> {
+    fn read_records(lines: &str) -> Vec<Record> {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// The texts are output from pytest 8.4.2, which failed before running any test.
     #[test]
-    fn not_started_finds_missing_plugins_and_modules() {
+    fn not_started_record_lists_missing_plugins_and_modules() {
         let told = |said: &str| {
             let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1.as_bytes()).unwrap();
+            std::fs::write(dir.path().join("observe.py"), COLLECTOR_SCRIPTS[0].1.as_bytes()).unwrap();
             let code =
                 "import json, observe, sys; print(json.dumps(observe.not_started(sys.argv[1])))";
             let output = std::process::Command::new("python3")
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn add_records_returns_killed_file_with_hanging_test() {
-        let records = read(
+        let records = read_records(
             "{\"t\": \"start\", \"id\": \"t.py::a\"}\n\
              {\"t\": \"test\", \"id\": \"t.py::a\", \"outcome\": \"passed\", \"seconds\": 0.5}\n\
              {\"t\": \"start\", \"id\": \"t.py::b\"}\n\

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 use serde::Serialize;
 
 use super::{
@@ -24,15 +24,15 @@ pub(super) struct OtherFiles {
 ///
 /// # Errors
 /// Returns the reason as a sentence if there are too few files or if no top is left.
-pub(super) fn choose(
+pub(super) fn choose_other_files(
     policy: Policy,
     file: &str,
     tops: &BTreeSet<usize>,
-    all: &BTreeMap<String, FileGraph>,
+    graphs: &BTreeMap<String, FileGraph>,
     settings: &PassSettings,
-    seeded: &mut SeededRng,
+    rng: &mut SeededRng,
 ) -> Result<OtherFiles, String> {
-    let others: Vec<(&String, &FileGraph)> = all.iter().filter(|(name, _)| *name != file).collect();
+    let others: Vec<(&String, &FileGraph)> = graphs.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
     if others.is_empty() && settings.fewest > 0 {
         return Err("no other test file has tests that pass every time".to_owned());
@@ -49,7 +49,7 @@ pub(super) fn choose(
     match policy {
         Policy::All => Ok(OtherFiles { policy, files: names(everything()), tops: tops.clone() }),
         Policy::Random => {
-            let mut files = names(seeded.sample(everything(), settings.files));
+            let mut files = names(rng.sample(everything(), settings.files));
             files.sort();
             Ok(OtherFiles { policy, files, tops: tops.clone() })
         }
@@ -57,7 +57,7 @@ pub(super) fn choose(
             // For each top, count the other files that reach it. Drop the top that the most files
             // reach, until enough files reach none of the tops.
             let wanted = |top: &usize| {
-                others.iter().filter(|(_, graph)| graph.reached.contains(top)).count()
+                others.iter().filter(|(_, graph)| graph.reached_objects.contains(top)).count()
             };
             let mut left: BTreeMap<usize, usize> =
                 tops.iter().map(|top| (*top, wanted(top))).collect();
@@ -65,12 +65,12 @@ pub(super) fn choose(
             while !left.is_empty() {
                 let free: Vec<&String> = others
                     .iter()
-                    .filter(|(_, graph)| left.keys().all(|top| !graph.reached.contains(top)))
+                    .filter(|(_, graph)| left.keys().all(|top| !graph.reached_objects.contains(top)))
                     .map(|(name, _)| *name)
                     .collect();
                 most_free = most_free.max(free.len());
                 if free.len() >= enough {
-                    let mut files = names(seeded.sample(free, settings.files));
+                    let mut files = names(rng.sample(free, settings.files));
                     files.sort();
                     return Ok(OtherFiles { policy, files, tops: left.into_keys().collect() });
                 }
@@ -90,7 +90,7 @@ pub(super) fn choose(
 }
 
 fn format_other_files(count: usize) -> String {
-    plural(count, "other test file")
+    count_with_noun(count, "other test file")
 }
 
 fn count_with_verb(count: usize) -> String {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn graph(reached: &[usize]) -> FileGraph {
-        FileGraph { reached: reached.iter().copied().collect(), ..FileGraph::default() }
+        FileGraph { reached_objects: reached.iter().copied().collect(), ..FileGraph::default() }
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let settings = PassSettings { policies: Vec::new(), files: 2, fewest: 1 };
         let tops = [1, 2, 3].into();
         let of = |policy| {
-            choose(policy, "a", &tops, &all, &settings, &mut SeededRng::from_parts(&["x"])).unwrap()
+            choose_other_files(policy, "a", &tops, &all, &settings, &mut SeededRng::from_parts(&["x"])).unwrap()
         };
         let least = of(Policy::Least);
         assert_eq!(least.files, ["b", "d"]);
@@ -136,18 +136,18 @@ mod tests {
                 .map(|(name, graph)| (name.to_owned(), graph))
                 .into();
         let settings = PassSettings { policies: Vec::new(), files: 5, fewest: 1 };
-        let why = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
+        let reason = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
             let mut seeded = SeededRng::from_parts(&["x"]);
-            choose(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
+            choose_other_files(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
         };
         assert_eq!(
-            why("a", Policy::Least, &all),
+            reason("a", Policy::Least, &all),
             "of 3 other test files, at most 2 are independent of its tops, but 3 are needed"
         );
         let alone = [("a".to_owned(), graph(&[1]))].into();
         for policy in [Policy::All, Policy::Least] {
             let none = "no other test file has tests that pass every time";
-            assert_eq!(why("a", policy, &alone), none);
+            assert_eq!(reason("a", policy, &alone), none);
         }
     }
 }

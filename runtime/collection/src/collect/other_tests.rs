@@ -14,13 +14,13 @@ impl CandidateContext<'_> {
         removal: &Removal,
     ) -> Result<Result<(), (String, String)>, StopReason> {
         let files: Vec<&String> =
-            removal.others.files.iter().filter(|other| *other != file).collect();
+            removal.other_files.files.iter().filter(|other| *other != file).collect();
         let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
         let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
         let task = self.task_from_removal(file, removal, String::new());
         let run = run_masked_tests(
             self.backend,
-            &self.prepared,
+            &self.prepared_environment,
             &task,
             &self.test_plan(&task, other.clone()),
         )

@@ -95,6 +95,6 @@ impl From<RecipeError> for StopReason {
 }
 
 /// Rounds a fraction for reports.
-pub(super) fn round_fraction(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
+pub(super) fn round_fraction(fraction: f64) -> f64 {
+    (fraction * 1e4).round() / 1e4
 }

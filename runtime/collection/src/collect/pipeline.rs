@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{Cause, Fault, Task, plural};
+use proctor_types::{FaultCause, Fault, Task, count_with_noun};
 
 use super::{
     answers::{CachedModel, Model},
@@ -22,9 +22,9 @@ use super::{
     graph::FileGraph,
     labels, lite,
     model_tops::TopsPrompts,
-    notes::Notes,
+    notes::FunctionNotes,
     objects::Objects,
-    observe::{SCRIPTS, TestRunner},
+    observe::{COLLECTOR_SCRIPTS, TestRunner},
     origin::Origin,
     outcome::{Outcome, Reject, VerifiedTask},
     progress::Progress,
@@ -54,11 +54,11 @@ pub struct CollectionContext<'a> {
     /// Which tasks to attack.
     pub attacks: AttackSelection,
     /// The test files from which to create tasks. `None` means all of them.
-    pub only: Option<BTreeSet<String>>,
+    pub selected_files: Option<BTreeSet<String>>,
     /// A model that decides which objects each test file tests. Without a model, scores decide.
     pub model: Option<&'a dyn Model>,
     /// Receives progress messages.
-    pub tell: &'a (dyn Fn(&str) + Send + Sync),
+    pub on_progress: &'a (dyn Fn(&str) + Send + Sync),
 }
 
 /// Why a collection failed to produce a report.
@@ -68,7 +68,7 @@ pub enum CollectError {
     Fault(#[from] Fault),
     /// The source cannot be found, or it contains nothing to collect.
     #[error("{what}")]
-    Nothing { what: String, hint: String },
+    NothingToCollect { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
@@ -87,7 +87,7 @@ pub async fn collect(
     context: &CollectionContext<'_>,
 ) -> Result<Report, CollectError> {
     let settings = Settings::get()?;
-    let tell = context.tell;
+    let tell = context.on_progress;
     tell("downloading the source");
     let source = origin.resolve_source(context.sources).await.map_err(to_collect_error)?;
     let tree = context.sources.fetch(&source, Path::new(".")).await?;
@@ -101,16 +101,16 @@ pub async fn collect(
             &Project::namespace_packages(&tree.folder, &settings.layout),
         ));
     }
-    let kept = StageCache::new(
+    let stage_cache = StageCache::new(
         &context.cache.join("collections"),
         &collection_cache_key(context, settings.version, &tree.digest),
     );
-    let environment = match kept.get::<Environment>("environment", "") {
+    let environment = match stage_cache.get::<Environment>("environment", "") {
         Some(environment) => environment,
         None => {
             let found =
-                resolution::resolve(context.backend, &tree, &project, settings, tell).await?;
-            cache_result(&kept, "environment", "", &found);
+                resolution::resolve_environment(context.backend, &tree, &project, settings, tell).await?;
+            cache_result(&stage_cache, "environment", "", &found);
             found
         }
     };
@@ -118,35 +118,35 @@ pub async fn collect(
         tell(&format!("no package provides these modules: {}", environment.missing.join(", ")));
     }
     tell("building the tasks' environment with pinned packages");
-    let layer = environment::layer(&tree, &project, environment.setup.clone());
+    let layer = environment::source_layer(&tree, &project, environment.setup.clone());
     let prepared = context.backend.prepare(&layer).await?;
-    let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
+    let suite = match stage_cache.get::<Suite>("suite", &environment.setup.join("\n")) {
         Some(suite) => suite,
         None => {
             let bench = TestRunner::new(context.backend, &prepared, &project, settings);
             let made =
                 suite::run_suite(&bench, project.tests.clone(), &context.seed, settings, tell)
                     .await?;
-            cache_result(&kept, "suite", &environment.setup.join("\n"), &made);
+            cache_result(&stage_cache, "suite", &environment.setup.join("\n"), &made);
             made
         }
     };
     if let Some(unused) = suite.unused.iter().find(|it| suite.test_count == 0 && it.id == "pytest")
     {
-        return Err(CollectError::Nothing {
+        return Err(CollectError::NothingToCollect {
             what: format!("pytest finds no tests in {name}; {}", unused.why),
             hint: "the project's metadata may omit a pytest plug-in, or the project may need more than Python packages".into(),
         });
     }
     if suite.test_count == 0 {
-        return Err(CollectError::Nothing {
+        return Err(CollectError::NothingToCollect {
             what: format!("pytest finds no tests in {name}"),
             hint: "many PyPI releases do not include their tests; try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
     let graphs = FileGraph::build_all(&suite.calls, &objects);
-    let notes = Notes::from_calls(&suite.calls, &objects);
+    let notes = FunctionNotes::from_calls(&suite.calls, &objects);
     let helpers = test_helper_files(&tree.folder, &suite, &project);
     let answers = context.model.map(|model| CachedModel::new(model, &context.cache)).transpose()?;
     let model_candidates: BTreeMap<String, Vec<Candidate>> = match &answers {
@@ -154,7 +154,7 @@ pub async fn collect(
         Some(answers) => {
             tell(&format!("asking {} what each test file tests", answers.model().name()));
             let asking = TopsPrompts {
-                answers,
+                cached_model: answers,
                 package: &project.name,
                 tree: &tree.folder,
                 objects: &objects,
@@ -170,7 +170,7 @@ pub async fn collect(
         tree,
         project,
         environment,
-        prepared,
+        prepared_environment: prepared,
         suite,
         objects,
         graphs,
@@ -178,24 +178,24 @@ pub async fn collect(
         notes,
         settings,
         seed: context.seed.clone(),
-        answers,
+        cached_model: answers,
         model_candidates,
     };
     let found: Vec<TestFileTops> =
-        shared.graphs.keys().map(|file| shared.found_tops(file)).collect();
+        shared.graphs.keys().map(|file| shared.test_file_tops(file)).collect();
     let outcomes = match context.dry_run {
         true => Vec::new(),
-        false => process_test_files(&shared, &kept, context).await,
+        false => process_test_files(&shared, &stage_cache, context).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
     duplicates::reject_duplicates(&mut second);
     let attacked = [
-        shared.run_attacks(&mut first, (context.attacks, 1), &kept, tell).await?,
-        shared.run_attacks(&mut second, (context.attacks, 2), &kept, tell).await?,
+        shared.run_attacks(&mut first, (context.attacks, 1), &stage_cache, tell).await?,
+        shared.run_attacks(&mut second, (context.attacks, 2), &stage_cache, tell).await?,
     ];
     let (mut made, rejects) = split_outcomes(first);
     let (mut from_scratch, rejects_2) = split_outcomes(second);
-    lite::mark_tasks([&mut made, &mut from_scratch], &context.seed, &settings.lite);
+    lite::mark_lite_tasks([&mut made, &mut from_scratch], &context.seed, &settings.lite);
     let head = ReportHeader {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
@@ -203,11 +203,11 @@ pub async fn collect(
         python: shared.environment.python.clone(),
         seed: context.seed.clone(),
         model: context.model.map(|model| model.name().to_owned()),
-        tests: shared.suite.test_count,
-        steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
-        unused: shared.suite.unused.clone(),
+        test_count: shared.suite.test_count,
+        steady_test_count: shared.suite.steady.values().map(Vec::len).sum(),
+        unused_items: shared.suite.unused.clone(),
         tops: labels::score_tops(name, &found)?,
-        dry: context.dry_run.then(|| {
+        dry_run_counts: context.dry_run.then(|| {
             let about = found.iter().filter(|one| one.may_yield_task(&shared.suite));
             (found.len(), about.count())
         }),
@@ -222,7 +222,7 @@ pub async fn collect(
         made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
     }
     write_dataset(out, &made, &found, &report)?;
-    for (task, integrity) in report.unclean_gold() {
+    for (task, integrity) in report.unclean_gold_tasks() {
         tell(&verify::unclean_warning(task, integrity));
     }
     Ok(report)
@@ -232,8 +232,8 @@ pub async fn collect(
 /// error and not a fault on this machine.
 fn to_collect_error(fault: Fault) -> CollectError {
     match fault {
-        Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
-            CollectError::Nothing { what, hint }
+        Fault { what, hint: Some(hint), cause: FaultCause::Missing, .. } => {
+            CollectError::NothingToCollect { what, hint }
         }
         fault => fault.into(),
     }
@@ -242,29 +242,29 @@ fn to_collect_error(fault: Fault) -> CollectError {
 /// Processes the test files concurrently. Returns each file's level-1 and level-2 outcomes, in file
 /// order.
 async fn process_test_files<'a>(
-    shared: &'a CandidateContext<'_>,
+    candidate_context: &'a CandidateContext<'_>,
     cache: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
-    let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
-    let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
-    let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
+    let wanted = |file: &&String| context.selected_files.as_ref().is_none_or(|only| only.contains(*file));
+    let files: Vec<&String> = candidate_context.graphs.keys().filter(wanted).collect();
+    let suite = serde_json::to_string(&candidate_context.suite.steady).unwrap_or_default();
     // Include the source in the cache key, because tasks contain it. Two sources at different paths
     // may have the same content.
-    let source = serde_json::to_string(&shared.source).unwrap_or_default();
+    let source = serde_json::to_string(&candidate_context.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
         let mut of = format!("{file}\0{of_all}");
-        if let Some(model_candidates) = shared.model_candidates.get(file) {
+        if let Some(model_candidates) = candidate_context.model_candidates.get(file) {
             let tops = model_candidates.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
         // Include the model in the key, because it writes part of the statement.
-        of.extend(shared.answers.iter().map(|answers| answers.model().cache_key()));
+        of.extend(candidate_context.cached_model.iter().map(|answers| answers.model().cache_key()));
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
-    let is_cached = |of: &str| cache.has("candidate", of) && cache.has("from-scratch", of);
+    let is_cached = |cache_input: &str| cache.contains("candidate", cache_input) && cache.contains("from-scratch", cache_input);
     let to_make = files.iter().filter(|(_, of)| !is_cached(of)).count();
     let progress = &Progress::new(files.len(), to_make);
     let one = |(file, of): (&'a String, String)| async move {
@@ -274,24 +274,24 @@ async fn process_test_files<'a>(
         }
         let first = match cache.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => to_outcome(cache, "candidate", (file, &of), shared.build_level_one(file).await),
+            None => cache_outcome(cache, "candidate", (file, &of), candidate_context.build_level_one(file).await),
         };
         let second = match cache.get("from-scratch", &of) {
             Some(outcome) => outcome,
             None => {
-                to_outcome(cache, "from-scratch", (file, &of), shared.build_level_two(file).await)
+                cache_outcome(cache, "from-scratch", (file, &of), candidate_context.build_level_two(file).await)
             }
         };
         let so_far = progress.end(is_made);
-        (context.tell)(&format!("{file} ({so_far}), level 1: {}", describe(&first)));
-        (context.tell)(&format!("{file}, level 2: {}", describe(&second)));
+        (context.on_progress)(&format!("{file} ({so_far}), level 1: {}", describe_outcome(&first)));
+        (context.on_progress)(&format!("{file}, level 2: {}", describe_outcome(&second)));
         (first, second)
     };
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
 /// Converts a stage's result to an outcome. Outcomes are cached, except for faults.
-fn to_outcome(
+fn cache_outcome(
     cache: &StageCache,
     stage: &str,
     (file, of): (&str, &str),
@@ -310,12 +310,12 @@ fn to_outcome(
     }
 }
 
-fn describe(outcome: &Outcome) -> String {
+fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Task(made) => format!(
             "new task: {} to write, {} to pass",
-            plural(made.facts.lines, "line"),
-            plural(made.facts.fail_to_pass, "test")
+            count_with_noun(made.facts.lines, "line"),
+            count_with_noun(made.facts.fail_to_pass, "test")
         ),
         Outcome::Reject(reject) => {
             let why = reject.reason.lines().next().unwrap_or_default();
@@ -341,7 +341,7 @@ pub(crate) fn collection_cache_key(
     version: u32,
     tree: &str,
 ) -> String {
-    let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
+    let scripts: Vec<&str> = COLLECTOR_SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
         include_str!("../../../../prompts/featurebench/level-1.md.j2"),
@@ -376,8 +376,8 @@ fn default_name(origin: &Origin) -> String {
     }
 }
 
-fn no_package_error(name: &str, in_namespaces: &[String]) -> CollectError {
-    let what = match in_namespaces {
+fn no_package_error(name: &str, namespaced_packages: &[String]) -> CollectError {
+    let message = match namespaced_packages {
         [] => format!("{name} has no Python package at its top level, in src or in lib"),
         all => format!(
             "{name} has {} in a namespace package (a folder without __init__.py), which is not supported",
@@ -385,7 +385,7 @@ fn no_package_error(name: &str, in_namespaces: &[String]) -> CollectError {
         ),
     };
     let hint = "use a project with a Python package at its top level, in src or in lib";
-    CollectError::Nothing { what, hint: hint.into() }
+    CollectError::NothingToCollect { what: message, hint: hint.into() }
 }
 
 /// Returns the Python files in test directories that contain no tests.
@@ -422,14 +422,14 @@ fn test_helper_files(tree: &Path, suite: &Suite, project: &Project) -> Vec<Strin
 
 fn write_dataset(
     out: &Path,
-    made: &[VerifiedTask],
-    found: &[TestFileTops],
+    verified_tasks: &[VerifiedTask],
+    test_file_tops: &[TestFileTops],
     report: &Report,
 ) -> Result<(), CollectError> {
     let failed =
         |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
     fs::create_dir_all(out).map_err(|error| failed(out, error))?;
-    let mut made: Vec<&VerifiedTask> = made.iter().collect();
+    let mut made: Vec<&VerifiedTask> = verified_tasks.iter().collect();
     made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
@@ -443,7 +443,7 @@ fn write_dataset(
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     for (name, text) in [
-        ("tops.jsonl", to_json_lines(found)),
+        ("tops.jsonl", to_json_lines(test_file_tops)),
         ("tasks.jsonl", to_json_lines(&tasks)),
         ("lite.jsonl", to_json_lines(&lite)),
         ("featurebench.jsonl", to_json_lines(&rows)),
@@ -452,9 +452,9 @@ fn write_dataset(
         ("report.json", report_text),
         ("summary.md", Ok(report.summary())),
     ] {
-        let place = out.join(name);
-        let text = text.map_err(|error| failed(&place, error.into()))?;
-        fs::write(&place, text).map_err(|error| failed(&place, error))?;
+        let path = out.join(name);
+        let text = text.map_err(|error| failed(&path, error.into()))?;
+        fs::write(&path, text).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }

@@ -98,14 +98,14 @@ fn table_requirement(name: &str, table: &Table) -> Option<String> {
 /// parsed.
 fn to_version_specifiers(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
-    let clauses = clauses(last).unwrap_or_default();
+    let clauses = parse_clauses(last).unwrap_or_default();
     clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Converts a condition on the Python version to a marker.
 fn to_python_marker(text: &str) -> Option<String> {
     let all = |part: &str| -> Option<String> {
-        let of = clauses(part)?.into_iter().map(|clause| {
+        let of = parse_clauses(part)?.into_iter().map(|clause| {
             // As in Poetry, `3.8` stands for any 3.8 release.
             let name = match clause.version.trim_end_matches(".*").split('.').count() {
                 0..=2 => "python_version",
@@ -133,11 +133,11 @@ impl std::fmt::Display for Clause {
 
 /// Parses a list of conditions that must all be met. Returns an empty list for `*`, and `None` if
 /// the text cannot be parsed.
-fn clauses(text: &str) -> Option<Vec<Clause>> {
-    static CLAUSE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+fn parse_clauses(text: &str) -> Option<Vec<Clause>> {
+    static CLAUSE_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^[\s,]*(\^|~=|~|===|==|=|>=|<=|!=|>|<|)\s*v?(\*|[0-9][0-9A-Za-z.*+!-]*)").ok()
     });
-    let clause = CLAUSE.as_ref()?;
+    let clause = CLAUSE_PATTERN.as_ref()?;
     let (mut out, mut rest) = (Vec::new(), text);
     while !rest.trim_matches([' ', ',']).is_empty() {
         let found = clause.captures(rest)?;
@@ -181,7 +181,7 @@ fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<(
 /// Returns the upper end of a range, by incrementing one of the version's numbers and dropping the
 /// numbers after it. `chosen` returns the index of the number to increment. If `chosen` returns
 /// `None`, the first number is incremented, or the last one if all numbers are zero.
-fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
+fn upper_bound(version: &str, choose_index: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
     for part in version.split('.').take_while(digits) {
@@ -194,7 +194,7 @@ fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Optio
     }
     let all_zero = numbers.iter().all(|&number| number == 0);
     let last = if all_zero { numbers.len().checked_sub(1)? } else { 0 };
-    let index = chosen(&numbers).unwrap_or(last).min(numbers.len().checked_sub(1)?);
+    let index = choose_index(&numbers).unwrap_or(last).min(numbers.len().checked_sub(1)?);
     numbers.truncate(index + 1);
     *numbers.last_mut()? += 1;
     Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join("."))

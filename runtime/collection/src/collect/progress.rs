@@ -9,48 +9,48 @@ use std::{
 /// Counts finished items. The estimate ignores cached items, because they take no time.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    all: usize,
-    to_make: usize,
-    so_far: Mutex<Counts>,
+    total: usize,
+    uncached_total: usize,
+    counts: Mutex<ProgressCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    done: usize,
-    made: usize,
-    begun: Option<Instant>,
+struct ProgressCounts {
+    finished: usize,
+    uncached_finished: usize,
+    started_at: Option<Instant>,
 }
 
 impl Progress {
     /// Starts tracking `all` items, of which `to_make` are not cached.
-    pub(crate) fn new(all: usize, to_make: usize) -> Self {
-        Self { all, to_make, so_far: Mutex::default() }
+    pub(crate) fn new(total: usize, uncached_total: usize) -> Self {
+        Self { total: total, uncached_total: uncached_total, counts: Mutex::default() }
     }
 
     /// Records the start of an item that is not cached.
     pub(crate) fn begin(&self) {
-        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        so_far.begun.get_or_insert_with(Instant::now);
+        let mut so_far = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.started_at.get_or_insert_with(Instant::now);
     }
 
     /// Records a finished item and returns a message: `3 of 10 done, about 4 min left`.
-    pub(crate) fn end(&self, is_made: bool) -> String {
-        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        so_far.done += 1;
-        so_far.made += usize::from(is_made);
-        let elapsed = so_far.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+    pub(crate) fn end(&self, is_uncached: bool) -> String {
+        let mut so_far = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.finished += 1;
+        so_far.uncached_finished += usize::from(is_uncached);
+        let elapsed = so_far.started_at.map(|begun| begun.elapsed()).unwrap_or_default();
+        let remaining =
+            estimate_remaining(elapsed, so_far.uncached_finished, self.uncached_total.saturating_sub(so_far.uncached_finished));
         let left =
-            estimate_remaining(elapsed, so_far.made, self.to_make.saturating_sub(so_far.made));
-        let left =
-            left.map(|left| format!(", about {} left", format_duration(left))).unwrap_or_default();
-        format!("{} of {} done{left}", so_far.done, self.all)
+            remaining.map(|left| format!(", about {} left", format_duration(left))).unwrap_or_default();
+        format!("{} of {} done{left}", so_far.finished, self.total)
     }
 }
 
 /// Estimates the remaining time. Returns `None` if no item is finished yet, or if all are.
-fn estimate_remaining(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
-    let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
-    (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
+fn estimate_remaining(elapsed: Duration, finished: usize, remaining: usize) -> Option<Duration> {
+    let each = elapsed.checked_div(u32::try_from(finished).ok()?)?;
+    (remaining > 0).then(|| each.saturating_mul(u32::try_from(remaining).unwrap_or(u32::MAX)))
 }
 
 /// Formats a duration. It is rounded, because it is only an estimate.

@@ -81,7 +81,7 @@ impl Project {
                     ours.iter().any(|it| marker.trim() == *it).then(|| what.trim().to_owned())
                 });
             match listed {
-                Some(listed) => out.requirements.extend(strings(listed)),
+                Some(listed) => out.requirements.extend(string_values(listed)),
                 None => out.requirements.extend(said),
             }
         }
@@ -93,7 +93,7 @@ impl Project {
         }
         out.requirements.extend(poetry::test_requirements(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
-        out.requirements.extend(file.into_iter().flat_map(|name| requirements_in(&text(name))));
+        out.requirements.extend(file.into_iter().flat_map(|name| parse_requirements_file(&text(name))));
         let wanted = |requirement: &String| {
             let name = normalize_package_name(requirement_name(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
@@ -101,7 +101,7 @@ impl Project {
         out.requirements.retain(wanted);
         let mut seen = BTreeSet::new();
         out.requirements.retain(|requirement| seen.insert(requirement.clone()));
-        out.urls = urls(&headers, project, poetry_table);
+        out.urls = project_urls(&headers, project, poetry_table);
         out.find_modules(tree, layout);
         let configured = value_at_path(&pyproject, &["tool", "pytest", "ini_options", "testpaths"])
             .is_some()
@@ -212,9 +212,9 @@ fn entry_names(folder: &Path) -> Vec<String> {
     out
 }
 
-fn collect_python_files(tree: &Path, below: &str, layout: &Layout, out: &mut Vec<String>) {
-    for name in entry_names(&tree.join(below)) {
-        let path = format!("{below}/{name}");
+fn collect_python_files(tree: &Path, directory: &str, layout: &Layout, out: &mut Vec<String>) {
+    for name in entry_names(&tree.join(directory)) {
+        let path = format!("{directory}/{name}");
         if tree.join(&path).is_dir() {
             if !layout.outside.contains(&name) && !name.starts_with('.') {
                 collect_python_files(tree, &path, layout, out);
@@ -230,7 +230,7 @@ fn value_at_path<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
-fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
+fn string_values(list: &[Value]) -> impl Iterator<Item = String> + '_ {
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
@@ -253,7 +253,7 @@ fn add_group_requirements(groups: &Table, name: &str, depth: usize, out: &mut Ve
 }
 
 /// Returns the requirements listed in a requirements file, without pip options and hashes.
-fn requirements_in(text: &str) -> Vec<String> {
+fn parse_requirements_file(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();
         line.split(" --hash").next().unwrap_or_default().trim_end_matches('\\').trim()
@@ -270,7 +270,7 @@ pub(crate) fn requirement_name(requirement: &str) -> &str {
     requirement[..end.unwrap_or(requirement.len())].trim()
 }
 
-fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table>) -> Vec<String> {
+fn project_urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table>) -> Vec<String> {
     let mut out = BTreeSet::new();
     for (key, value) in headers {
         match *key {
@@ -325,7 +325,7 @@ pub(crate) fn python_condition(requires: &str) -> String {
 mod tests {
     use super::{super::settings::Settings, *};
 
-    fn read(files: &[(&str, &str)]) -> Project {
+    fn read_project(files: &[(&str, &str)]) -> Project {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path);
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn read_returns_metadata_requirements_and_layout() {
-        let project = read(&[
+        let project = read_project(&[
             (
                 "PKG-INFO",
                 "Metadata-Version: 2.3\nName: A-Pkg\nVersion: 1.2\nSummary: Does it.\n\
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn read_supports_folder_without_metadata() {
-        let project = read(&[
+        let project = read_project(&[
             ("setup.py", ""),
             ("one.py", ""),
             ("test_one.py", ""),
@@ -394,9 +394,9 @@ mod tests {
             ("unittests/test_b.py", ""),
         ];
         let package = [("pkg/__init__.py", ""), ("pkg/a.py", ""), ("pkg/test_a.py", "")];
-        let both = read(&[&tests[..], &package[..]].concat());
+        let both = read_project(&[&tests[..], &package[..]].concat());
         assert_eq!(both.modules, ["pkg/__init__.py", "pkg/a.py"]);
-        let alone = read(&tests);
+        let alone = read_project(&tests);
         assert_eq!(alone.modules, ["unittests/__init__.py", "unittests/utility.py"]);
     }
 

@@ -2,16 +2,16 @@
 //! the interfaces.
 
 use proctor_datasets::render_template;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::Serialize;
 
 use super::{answers::CachedModel, statement::quoted_fraction};
 
-const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
+const DESCRIPTION_PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
 /// Accepted number of words. Shorter descriptions say too little, and longer ones are not
 /// summaries.
-const WORDS: std::ops::RangeInclusive<usize> = 8..=300;
+const WORD_COUNT_RANGE: std::ops::RangeInclusive<usize> = 8..=300;
 
 /// The prompt's variables. The model sees code that the agent will not see.
 #[derive(Serialize)]
@@ -29,22 +29,22 @@ pub(super) struct Feature<'a> {
 /// Fails if the endpoint did not respond, or if every response is unusable because it quotes the
 /// code or has the wrong length.
 pub(super) async fn describe_feature(
-    answers: &CachedModel<'_>,
+    cached_model: &CachedModel<'_>,
     file: &str,
     feature: Feature<'_>,
 ) -> Result<String, Fault> {
-    let question = render_template(PROMPT, &feature).map_err(|error| {
-        Fault::new(Layer::Environment, format!("prompts/collection/prose.md.j2: {error}"))
+    let question = render_template(DESCRIPTION_PROMPT, &feature).map_err(|error| {
+        Fault::new(FaultLayer::Environment, format!("prompts/collection/prose.md.j2: {error}"))
     })?;
     let read = |answer: &str| parse_description(answer, &feature);
-    let what = "a description of the feature that quotes none of its lines";
-    answers.ask("prose", &question, read, (file, what)).await
+    let message = "a description of the feature that quotes none of its lines";
+    cached_model.ask("prose", &question, read, (file, message)).await
 }
 
-fn parse_description(answer: &str, feature: &Feature<'_>) -> Option<String> {
-    let text = answer.trim();
+fn parse_description(response: &str, feature: &Feature<'_>) -> Option<String> {
+    let text = response.trim();
     let is_told = quoted_fraction(feature.code, feature.stubs, &[text]) > 0.0;
-    let is_plain = !text.contains("```") && WORDS.contains(&text.split_whitespace().count());
+    let is_plain = !text.contains("```") && WORD_COUNT_RANGE.contains(&text.split_whitespace().count());
     (is_plain && !is_told).then(|| text.to_owned())
 }
 

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     context::CandidateContext,
     graph::FileGraph,
-    mask::{carve_importable, removed_lines},
+    mask::{carve_importable, count_removed_lines},
     other_files::{self, OtherFiles},
     outcome::StopReason,
     seeded_rng::SeededRng,
-    traverse::{Bounds, ExtractedObjects, extract},
+    traverse::{RemovalBounds, ExtractedObjects, extract_objects},
 };
 use crate::Carving;
 
 /// The code to remove for a task, and the tests that must still pass.
 #[derive(Clone)]
 pub(super) struct Removal {
-    pub(super) others: OtherFiles,
+    pub(super) other_files: OtherFiles,
     pub(super) extracted: ExtractedObjects,
     pub(super) carving: Carving,
     pub(super) mask: String,
-    watched: Vec<String>,
+    protected_files: Vec<String>,
 }
 
 impl CandidateContext<'_> {
@@ -37,7 +37,7 @@ impl CandidateContext<'_> {
         for &policy in &self.settings.pass_to_pass.policies {
             let name = serde_json::to_string(&policy).unwrap_or_default();
             let mut seeded = SeededRng::from_parts(&[&self.seed, file, &name]);
-            let chosen = other_files::choose(
+            let chosen = other_files::choose_other_files(
                 policy,
                 file,
                 tops,
@@ -54,21 +54,21 @@ impl CandidateContext<'_> {
             };
             let mut remained: BTreeSet<usize> = BTreeSet::new();
             for graph in self.graphs.values() {
-                remained.extend(&graph.imported);
+                remained.extend(&graph.import_time_objects);
             }
             for graph in others.files.iter().filter_map(|file| self.graphs.get(file)) {
-                remained.extend(&graph.reached);
-                remained.extend(&graph.collected);
+                remained.extend(&graph.reached_objects);
+                remained.extend(&graph.collection_time_objects);
             }
-            remained.extend(self.objects.used_as_values(&remained));
+            remained.extend(self.objects.functions_used_as_values(&remained));
             let [low, high] = self.settings.take_away.lines;
-            let bounds = Bounds {
-                needed_elsewhere: &remained,
-                lines: seeded.between(low, high),
-                never_removed: &self.settings.take_away.never,
+            let bounds = RemovalBounds {
+                externally_needed: &remained,
+                max_lines: seeded.number_between(low, high),
+                protected_names: &self.settings.take_away.never,
             };
-            let extracted = extract(&others.tops, graph, &self.objects, &bounds);
-            if extracted.all().is_empty() {
+            let extracted = extract_objects(&others.tops, graph, &self.objects, &bounds);
+            if extracted.all_objects().is_empty() {
                 refused.push((
                     name,
                     "other tests or imports need everything that would be removed".to_owned(),
@@ -83,18 +83,18 @@ impl CandidateContext<'_> {
                 .cloned()
                 .collect();
             let mut removal = Removal {
-                others,
+                other_files: others,
                 extracted,
                 carving: Carving { objects: Vec::new(), files: BTreeMap::new() },
                 mask: String::new(),
-                watched,
+                protected_files: watched,
             };
             if let Err(why) = self.carve(file, &mut removal) {
                 refused.push((name, why));
                 continue;
             }
-            let lines = removed_lines(&removal.mask);
-            if best.as_ref().is_none_or(|best| removed_lines(&best.mask) < lines) {
+            let lines = count_removed_lines(&removal.mask);
+            if best.as_ref().is_none_or(|best| count_removed_lines(&best.mask) < lines) {
                 best = Some(removal);
             }
             if lines >= self.settings.minima.lines {
@@ -109,7 +109,7 @@ impl CandidateContext<'_> {
             &self.tree.folder,
             &self.objects,
             &mut removal.extracted,
-            &removal.watched,
+            &removal.protected_files,
             self.settings.take_away.rounds,
         )?;
         if let Some(graph) = self.graphs.get(file) {
@@ -128,12 +128,12 @@ impl CandidateContext<'_> {
 }
 
 /// Joins the reasons given for all policies. If all reasons are the same, returns only one.
-fn join_reasons(refused: &[(String, String)]) -> String {
-    if let [(_, first), rest @ ..] = refused
+fn join_reasons(rejections: &[(String, String)]) -> String {
+    if let [(_, first), rest @ ..] = rejections
         && rest.iter().all(|(_, why)| why == first)
     {
         return first.clone();
     }
-    let each: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    let each: Vec<String> = rejections.iter().map(|(name, why)| format!("{name}: {why}")).collect();
     each.join("; ")
 }

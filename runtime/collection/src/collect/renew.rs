@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_patch::{Hunk, Patch, Side};
-use proctor_types::{Cause, Fault, Source, Task, file_from_test_id};
+use proctor_types::{FaultCause, Fault, Source, Task, file_from_test_id};
 use serde::Serialize;
 
 use super::{
@@ -48,21 +48,21 @@ pub async fn renew(
     context: &CollectionContext<'_>,
 ) -> Result<Vec<RenewalResult>, CollectError> {
     let mut by_release: BTreeMap<(&str, &str), Vec<&Task>> = BTreeMap::new();
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for task in tasks {
         match &task.source {
             Some(Source::Pypi { pypi, version, .. }) => {
                 by_release.entry((pypi, version)).or_default().push(task);
             }
-            _ => told.push(RenewalResult::new(task, "", None, "its source is not a PyPI release")),
+            _ => results.push(RenewalResult::new(task, "", None, "its source is not a PyPI release")),
         }
     }
-    let mut made = Vec::new();
+    let mut renewed_tasks = Vec::new();
     for ((name, version), tasks) in by_release {
         let newest = match context.sources.newest_version(name).await {
             Ok(newest) => newest,
-            Err(Fault { what, cause: Cause::Missing, .. }) => {
-                told.extend(
+            Err(Fault { what, cause: FaultCause::Missing, .. }) => {
+                results.extend(
                     tasks.iter().map(|task| RenewalResult::new(task, version, None, &what)),
                 );
                 continue;
@@ -72,20 +72,20 @@ pub async fn renew(
         if newest == version {
             let same =
                 |task: &&Task| RenewalResult::new(task, version, Some(&newest), "no newer release");
-            told.extend(tasks.iter().map(same));
+            results.extend(tasks.iter().map(same));
             continue;
         }
-        (context.tell)(&format!("{name} {version} -> {newest}"));
+        (context.on_progress)(&format!("{name} {version} -> {newest}"));
         let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
         let release = format!("{name}=={newest}");
         let only: BTreeSet<String> = tasks.iter().map(|task| test_file_of(task)).collect();
-        let context = CollectionContext { only: Some(only), ..context.clone() };
+        let context = CollectionContext { selected_files: Some(only), ..context.clone() };
         let folder = out.join(format!("{name}-{newest}"));
         let report = match collect(&origin, &release, &folder, &context).await {
             Ok(report) => report,
-            Err(CollectError::Nothing { what, .. }) => {
+            Err(CollectError::NothingToCollect { what, .. }) => {
                 let gone = |task: &&Task| RenewalResult::new(task, version, Some(&newest), &what);
-                told.extend(tasks.iter().map(gone));
+                results.extend(tasks.iter().map(gone));
                 continue;
             }
             Err(other) => return Err(other),
@@ -104,7 +104,7 @@ pub async fn renew(
             match (found, reject) {
                 (Some(fresh), _) if removes_same_functions(task, fresh) => {
                     (of.renewed, of.why) = (Some(fresh.id.to_string()), None);
-                    made.push(fresh.clone());
+                    renewed_tasks.push(fresh.clone());
                 }
                 (Some(_), _) => {
                     of.why = Some("the file now tests other functions".to_owned());
@@ -114,31 +114,31 @@ pub async fn renew(
                 }
                 (None, None) => of.why = Some("the newest release has no such file".to_owned()),
             }
-            told.push(of);
+            results.push(of);
         }
     }
-    told.sort_by(|a, b| a.task.cmp(&b.task));
-    made.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+    results.sort_by(|a, b| a.task.cmp(&b.task));
+    renewed_tasks.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
     for (name, text) in
-        [("tasks.jsonl", to_json_lines(&made)), ("renewed.jsonl", to_json_lines(&told))]
+        [("tasks.jsonl", to_json_lines(&renewed_tasks)), ("renewed.jsonl", to_json_lines(&results))]
     {
-        let place = out.join(name);
+        let path = out.join(name);
         let written = fs::create_dir_all(out)
-            .and_then(|()| fs::write(&place, text.map_err(io::Error::from)?));
-        written.map_err(|error| CollectError::Io { place, error })?;
+            .and_then(|()| fs::write(&path, text.map_err(io::Error::from)?));
+        written.map_err(|error| CollectError::Io { place: path, error })?;
     }
-    Ok(told)
+    Ok(results)
 }
 
 impl RenewalResult {
-    fn new(task: &Task, from: &str, to: Option<&str>, why: &str) -> Self {
+    fn new(task: &Task, old_version: &str, new_version: Option<&str>, reason: &str) -> Self {
         Self {
             task: task.id.to_string(),
             file: test_file_of(task),
-            from: from.to_owned(),
-            to: to.map(str::to_owned),
+            from: old_version.to_owned(),
+            to: new_version.map(str::to_owned),
             renewed: None,
-            why: Some(why.to_owned()),
+            why: Some(reason.to_owned()),
         }
     }
 }
@@ -148,8 +148,8 @@ fn test_file_of(task: &Task) -> String {
 }
 
 /// Whether the new task removes enough of the functions that the old task removes.
-fn removes_same_functions(old: &Task, new: &Task) -> bool {
-    let (old, new) = (removed_functions(old), removed_functions(new));
+fn removes_same_functions(old_task: &Task, new_task: &Task) -> bool {
+    let (old, new) = (removed_functions(old_task), removed_functions(new_task));
     old.intersection(&new).count() as f64 >= MIN_FUNCTION_OVERLAP * old.len() as f64
 }
 

@@ -1,6 +1,6 @@
 //! The report of a collection: `report.json` and `summary.md`.
 
-use proctor_types::{Integrity, plural};
+use proctor_types::{Integrity, count_with_noun};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -102,26 +102,26 @@ pub(super) struct ReportHeader {
     pub(super) python: String,
     pub(super) seed: String,
     pub(super) model: Option<String>,
-    pub(super) tests: usize,
-    pub(super) steady_tests: usize,
-    pub(super) unused: Vec<UnusedItem>,
+    pub(super) test_count: usize,
+    pub(super) steady_test_count: usize,
+    pub(super) unused_items: Vec<UnusedItem>,
     pub(super) tops: Option<TopsScore>,
     /// In a dry run: the number of test files, then how many of them may yield a task.
-    pub(super) dry: Option<(usize, usize)>,
+    pub(super) dry_run_counts: Option<(usize, usize)>,
 }
 
 impl Report {
-    pub(super) fn new(head: ReportHeader, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) -> Self {
+    pub(super) fn new(header: ReportHeader, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) -> Self {
         let ended = |stages: &[&str]| {
             rejects.iter().filter(|reject| stages.contains(&reject.stage.as_str())).count()
         };
         let of_all = tasks.len() + rejects.len();
-        let (files, with_tops) = head.dry.unwrap_or((of_all, of_all - ended(&["tops"])));
+        let (files, with_tops) = header.dry_run_counts.unwrap_or((of_all, of_all - ended(&["tops"])));
         let with_other_files =
-            if head.dry.is_some() { 0 } else { with_tops - ended(&["pass_to_pass"]) };
+            if header.dry_run_counts.is_some() { 0 } else { with_tops - ended(&["pass_to_pass"]) };
         let stages = Stages {
-            tests: head.tests,
-            steady_tests: head.steady_tests,
+            tests: header.test_count,
+            steady_tests: header.steady_test_count,
             test_files: files,
             with_tops,
             with_other_files,
@@ -132,14 +132,14 @@ impl Report {
         };
         Self {
             schema_version: REPORT_SCHEMA,
-            origin: head.origin,
-            package: head.package,
-            version: head.version,
-            python: head.python,
-            seed: head.seed,
-            model: head.model,
-            dry_run: head.dry.is_some(),
-            tops_score: head.tops,
+            origin: header.origin,
+            package: header.package,
+            version: header.version,
+            python: header.python,
+            seed: header.seed,
+            model: header.model,
+            dry_run: header.dry_run_counts.is_some(),
+            tops_score: header.tops,
             stages,
             complexity: Complexity::from_tasks(&tasks),
             solvability: sum_solvability(&tasks),
@@ -147,7 +147,7 @@ impl Report {
             rejects,
             level_2: LevelTwoResults::default(),
             attacked: AttackSummary::default(),
-            unused: head.unused,
+            unused: header.unused_items,
         }
     }
 
@@ -173,8 +173,8 @@ impl Report {
     }
 
     /// Adds the results of the attacks on both levels' tasks.
-    pub(super) fn add_attacks(&mut self, both: [AttackSummary; 2]) {
-        for one in both {
+    pub(super) fn add_attacks(&mut self, summaries: [AttackSummary; 2]) {
+        for one in summaries {
             self.attacked.pack = one.pack;
             self.attacked.tasks.extend(one.tasks);
             self.attacked.attacks += one.attacks;
@@ -231,8 +231,8 @@ impl Report {
             0 => "\nAttacks on grading: not tried on any remaining task.\n".to_owned(),
             tasks => format!(
                 "\nAttacks on grading: {} tried on {}. None was resolved undetected.\n",
-                plural(attacked.attacks, "patch"),
-                plural(tasks, "task")
+                count_with_noun(attacked.attacks, "patch"),
+                count_with_noun(tasks, "task")
             ),
         });
         out.push_str(&self.solvability_section());
@@ -241,7 +241,7 @@ impl Report {
     }
 
     /// Returns the tasks whose gold patch was not graded `clean`.
-    pub(super) fn unclean_gold(&self) -> Vec<(&str, Integrity)> {
+    pub(super) fn unclean_gold_tasks(&self) -> Vec<(&str, Integrity)> {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let unclean = of_both.filter_map(|task| {
             let integrity = task.gold_integrity.filter(|it| *it != Integrity::Clean)?;
@@ -271,13 +271,13 @@ impl Report {
             "| removed tests | {} | | {} | |\n\n`solvability.jsonl` lists each requirement of each task.\n",
             first.left_out, second.left_out
         ));
-        let unclean = self.unclean_gold();
+        let unclean = self.unclean_gold_tasks();
         if !unclean.is_empty() {
             let names: Vec<String> =
                 unclean.iter().map(|(task, integrity)| format!("{task}: {integrity}")).collect();
             out.push_str(&format!(
                 "\nThe gold patch of {} is not graded `clean`:\n\n- {}\n",
-                plural(names.len(), "task"),
+                count_with_noun(names.len(), "task"),
                 names.join("\n- ")
             ));
         }
@@ -294,7 +294,7 @@ impl Report {
         names.sort_unstable();
         format!(
             "\n## Lite: {}, sampled with the seed\n\n`lite.jsonl` contains only these.\n\n- {}\n",
-            plural(names.len(), "task"),
+            count_with_noun(names.len(), "task"),
             names.join("\n- ")
         )
     }
@@ -385,11 +385,11 @@ mod tests {
             python: "Python 3".into(),
             seed: "0".into(),
             model: None,
-            tests: 9,
-            steady_tests: 8,
-            unused: Vec::new(),
+            test_count: 9,
+            steady_test_count: 8,
+            unused_items: Vec::new(),
             tops: None,
-            dry,
+            dry_run_counts: dry,
         };
         let reject = |stage: &str| Reject {
             file: format!("{stage}.py"),

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{Backend, SourceTree};
 use proctor_types::Fault;
 
 use super::{
-    environment::{Environment, PYTHON, layer, pinned_setup, setup_commands},
+    environment::{Environment, PYTHON, source_layer, pinned_setup_commands, setup_commands},
     observe::{Mode, ObserveRequest, TestRunner},
     project::{Project, requirement_name},
     records::Record,
@@ -19,12 +19,12 @@ use super::{
 /// # Errors
 /// Fails with an environment fault, for example if there is no suitable interpreter or no package
 /// index.
-pub(crate) async fn resolve(
+pub(crate) async fn resolve_environment(
     backend: &dyn Backend,
     source: &SourceTree,
     project: &Project,
     settings: &Settings,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Environment, Fault> {
     let mut more: Vec<String> = Vec::new();
     let mut requested = BTreeSet::new();
@@ -37,9 +37,9 @@ pub(crate) async fn resolve(
             true => String::new(),
             false => format!(", with {}", more.join(", ")),
         };
-        tell(&format!("building the environment{more_said}"));
+        on_progress(&format!("building the environment{more_said}"));
         let setup = setup_commands(project, settings, &more);
-        let prepared = backend.prepare(&layer(source, project, setup)).await?;
+        let prepared = backend.prepare(&source_layer(source, project, setup)).await?;
         let bench = TestRunner::new(backend, &prepared, project, settings);
         let order = ObserveRequest::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
@@ -48,7 +48,7 @@ pub(crate) async fn resolve(
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
         if limited && !records.as_ref().is_ok_and(finds) && newer.is_none() {
-            tell("no tests found; trying the newest pytest instead of the project's own");
+            on_progress("no tests found; trying the newest pytest instead of the project's own");
             let mut unlimited = project.clone();
             unlimited.requirements.retain(|it| !is_pytest(it));
             newer = Some(unlimited);
@@ -73,7 +73,7 @@ pub(crate) async fn resolve(
         if fresh.is_empty() || round > settings.environment.rounds {
             let installed = bench.list_packages().await?;
             return Ok(Environment {
-                setup: pinned_setup(project, settings, &installed),
+                setup: pinned_setup_commands(project, settings, &installed),
                 missing: missing.into_iter().collect(),
                 python: installed.python,
                 test_command: test_command(settings, &installed.pins),

@@ -24,17 +24,17 @@ impl SeededRng {
     }
 
     /// Returns a number between `low` and `high`, inclusive.
-    pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
+    pub(super) fn number_between(&mut self, low: usize, high: usize) -> usize {
         let width = high.saturating_sub(low) as u64 + 1;
         low + (self.next_u64() % width) as usize
     }
 
     /// Returns at most `most` randomly drawn elements of a list, in random order.
-    pub(super) fn sample<T>(&mut self, mut from: Vec<T>, most: usize) -> Vec<T> {
+    pub(super) fn sample<T>(&mut self, mut items: Vec<T>, max_items: usize) -> Vec<T> {
         let mut out = Vec::new();
-        while out.len() < most && !from.is_empty() {
-            let index = self.between(0, from.len() - 1);
-            out.push(from.swap_remove(index));
+        while out.len() < max_items && !items.is_empty() {
+            let index = self.number_between(0, items.len() - 1);
+            out.push(items.swap_remove(index));
         }
         out
     }
@@ -48,7 +48,7 @@ mod tests {
     fn same_seed_yields_same_numbers() {
         let draw = |word: &str| {
             let mut seeded = SeededRng::from_parts(&["seed", word]);
-            (seeded.between(3, 5), seeded.sample(vec![1, 2, 3, 4], 3))
+            (seeded.number_between(3, 5), seeded.sample(vec![1, 2, 3, 4], 3))
         };
         assert_eq!(draw("a"), draw("a"));
         assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));

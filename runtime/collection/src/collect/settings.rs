@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const SETTINGS_TOML: &str = include_str!("../../../../configs/collection.toml");
@@ -154,6 +154,6 @@ impl Settings {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<Settings> =
             ShippedTable::new("collection.toml", SETTINGS_TOML);
-        SETTINGS.get().map_err(|error| Fault::new(Layer::Environment, error))
+        SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Environment, error))
     }
 }

@@ -13,26 +13,26 @@ use serde::{Serialize, de::DeserializeOwned};
 pub(crate) struct StageCache {
     folder: PathBuf,
     /// A key for everything that all stages depend on.
-    base: String,
+    base_key: String,
 }
 
 impl StageCache {
     pub(crate) fn new(folder: &Path, base: &str) -> Self {
-        Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
+        Self { folder: folder.to_owned(), base_key: sha256_hex(base.as_bytes()) }
     }
 
-    fn file(&self, stage: &str, input: &str) -> PathBuf {
-        let key = sha256_hex(format!("{}\0{stage}\0{input}", self.base).as_bytes());
+    fn result_path(&self, stage: &str, input: &str) -> PathBuf {
+        let key = sha256_hex(format!("{}\0{stage}\0{input}", self.base_key).as_bytes());
         self.folder.join(format!("{stage}-{}.json", &key[..24]))
     }
 
-    pub(crate) fn has(&self, stage: &str, input: &str) -> bool {
-        self.file(stage, input).is_file()
+    pub(crate) fn contains(&self, stage: &str, input: &str) -> bool {
+        self.result_path(stage, input).is_file()
     }
 
     /// Returns a stage's cached result for this input.
     pub(crate) fn get<T: DeserializeOwned>(&self, stage: &str, input: &str) -> Option<T> {
-        let text = fs::read_to_string(self.file(stage, input)).ok()?;
+        let text = fs::read_to_string(self.result_path(stage, input)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
@@ -41,7 +41,7 @@ impl StageCache {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
         fs::write(file.path(), serde_json::to_vec(result)?)?;
-        file.persist(self.file(stage, input)).map_err(|error| error.error)?;
+        file.persist(self.result_path(stage, input)).map_err(|error| error.error)?;
         Ok(())
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         kept.put("runs", "a", &vec![1, 2]).unwrap();
         assert_eq!(kept.get::<Vec<u32>>("runs", "a"), Some(vec![1, 2]));
         assert_eq!(kept.get::<Vec<u32>>("runs", "b"), None);
-        assert!(kept.has("runs", "a") && !kept.has("runs", "b"));
+        assert!(kept.contains("runs", "a") && !kept.contains("runs", "b"));
         assert_eq!(StageCache::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
     }
 }

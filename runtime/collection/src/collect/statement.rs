@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_datasets::render_template;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::Serialize;
 
 use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::ExtractedObjects};
@@ -14,7 +14,7 @@ const FEATUREBENCH_TEMPLATE: &str = include_str!("../../../../prompts/featureben
 
 /// A task's statement in both formats.
 pub(super) struct Statements {
-    pub(super) own: String,
+    pub(super) proctor: String,
     pub(super) featurebench: String,
     /// The fraction of the gold patch's lines that the statements reveal, not counting signatures
     /// and documentation. In [0, 1].
@@ -71,7 +71,7 @@ struct Interface {
 /// # Errors
 /// Fails if a template cannot be rendered.
 pub(super) fn render_statements(
-    (project, overview, required): (&Project, Option<&str>, &[String]),
+    (project, overview, requirements): (&Project, Option<&str>, &[String]),
     carving: &Carving,
     extracted: &ExtractedObjects,
     objects: &Objects,
@@ -81,7 +81,7 @@ pub(super) fn render_statements(
         let found = numbers.iter().filter_map(|&number| objects.list.get(number));
         found.map(|object| (object.file.clone(), object.path.clone())).collect()
     };
-    let (tops, helpers) = (of(&extracted.shown), of(&extracted.helpers));
+    let (tops, helpers) = (of(&extracted.shown_objects), of(&extracted.helpers));
     let is_in = |object: &Object, set: &BTreeSet<(String, String)>| {
         set.contains(&(object.file.clone(), object.path.clone()))
     };
@@ -94,9 +94,9 @@ pub(super) fn render_statements(
         missing.entry(&object.file).or_default().push(&object.path);
     }
     let own = OwnVariables {
-        title: title(project, &files),
+        title: statement_title(project, &files),
         overview,
-        required,
+        required: requirements,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),
@@ -108,7 +108,7 @@ pub(super) fn render_statements(
             })
             .collect(),
         helpers: missing.into_iter().map(|(path, names)| Helpers { path, names }).collect(),
-        exports: exports(carving),
+        exports: files_with_removed_names(carving),
         test_command,
         workdir: WORKDIR,
     };
@@ -124,7 +124,7 @@ pub(super) fn render_statements(
     let theirs = FeatureBenchVariables {
         task_statement: {
             let overview = overview.map_or(String::new(), |overview| format!("\n\n{overview}"));
-            format!("{title}.{overview}{}", format_requirements(required))
+            format!("{title}.{overview}{}", format_requirements(requirements))
         },
         task_name: &project.name,
         library_name: &project.name,
@@ -137,25 +137,25 @@ pub(super) fn render_statements(
     };
     let featurebench = render(FEATUREBENCH_TEMPLATE, theirs)?;
     let leak_score = leak_score(carving, &[&own, &featurebench]);
-    Ok(Statements { own, featurebench, leak_score })
+    Ok(Statements { proctor: own, featurebench, leak_score })
 }
 
-pub(super) fn render(template: &str, filling: impl Serialize) -> Result<String, Fault> {
-    render_template(template, filling)
-        .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
+pub(super) fn render(template: &str, variables: impl Serialize) -> Result<String, Fault> {
+    render_template(template, variables)
+        .map_err(|error| Fault::new(FaultLayer::Environment, format!("statement template: {error:#}")))
 }
 
 /// Formats what the tests require as a list, for templates that have no variable for it.
-pub(super) fn format_requirements(required: &[String]) -> String {
-    match required.is_empty() {
+pub(super) fn format_requirements(requirements: &[String]) -> String {
+    match requirements.is_empty() {
         true => String::new(),
-        false => format!("\n\nThe tests also require this:\n\n- {}", required.join("\n- ")),
+        false => format!("\n\nThe tests also require this:\n\n- {}", requirements.join("\n- ")),
     }
 }
 
 /// Returns the files that import or export removed objects, each with the names that are gone from
 /// it.
-fn exports(carving: &Carving) -> Vec<String> {
+fn files_with_removed_names(carving: &Carving) -> Vec<String> {
     let touched: BTreeSet<&str> =
         carving.objects.iter().map(|object| object.file.as_str()).collect();
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
@@ -191,7 +191,7 @@ fn stub_with_class(object: &Object) -> String {
     format!("class {class}:\n{inner}")
 }
 
-fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
+fn statement_title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     let names: Vec<&str> = files.values().flatten().map(|object| object.path.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
@@ -202,19 +202,19 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
 }
 
 /// Minimum length in bytes of a line that can reveal anything.
-const REVEALING_BYTES: usize = 20;
+const MIN_REVEALING_BYTES: usize = 20;
 
 /// Returns the fraction of the gold patch's lines that occur in a statement but not in a stub.
 /// Lines that are too short to reveal anything don't count.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
-    let shown: BTreeSet<String> =
+    let shown_lines: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| revealing_lines(&object.stub)).collect();
     let mut hidden = BTreeSet::new();
     for (before, after) in carving.files.values() {
-        let stays = revealing_lines(after);
-        hidden.extend(revealing_lines(before).into_iter().filter(|line| !stays.contains(line)));
+        let remaining_lines = revealing_lines(after);
+        hidden.extend(revealing_lines(before).into_iter().filter(|line| !remaining_lines.contains(line)));
     }
-    quoted_lines_fraction(hidden, &shown, statements)
+    quoted_lines_fraction(hidden, &shown_lines, statements)
 }
 
 /// Like [`leak_score`], but for code that the agent's sandbox does not contain at all.
@@ -223,20 +223,20 @@ pub(super) fn quoted_fraction(code: &str, stubs: &str, statements: &[&str]) -> f
 }
 
 fn quoted_lines_fraction(
-    mut hidden: BTreeSet<String>,
-    shown: &BTreeSet<String>,
+    mut hidden_lines: BTreeSet<String>,
+    shown_lines: &BTreeSet<String>,
     statements: &[&str],
 ) -> f64 {
-    hidden.retain(|line| !shown.contains(line));
-    let said: BTreeSet<String> = statements.iter().flat_map(|text| revealing_lines(text)).collect();
-    if hidden.is_empty() {
+    hidden_lines.retain(|line| !shown_lines.contains(line));
+    let statement_lines: BTreeSet<String> = statements.iter().flat_map(|text| revealing_lines(text)).collect();
+    if hidden_lines.is_empty() {
         return 0.0;
     }
-    hidden.iter().filter(|line| said.contains(*line)).count() as f64 / hidden.len() as f64
+    hidden_lines.iter().filter(|line| statement_lines.contains(*line)).count() as f64 / hidden_lines.len() as f64
 }
 
 fn revealing_lines(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map(str::trim).filter(|line| line.len() >= REVEALING_BYTES);
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= MIN_REVEALING_BYTES);
     lines.map(str::to_owned).collect()
 }
 
@@ -246,7 +246,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn exports_lists_files_with_their_removed_names() {
+    fn files_with_removed_names_lists_names_by_file() {
         let object = |path: &str| Object {
             file: "p/a.py".into(),
             path: path.into(),
@@ -269,6 +269,6 @@ mod tests {
                 ),
             ]),
         };
-        assert_eq!(exports(&carving), ["`p/__init__.py` (`f`, `h`)", "`p/b.py` (`f`)"]);
+        assert_eq!(files_with_removed_names(&carving), ["`p/__init__.py` (`f`, `h`)", "`p/b.py` (`f`)"]);
     }
 }

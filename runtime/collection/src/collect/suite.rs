@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_types::{Fault, plural};
+use proctor_types::{Fault, count_with_noun};
 use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    observe::{Mode, ObserveRequest, RunResult, Selection, TestRunner},
+    observe::{Mode, ObserveRequest, RunResult, SuiteInputs, TestRunner},
     records::{Record, collected_tests, preloadable_modules},
     seeded_rng::SeededRng,
     settings::Settings,
@@ -41,41 +41,41 @@ pub(super) struct Suite {
 /// # Errors
 /// Fails if the environment or the sandbox has a fault.
 pub(super) async fn run_suite(
-    bench: &TestRunner<'_>,
+    runner: &TestRunner<'_>,
     tests: Vec<String>,
     seed: &str,
     settings: &Settings,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Suite, Fault> {
-    let records = bench
+    let records = runner
         .observe(&ObserveRequest::new(Mode::Collect, settings, tests), "searching for tests")
         .await?;
     let items = collected_tests(&records);
     let uncollected: Vec<UnusedItem> = records.iter().filter_map(collection_error).collect();
-    let found = items.values().map(Vec::len).sum();
-    let mut selection = Selection {
+    let test_count = items.values().map(Vec::len).sum();
+    let mut selection = SuiteInputs {
         files: items.keys().cloned().collect(),
-        deselect: BTreeSet::new(),
-        warm: preloadable_modules(&records),
+        deselected_tests: BTreeSet::new(),
+        preloaded_modules: preloadable_modules(&records),
     };
-    let files = plural(selection.files.len(), "file");
-    tell(&format!("{} in {files}; running them", plural(found, "test")));
-    let (plain, _) = bench.run(Mode::Run, &selection, None, "running the tests").await?;
-    tell("running them again, in random order");
-    selection.deselect.extend(plain.hung.iter().cloned());
+    let files = count_with_noun(selection.files.len(), "file");
+    on_progress(&format!("{} in {files}; running them", count_with_noun(test_count, "test")));
+    let (plain, _) = runner.run(Mode::Run, &selection, None, "running the tests").await?;
+    on_progress("running them again, in random order");
+    selection.deselected_tests.extend(plain.hung.iter().cloned());
     let order = Some(SeededRng::from_parts(&[seed, "order"]).next_u64() >> 12);
     let (random, _) =
-        bench.run(Mode::Run, &selection, order, "running the tests in random order").await?;
-    tell("tracing them");
-    selection.deselect.extend(random.hung.iter().cloned());
-    let (traced, calls) = bench.run(Mode::Trace, &selection, None, "tracing the tests").await?;
+        runner.run(Mode::Run, &selection, order, "running the tests in random order").await?;
+    on_progress("tracing them");
+    selection.deselected_tests.extend(random.hung.iter().cloned());
+    let (traced, calls) = runner.run(Mode::Trace, &selection, None, "tracing the tests").await?;
     let mut suite = classify_tests(&items, &[&plain, &random, &traced]);
     suite.unused.splice(0..0, uncollected);
     suite.calls = calls;
     suite.seconds = plain.seconds;
-    suite.test_count = found;
+    suite.test_count = test_count;
     let steady: usize = suite.steady.values().map(Vec::len).sum();
-    tell(&format!("{} pass every time", plural(steady, "test")));
+    on_progress(&format!("{} pass every time", count_with_noun(steady, "test")));
     Ok(suite)
 }
 
@@ -91,20 +91,20 @@ fn collection_error(record: &Record) -> Option<UnusedItem> {
     })
 }
 
-fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
+fn classify_tests(tests_by_file: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
     let mut out = Suite::default();
     let broken: BTreeMap<&String, &String> =
         runs.iter().flat_map(|run| &run.files_without_results).collect();
     for (file, why) in &broken {
         out.unused.push(UnusedItem { id: (*file).clone(), why: (*why).clone() });
     }
-    for (file, ids) in items {
+    for (file, ids) in tests_by_file {
         // The process was killed, so the results of its remaining tests are unknown.
         if broken.contains_key(file) {
             continue;
         }
         for id in ids {
-            match unsteady_reason(id, runs) {
+            match unsteadiness_reason(id, runs) {
                 Some(why) => out.unused.push(UnusedItem { id: id.clone(), why }),
                 None => out.steady.entry(file.clone()).or_default().push(id.clone()),
             }
@@ -113,7 +113,7 @@ fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) ->
     out
 }
 
-fn unsteady_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
+fn unsteadiness_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
         return Some("pytest cannot select it by its id".to_owned());
     }
@@ -125,7 +125,7 @@ fn unsteady_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
         .map(|run| run.tests.get(id).map_or("missing", |ended| ended.outcome.as_str()))
         .collect();
     let first = outcomes.first().copied().unwrap_or("missing");
-    let said = match outcomes.iter().all(|outcome| *outcome == first) {
+    let outcome_text = match outcomes.iter().all(|outcome| *outcome == first) {
         true if first == "passed" => return None,
         true => format!("it does not pass: {first}"),
         false => format!("its results vary: {}", outcomes.join(", ")),
@@ -138,8 +138,8 @@ fn unsteady_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
         .map(|ended| ended.why.as_str())
         .collect();
     match reasons.first() {
-        Some(why) if reasons.len() == 1 && !why.is_empty() => Some(format!("{said} ({why})")),
-        _ => Some(said),
+        Some(why) if reasons.len() == 1 && !why.is_empty() => Some(format!("{outcome_text} ({why})")),
+        _ => Some(outcome_text),
     }
 }
 
@@ -153,12 +153,12 @@ mod tests {
         TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }
     }
 
-    fn run_result(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> RunResult {
+    fn run_result(outcomes: &[(&str, &str)], hung_tests: &[&str], broken_files: &[(&str, &str)]) -> RunResult {
         let own = |text: &&str| (*text).to_owned();
         RunResult {
             tests: outcomes.iter().map(|(id, it)| (own(id), parse_outcome(it))).collect(),
-            hung: hung.iter().map(own).collect(),
-            files_without_results: broken
+            hung: hung_tests.iter().map(own).collect(),
+            files_without_results: broken_files
                 .iter()
                 .map(|(file, why)| (own(file), (*why).to_owned()))
                 .collect(),
@@ -198,10 +198,10 @@ mod tests {
         );
         let suite = classify_tests(&items, &[&plain, &random]);
         assert_eq!(suite.steady, BTreeMap::from([("a.py".into(), vec!["a.py::1".into()])]));
-        let why: Vec<String> =
+        let reason: Vec<String> =
             suite.unused.iter().map(|it| format!("{}: {}", it.id, it.why)).collect();
         assert_eq!(
-            why,
+            reason,
             [
                 "b.py: x",
                 "a.py::2: it does not pass: failed (ZeroDivisionError)",

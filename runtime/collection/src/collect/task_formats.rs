@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use proctor_types::{
-    Environment as TaskEnvironment, TASK_SCHEMA, Task, TaskId, Timeouts, file_from_test_id,
+    Environment as TaskEnvironment, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts, file_from_test_id,
     sha256_hex,
 };
 
@@ -35,7 +35,7 @@ impl CandidateContext<'_> {
         let blocked =
             self.project.urls.iter().map(|url| format!("{}/**", url.trim_end_matches('/')));
         Task {
-            schema_version: TASK_SCHEMA,
+            schema_version: TASK_SCHEMA_VERSION,
             id: TaskId::new(self.task_id(file, 1)),
             repo: repo.clone(),
             level: Some(1),
@@ -91,14 +91,14 @@ impl CandidateContext<'_> {
         task: &Task,
         file: &str,
         removal: &Removal,
-        facts: &TaskMetrics,
+        metrics: &TaskMetrics,
         statement: String,
     ) -> serde_json::Value {
         let others: BTreeSet<&str> = task
             .pass_to_pass
             .iter()
             .map(|id| file_from_test_id(id))
-            .filter(|other| removal.others.files.iter().any(|chosen| chosen == other))
+            .filter(|other| removal.other_files.files.iter().any(|chosen| chosen == other))
             // FeatureBench's rows list whole files, so leave out a file if the removal breaks one
             // of its tests.
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
@@ -107,7 +107,7 @@ impl CandidateContext<'_> {
         let others: Vec<&str> = others.into_iter().collect();
         let mask = task.mask.as_deref().unwrap_or_default();
         let patches = (mask, &*build_patch([(file, Some(&*text), None)]));
-        self.featurebench_row(task, file, facts, statement, patches, &others)
+        self.featurebench_row(task, file, metrics, statement, patches, &others)
     }
 
     /// Returns a task's row in FeatureBench's format. `others` are the test files whose tests must
@@ -116,10 +116,10 @@ impl CandidateContext<'_> {
         &self,
         task: &Task,
         file: &str,
-        facts: &TaskMetrics,
+        metrics: &TaskMetrics,
         statement: String,
         (patch, test_patch): (&str, &str),
-        others: &[&str],
+        other_files: &[&str],
     ) -> serde_json::Value {
         let setup = [&self.environment.setup[..], &self.settings.environment.for_rows].concat();
         let mut command = task.test_command.clone();
@@ -141,16 +141,16 @@ impl CandidateContext<'_> {
             "patch": patch,
             "test_patch": test_patch,
             "FAIL_TO_PASS": [file],
-            "PASS_TO_PASS": others,
+            "PASS_TO_PASS": other_files,
             // This is only a suggested name. Proctor does not build the image.
             "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short_hash(&self.tree.digest)),
             "repo_settings": settings.to_string(),
-            "lines": facts.lines,
-            "files": facts.files,
-            "functions": facts.functions,
-            "f2p_test_points": facts.fail_to_pass,
-            "p2p_test_points": facts.pass_to_pass,
-            "top_objects": facts.tops,
+            "lines": metrics.lines,
+            "files": metrics.files,
+            "functions": metrics.functions,
+            "f2p_test_points": metrics.fail_to_pass,
+            "p2p_test_points": metrics.pass_to_pass,
+            "top_objects": metrics.tops,
         })
     }
 }

@@ -15,9 +15,9 @@ use crate::carve::dotted_name;
 pub(super) struct TestFile {
     /// The module and name of each imported object that the file uses, including attributes of
     /// imported modules.
-    pub(super) used: BTreeSet<(String, String)>,
+    pub(super) used_objects: BTreeSet<(String, String)>,
     /// Names whose values an assertion checks. Only the last component of a dotted name is kept.
-    pub(super) asserted: BTreeSet<String>,
+    pub(super) asserted_names: BTreeSet<String>,
     /// Names of attributes that the file accesses on any object.
     pub(super) attributes: BTreeSet<String>,
 }
@@ -26,12 +26,12 @@ impl TestFile {
     /// Reads a file. The result is empty if the file cannot be parsed.
     pub(super) fn read(text: &str) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
-        let mut names = Names::default();
+        let mut names = NameCollector::default();
         for stmt in &parsed.syntax().body {
             names.visit_stmt(stmt);
         }
         let mut used = BTreeSet::new();
-        for name in &names.loaded {
+        for name in &names.loaded_names {
             if let Some((module, inner)) = names.imports.get(name) {
                 used.extend(inner.clone().map(|inner| (module.clone(), inner)));
             }
@@ -45,21 +45,21 @@ impl TestFile {
                 used.insert((module, attribute.clone()));
             }
         }
-        Self { used, asserted: names.asserted, attributes: names.attribute_names }
+        Self { used_objects: used, asserted_names: names.asserted_names, attributes: names.attribute_names }
     }
 }
 
 #[derive(Default)]
-struct Names {
+struct NameCollector {
     /// The module and name to which each local name refers.
     imports: BTreeMap<String, (String, Option<String>)>,
-    loaded: BTreeSet<String>,
+    loaded_names: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
-    asserted: BTreeSet<String>,
+    asserted_names: BTreeSet<String>,
     attribute_names: BTreeSet<String>,
 }
 
-impl<'a> Visitor<'a> for Names {
+impl<'a> Visitor<'a> for NameCollector {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Import(import) => {
@@ -81,9 +81,9 @@ impl<'a> Visitor<'a> for Names {
                 }
             }
             Stmt::FunctionDef(def) => {
-                let mut flow = Flow::default();
+                let mut flow = AssertionFlow::default();
                 def.body.iter().for_each(|stmt| flow.visit_stmt(stmt));
-                self.asserted.extend(flow.names());
+                self.asserted_names.extend(flow.names());
                 visitor::walk_stmt(self, stmt);
             }
             _ => visitor::walk_stmt(self, stmt),
@@ -92,7 +92,7 @@ impl<'a> Visitor<'a> for Names {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
+            Expr::Name(name) => drop(self.loaded_names.insert(name.id.to_string())),
             Expr::Attribute(attribute) => {
                 self.attribute_names.insert(attribute.attr.to_string());
                 if let Some(owner) = dotted_name(&attribute.value) {
@@ -107,40 +107,40 @@ impl<'a> Visitor<'a> for Names {
 
 /// Determines which values in a function are checked by assertions.
 #[derive(Default)]
-struct Flow {
+struct AssertionFlow {
     /// Names that occur in assertions, including the names of called functions.
-    asserted: BTreeSet<String>,
+    asserted_names: BTreeSet<String>,
     /// Assignments: the names on the left side, then the names on the right side.
-    assigned: Vec<(BTreeSet<String>, BTreeSet<String>)>,
+    assignments: Vec<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
-impl Flow {
+impl AssertionFlow {
     fn names(mut self) -> BTreeSet<String> {
         // A value may pass through several variables before an assertion checks it.
         loop {
-            let before = self.asserted.len();
-            for (targets, values) in &self.assigned {
-                if !targets.is_disjoint(&self.asserted) {
-                    self.asserted.extend(values.iter().cloned());
+            let before = self.asserted_names.len();
+            for (targets, values) in &self.assignments {
+                if !targets.is_disjoint(&self.asserted_names) {
+                    self.asserted_names.extend(values.iter().cloned());
                 }
             }
-            if self.asserted.len() == before {
-                return self.asserted;
+            if self.asserted_names.len() == before {
+                return self.asserted_names;
             }
         }
     }
 }
 
-impl<'a> Visitor<'a> for Flow {
+impl<'a> Visitor<'a> for AssertionFlow {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::Assert(assert) => self.asserted.extend(names_in_expr(&assert.test)),
+            Stmt::Assert(assert) => self.asserted_names.extend(names_in_expr(&assert.test)),
             Stmt::Assign(assign) => {
                 let targets = assign.targets.iter().flat_map(names_in_expr).collect();
-                self.assigned.push((targets, names_in_expr(&assign.value)));
+                self.assignments.push((targets, names_in_expr(&assign.value)));
             }
             Stmt::For(each) => {
-                self.assigned.push((names_in_expr(&each.target), names_in_expr(&each.iter)));
+                self.assignments.push((names_in_expr(&each.target), names_in_expr(&each.iter)));
             }
             Stmt::With(with) => {
                 let raises = with.items.iter().any(|item| {
@@ -148,14 +148,14 @@ impl<'a> Visitor<'a> for Flow {
                 });
                 for item in &with.items {
                     if let Some(target) = &item.optional_vars {
-                        self.assigned
+                        self.assignments
                             .push((names_in_expr(target), names_in_expr(&item.context_expr)));
                     }
                 }
                 if raises {
                     let mut inner = ExprNames::default();
                     with.body.iter().for_each(|stmt| inner.visit_stmt(stmt));
-                    self.asserted.extend(inner.0);
+                    self.asserted_names.extend(inner.0);
                 }
             }
             _ => {}
@@ -167,7 +167,7 @@ impl<'a> Visitor<'a> for Flow {
         if let Expr::Call(call) = expr
             && names_in_expr(&call.func).iter().any(|name| is_assertion(name))
         {
-            self.asserted.extend(names_in_expr(expr));
+            self.asserted_names.extend(names_in_expr(expr));
         }
         visitor::walk_expr(self, expr);
     }
@@ -209,7 +209,7 @@ mod tests {
              def test():\n    f(b.g, pkg.c.h, dd.k)\n",
         );
         let used: Vec<(&str, &str)> =
-            file.used.iter().map(|(module, name)| (module.as_str(), name.as_str())).collect();
+            file.used_objects.iter().map(|(module, name)| (module.as_str(), name.as_str())).collect();
         assert_eq!(
             used,
             [("pkg", "b"), ("pkg.a", "f"), ("pkg.b", "g"), ("pkg.c", "h"), ("pkg.d", "k")]
@@ -223,10 +223,10 @@ mod tests {
              with pytest.raises(E):\n        broken()\n    self.assertEqual(direct(), 1)\n    other = idle()\n",
         );
         for name in ["parse", "body", "broken", "direct"] {
-            assert!(file.asserted.contains(name), "{name}: {:?}", file.asserted);
+            assert!(file.asserted_names.contains(name), "{name}: {:?}", file.asserted_names);
         }
         for name in ["setup", "idle"] {
-            assert!(!file.asserted.contains(name), "{name}");
+            assert!(!file.asserted_names.contains(name), "{name}");
         }
     }
 }

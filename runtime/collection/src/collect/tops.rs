@@ -30,23 +30,23 @@ pub(super) fn score_functions(
     graph: &FileGraph,
     test: &TestFile,
     objects: &Objects,
-    all: &BTreeMap<String, FileGraph>,
+    graphs: &BTreeMap<String, FileGraph>,
     settings: &TopSelectionSettings,
 ) -> Vec<Candidate> {
-    let words = words(stem(file));
+    let words = name_words(tested_name(file));
     let mut out = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     let mut level = graph.callees_of_tests();
     for depth in 1..=settings.depth {
         let mut next = BTreeSet::new();
         for number in level {
-            if !seen.insert(number) {
+            if !visited.insert(number) {
                 continue;
             }
             let Some(object) = objects.list.get(number) else { continue };
-            let reach = all.values().filter(|graph| graph.reached.contains(&number)).count();
-            let share = reach as f64 / all.len().max(1) as f64;
-            let because = evidence(object, depth, share, &words, test, settings);
+            let reach = graphs.values().filter(|graph| graph.reached_objects.contains(&number)).count();
+            let share = reach as f64 / graphs.len().max(1) as f64;
+            let because = collect_evidence(object, depth, share, &words, test, settings);
             let score: f64 = because.values().sum();
             let top = score >= settings.threshold;
             out.push(Candidate { number, object: object.id(), score, top, because });
@@ -59,24 +59,24 @@ pub(super) fn score_functions(
     out
 }
 
-fn evidence(
+fn collect_evidence(
     object: &Object,
     depth: usize,
-    share: f64,
+    fraction: f64,
     test_words: &BTreeSet<String>,
     test: &TestFile,
     settings: &TopSelectionSettings,
 ) -> BTreeMap<&'static str, f64> {
     let mut out = BTreeMap::new();
-    let module = stem(&object.file);
-    let mut own = words(module);
-    object.path.split('.').for_each(|part| own.extend(words(part)));
+    let module = tested_name(&object.file);
+    let mut own = name_words(module);
+    object.path.split('.').for_each(|part| own.extend(name_words(part)));
     if !own.is_disjoint(test_words) {
         out.insert("affinity", settings.affinity);
     }
     let dotted = dotted_path(&object.file);
     let top = object.path.split('.').next().unwrap_or(&object.path);
-    let direct = test.used.iter().any(|(used, name)| {
+    let direct = test.used_objects.iter().any(|(used, name)| {
         // The test may import the object from a package that re-exports it.
         let same = dotted == *used
             || dotted.ends_with(&format!(".{used}"))
@@ -87,8 +87,8 @@ fn evidence(
         out.insert("direct", settings.direct);
     }
     let class = object.class().and_then(|class| class.rsplit('.').next());
-    let asserted = test.asserted.contains(object.name())
-        || (object.name() == "__init__" && class.is_some_and(|name| test.asserted.contains(name)));
+    let asserted = test.asserted_names.contains(object.name())
+        || (object.name() == "__init__" && class.is_some_and(|name| test.asserted_names.contains(name)));
     if asserted {
         out.insert("asserted", settings.asserted);
     }
@@ -100,9 +100,9 @@ fn evidence(
     if helper {
         out.insert("helper", settings.helper);
     }
-    if share > 0.5 {
+    if fraction > 0.5 {
         out.insert("everywhere", settings.everywhere);
-    } else if share > 0.25 {
+    } else if fraction > 0.25 {
         out.insert("frequent", settings.frequent);
     }
     out
@@ -115,7 +115,7 @@ fn dotted_path(file: &str) -> String {
 }
 
 /// Returns a file's name without its extension and without `test_` or `_test`.
-fn stem(file: &str) -> &str {
+fn tested_name(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.strip_suffix(".py").unwrap_or(name);
     let name = name.strip_prefix("test_").unwrap_or(name);
@@ -123,7 +123,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// Splits a name into lower-case words. A plural `s` is removed.
-fn words(name: &str) -> BTreeSet<String> {
+fn name_words(name: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut word = String::new();
     let mut previous_lower = false;
@@ -149,13 +149,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_stem_normalize_names() {
-        let of = |name: &str| words(name).into_iter().collect::<Vec<_>>().join(" ");
+    fn name_words_and_tested_name_normalize_names() {
+        let of = |name: &str| name_words(name).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!(of("IndexedSet"), "indexed set");
         assert_eq!(of("test_utils2"), "test utils2");
         assert_eq!(of("__init__"), "init");
-        assert_eq!(stem("tests/test_session.py"), "session");
-        assert_eq!(stem("pkg/set_test.py"), "set");
+        assert_eq!(tested_name("tests/test_session.py"), "session");
+        assert_eq!(tested_name("pkg/set_test.py"), "set");
         assert_eq!(dotted_path("src/pkg/sub/__init__.py"), "src.pkg.sub");
     }
 }

@@ -5,50 +5,50 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::{graph::FileGraph, objects::Objects};
 
 /// Restrictions on the objects to remove.
-pub(super) struct Bounds<'a> {
+pub(super) struct RemovalBounds<'a> {
     /// Objects that other tests or imports need.
-    pub(super) needed_elsewhere: &'a BTreeSet<usize>,
+    pub(super) externally_needed: &'a BTreeSet<usize>,
     /// Maximum number of lines to remove.
-    pub(super) lines: usize,
+    pub(super) max_lines: usize,
     /// Names of objects that are never removed.
-    pub(super) never_removed: &'a [String],
+    pub(super) protected_names: &'a [String],
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExtractedObjects {
     /// Objects that the statement shows: the tops, and objects that tests or remaining code call.
-    pub(super) shown: BTreeSet<usize>,
+    pub(super) shown_objects: BTreeSet<usize>,
     /// Objects that only other removed objects call. The statement does not show them.
     pub(super) helpers: BTreeSet<usize>,
 }
 
 impl ExtractedObjects {
-    pub(super) fn all(&self) -> BTreeSet<usize> {
-        self.shown.union(&self.helpers).copied().collect()
+    pub(super) fn all_objects(&self) -> BTreeSet<usize> {
+        self.shown_objects.union(&self.helpers).copied().collect()
     }
 
     pub(super) fn restore(&mut self, numbers: &BTreeSet<usize>) {
-        self.shown.retain(|number| !numbers.contains(number));
+        self.shown_objects.retain(|number| !numbers.contains(number));
         self.helpers.retain(|number| !numbers.contains(number));
     }
 
     pub(super) fn retain_only(&mut self, numbers: &BTreeSet<usize>) {
-        self.shown.retain(|number| numbers.contains(number));
+        self.shown_objects.retain(|number| numbers.contains(number));
         self.helpers.retain(|number| numbers.contains(number));
     }
 
     /// Moves helpers that tests or remaining code call to `shown`, because any solution must
     /// provide them with the same interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
-        let gone = self.all();
+        let removed_objects = self.all_objects();
         let mut called = graph.callees_of_tests();
-        for number in graph.reached.iter().filter(|number| !gone.contains(number)) {
+        for number in graph.reached_objects.iter().filter(|number| !removed_objects.contains(number)) {
             called.extend(graph.callees_of(*number));
         }
         let entries: Vec<usize> = self.helpers.intersection(&called).copied().collect();
         for entry in entries {
             self.helpers.remove(&entry);
-            self.shown.insert(entry);
+            self.shown_objects.insert(entry);
         }
     }
 }
@@ -56,43 +56,43 @@ impl ExtractedObjects {
 /// Finds the objects to remove, by a breadth-first search from the tops. The search continues
 /// through objects that must stay. If objects call each other in a cycle, either all of them are
 /// removed or none.
-pub(super) fn extract(
+pub(super) fn extract_objects(
     tops: &BTreeSet<usize>,
     graph: &FileGraph,
     objects: &Objects,
-    bounds: &Bounds<'_>,
+    bounds: &RemovalBounds<'_>,
 ) -> ExtractedObjects {
-    let component = components(graph);
+    let component = find_cycles(graph);
     let alone = |number: &usize| vec![*number];
     let members = |number: &usize| component.get(number).cloned().unwrap_or_else(|| alone(number));
     let may_go = |number: &usize| {
         let never = objects
             .list
             .get(*number)
-            .is_none_or(|object| bounds.never_removed.iter().any(|name| name == object.name()));
-        !never && !bounds.needed_elsewhere.contains(number)
+            .is_none_or(|object| bounds.protected_names.iter().any(|name| name == object.name()));
+        !never && !bounds.externally_needed.contains(number)
     };
     let size = |numbers: &[usize]| -> usize {
         numbers
             .iter()
             .filter_map(|number| objects.list.get(*number))
-            .map(|object| object.lines)
+            .map(|object| object.line_count)
             .sum()
     };
     let mut out = ExtractedObjects::default();
-    let mut left = bounds.lines;
-    let mut gone = BTreeSet::new();
+    let mut lines_left = bounds.max_lines;
+    let mut removed_objects = BTreeSet::new();
     for top in tops.iter().filter(|top| may_go(top)) {
         // Remove the top, even if the cycle that contains it cannot be removed as a whole.
-        out.shown.insert(*top);
-        gone.insert(*top);
-        left = left.saturating_sub(size(&[*top]));
+        out.shown_objects.insert(*top);
+        removed_objects.insert(*top);
+        lines_left = lines_left.saturating_sub(size(&[*top]));
     }
     let mut open: VecDeque<usize> = tops.iter().copied().collect();
-    let mut seen: BTreeSet<usize> = tops.clone();
+    let mut visited: BTreeSet<usize> = tops.clone();
     while let Some(number) = open.pop_front() {
         for called in graph.callees_of(number) {
-            if !seen.insert(called) {
+            if !visited.insert(called) {
                 continue;
             }
             if !may_go(&called) {
@@ -100,37 +100,37 @@ pub(super) fn extract(
                 continue;
             }
             let circle: Vec<usize> =
-                members(&called).into_iter().filter(|other| !gone.contains(other)).collect();
+                members(&called).into_iter().filter(|other| !removed_objects.contains(other)).collect();
             let whole = circle.iter().all(may_go);
             let lines = size(&circle);
-            if !whole || lines > left {
+            if !whole || lines > lines_left {
                 // The cycle is too large, or part of it must stay. Keep the whole cycle and
                 // everything that it calls.
                 continue;
             }
-            left -= lines;
+            lines_left -= lines;
             for other in circle {
-                gone.insert(other);
-                seen.insert(other);
+                removed_objects.insert(other);
+                visited.insert(other);
                 out.helpers.insert(other);
                 open.push_back(other);
             }
         }
     }
-    out.helpers.retain(|number| !out.shown.contains(number));
+    out.helpers.retain(|number| !out.shown_objects.contains(number));
     out.show_entries(graph);
     out
 }
 
 /// Returns the cycles with more than one object, by member. Uses Tarjan's algorithm without
 /// recursion.
-fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
+fn find_cycles(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
     let mut index: BTreeMap<usize, usize> = BTreeMap::new();
     let mut low: BTreeMap<usize, usize> = BTreeMap::new();
     let mut stack: Vec<usize> = Vec::new();
     let mut on_stack = BTreeSet::new();
     let mut out = BTreeMap::new();
-    for &start in &graph.reached {
+    for &start in &graph.reached_objects {
         if index.contains_key(&start) {
             continue;
         }

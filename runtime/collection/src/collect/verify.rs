@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use proctor_grade::{GradeOptions, GradingResult, expected_of_strict_gold, find_leaks, grade};
+use proctor_grade::{GradeOptions, GradingResult, expected_strict_gold_evidence, find_leaks, grade};
 use proctor_patch::gold_patch;
 use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent,
 };
-use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
+use proctor_types::{Fault, Integrity, FaultLayer, OnFinding, SandboxSpec, Task};
 
 use super::outcome::StopReason;
 
@@ -25,12 +25,12 @@ pub(crate) struct VerifyContext<'a> {
 /// # Errors
 /// An environment or sandbox fault.
 pub(crate) async fn prepare_and_scan(
-    judge: VerifyContext<'_>,
+    context: VerifyContext<'_>,
     task: &Task,
 ) -> Result<(PreparedEnvironment, LayerFindings), Fault> {
-    let spec = layer_spec(task, judge.sources, Path::new(".")).await?;
-    let environment = judge.backend.prepare(&spec).await?;
-    let findings = find_leaks(judge.backend, &environment, task, &SandboxSpec::default()).await?;
+    let spec = resolve_layer_spec(task, context.sources, Path::new(".")).await?;
+    let environment = context.backend.prepare(&spec).await?;
+    let findings = find_leaks(context.backend, &environment, task, &SandboxSpec::default()).await?;
     Ok((environment, findings))
 }
 
@@ -39,13 +39,13 @@ pub(crate) async fn prepare_and_scan(
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
-pub(crate) async fn check_no_copies(
-    judge: VerifyContext<'_>,
+pub(crate) async fn reject_copies(
+    context: VerifyContext<'_>,
     task: &Task,
     environment: &PreparedEnvironment,
     findings: &LayerFindings,
 ) -> Result<(), StopReason> {
-    TaskSandboxes { backend: judge.backend, environment, findings, task }.scan_as_agent().await
+    TaskSandboxes { backend: context.backend, environment, findings, task }.scan_as_agent().await
 }
 
 /// Grades the gold patch, which must resolve the task, and an empty patch, which must not. Returns
@@ -54,22 +54,22 @@ pub(crate) async fn check_no_copies(
 /// # Errors
 /// A rejection with the grader's reason, or a sandbox fault.
 pub(crate) async fn grade_gold_and_noop(
-    judge: VerifyContext<'_>,
+    context: VerifyContext<'_>,
     task: &Task,
     environment: &PreparedEnvironment,
     findings: &LayerFindings,
 ) -> Result<Integrity, StopReason> {
-    let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
+    let sandboxes = TaskSandboxes { backend: context.backend, environment, findings, task };
     let gold = gold_patch(task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
+        .map_err(|error| Fault::new(FaultLayer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
         // The tests themselves may change the interpreter. Treat the changes in the gold run as
         // expected, and grade the gold patch again.
-        let expected = expected_of_strict_gold(&graded)?;
+        let expected = expected_strict_gold_evidence(&graded)?;
         graded =
-            sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
+            sandboxes.grade(&gold, GradeOptions { expected_evidence: expected, ..GradeOptions::default() }).await?;
     }
     if !graded.verdict.resolved {
         return Err(StopReason::Reject(
@@ -100,20 +100,20 @@ pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
 /// # Errors
 /// A sandbox fault.
 pub(crate) async fn grade_patch(
-    judge: VerifyContext<'_>,
+    context: VerifyContext<'_>,
     task: &Task,
     environment: &PreparedEnvironment,
     findings: &LayerFindings,
     patch: &[u8],
     options: GradeOptions,
 ) -> Result<GradingResult, Fault> {
-    TaskSandboxes { backend: judge.backend, environment, findings, task }
+    TaskSandboxes { backend: context.backend, environment, findings, task }
         .grade(patch, options)
         .await
 }
 
-fn strict_reason(graded: &GradingResult) -> String {
-    let strict = graded.verdict.policies.get("strict");
+fn strict_reason(result: &GradingResult) -> String {
+    let strict = result.verdict.policies.get("strict");
     strict.map_or_else(String::new, |strict| strict.why.clone())
 }
 
@@ -141,13 +141,13 @@ impl TaskSandboxes<'_> {
     async fn scan_as_agent(&self) -> Result<(), StopReason> {
         let refuse = OnFinding::default();
         let refused = |fault: Fault| match fault.layer {
-            Layer::Setup => {
+            FaultLayer::Setup => {
                 let id = format!("{}: ", self.task.id);
                 StopReason::Reject("leak_check", fault.what.replacen(&id, "", 1))
             }
             _ => StopReason::Fault(fault),
         };
-        let ReadySandbox { mut sandbox, hidden } =
+        let ReadySandbox { mut sandbox, hidden_copies: hidden } =
             self.open(Purpose::Driving(refuse)).await.map_err(refused)?;
         let looked =
             prepare_for_agent(sandbox.handle(), self.task, self.findings, &hidden, refuse).await;
@@ -158,8 +158,8 @@ impl TaskSandboxes<'_> {
     }
 
     async fn grade(&self, patch: &[u8], options: GradeOptions) -> Result<GradingResult, Fault> {
-        let ReadySandbox { mut sandbox, hidden } = self.open(Purpose::Testing).await?;
-        let options = GradeOptions { hidden, ..options };
+        let ReadySandbox { mut sandbox, hidden_copies: hidden } = self.open(Purpose::Testing).await?;
+        let options = GradeOptions { hidden_copies: hidden, ..options };
         let graded = grade(sandbox.handle(), self.task, patch, &options).await;
         let closed = sandbox.close().await;
         let graded = graded?;

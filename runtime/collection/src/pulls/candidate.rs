@@ -60,9 +60,9 @@ impl Candidate {
     pub(super) fn from_pull(
         clone: &Repository,
         pull: &Pull,
-        row: Option<&DumpedPull>,
+        dumped_pull: Option<&DumpedPull>,
         settings: &PullSettings,
-        by_rules: bool,
+        use_rules: bool,
     ) -> Result<Self, StopReason> {
         let stop = |stage: Stage| move |why: String| StopReason::Reject(stage, why);
         let (base, head) = match &pull.change {
@@ -74,7 +74,7 @@ impl Candidate {
             Change::Squash(parent, commit) => (parent.clone(), commit.clone()),
         };
         let whole = clone.diff(&base, &head).map_err(stop(Stage::Tests))?;
-        let SplitDiff { patch, test_patch, non_py_patch, python } = split_diff(&whole, is_test);
+        let SplitDiff { patch, test_patch, non_py_patch, python_files: python } = split_diff(&whole, is_test);
         if test_patch.is_empty() {
             return Err(StopReason::Reject(Stage::Tests, "it changes no tests".into()));
         }
@@ -93,36 +93,36 @@ impl Candidate {
         let (edited, new_lines) = count_edited_lines(&patch, &components);
         let share = new_lines as f64 / edited.max(1) as f64;
         if share <= settings.filters.share {
-            let why = format!(
+            let reason = format!(
                 "only {new_lines} of {edited} edited lines are in added functions and classes"
             );
-            return Err(StopReason::Reject(Stage::Share, why));
+            return Err(StopReason::Reject(Stage::Share, reason));
         }
-        let (title, body) = match row {
+        let (title, body) = match dumped_pull {
             Some(row) => (row.title.clone(), row.body.clone().unwrap_or_default()),
             None => (pull.title.clone(), pull.body.clone()),
         };
         let labels: Vec<String> =
-            row.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
+            dumped_pull.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
         let intent = classify_intent(&title, &body, &labels, &settings.intent);
-        if !intent.feature && by_rules {
-            return Err(StopReason::Reject(Stage::Intent, intent.why));
+        if !intent.is_feature && use_rules {
+            return Err(StopReason::Reject(Stage::Intent, intent.reason));
         }
         let tokens = Encoding::Cl100k.count(&patch);
         if tokens > settings.filters.tokens {
             return Err(StopReason::Reject(Stage::Size, format!("its patch has {tokens} tokens")));
         }
         let of_kind = |kind: &str| components.iter().filter(|it| it.component.kind == kind).count();
-        let first_written = clone.earliest_author_date(&base, &head).unwrap_or(pull.written);
+        let first_written = clone.earliest_author_date(&base, &head).unwrap_or(pull.written_at);
         Ok(Self {
             number: pull.number,
             title,
             body,
             labels,
-            intent: intent.why,
+            intent: intent.reason,
             base,
             head,
-            created_at: row
+            created_at: dumped_pull
                 .and_then(|row| row.created_at.clone())
                 .unwrap_or_else(|| pull.date.clone()),
             first_written,
@@ -135,7 +135,7 @@ impl Candidate {
             classes: of_kind("class"),
             components: components
                 .into_iter()
-                .map(|AddedComponent { component, first, last }| Component {
+                .map(|AddedComponent { component, first_line: first, last_line: last }| Component {
                     component,
                     lines: (first, last),
                 })
@@ -147,7 +147,7 @@ impl Candidate {
     /// default.
     pub(super) fn test_files(&self) -> Vec<String> {
         let files = Patch::parse(self.test_patch.as_bytes()).files;
-        let names = files.iter().filter_map(|file| file.new.as_ref());
+        let names = files.iter().filter_map(|file| file.new_path.as_ref());
         let names = names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
         let mut out: Vec<String> = names
             .filter(|name| {
@@ -176,7 +176,7 @@ fn count_edited_lines(patch: &str, components: &[AddedComponent]) -> (usize, usi
         let spans: Vec<RangeInclusive<usize>> = components
             .iter()
             .filter(|it| it.component.file == name)
-            .map(|it| it.first..=it.last)
+            .map(|it| it.first_line..=it.last_line)
             .collect();
         let mut new: BTreeSet<usize> = BTreeSet::new();
         for hunk in file.hunks() {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,17 +56,17 @@ pub struct ClonesReport {
 pub fn join_clones(
     out: &Path,
     clones: Vec<CloneCollection>,
-    failed: Vec<FailedClone>,
+    failures: Vec<FailedClone>,
 ) -> Result<ClonesReport, CollectError> {
-    fs::create_dir_all(out).map_err(|error| failed_at(out, error))?;
+    fs::create_dir_all(out).map_err(|error| io_error_at(out, error))?;
     for name in MERGED_FILES {
         let mut joined = None;
         for clone in &clones {
-            let place = clone.folder.join(name);
-            let text = match fs::read_to_string(&place) {
+            let path = clone.folder.join(name);
+            let text = match fs::read_to_string(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed_at(&place, error)),
+                Err(error) => return Err(io_error_at(&path, error)),
             };
             let joined: &mut String = joined.get_or_insert_default();
             for line in text.lines() {
@@ -77,27 +77,27 @@ pub fn join_clones(
                 joined.push('\n');
             }
         }
-        let place = out.join(name);
+        let path = out.join(name);
         // If none of the collections has this file, don't delete an existing one. For example, a
         // dry run must not delete the tasks of an earlier collection.
         if let Some(text) = joined {
-            fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
+            fs::write(&path, text).map_err(|error| io_error_at(&path, error))?;
         }
     }
     let repositories = clones.into_iter().map(|clone| clone.report).collect();
-    let report = ClonesReport { schema_version: REPORT_SCHEMA, repositories, failed };
-    let place = out.join("report.json");
+    let report = ClonesReport { schema_version: REPORT_SCHEMA, repositories, failed: failures };
+    let path = out.join("report.json");
     let text = serde_json::to_string_pretty(&report).map(|text| text + "\n");
     text.map_err(io::Error::from)
-        .and_then(|text| fs::write(&place, text))
-        .map_err(|error| failed_at(&place, error))?;
-    let place = out.join("summary.md");
-    fs::write(&place, report.summary()).map_err(|error| failed_at(&place, error))?;
+        .and_then(|text| fs::write(&path, text))
+        .map_err(|error| io_error_at(&path, error))?;
+    let path = out.join("summary.md");
+    fs::write(&path, report.summary()).map_err(|error| io_error_at(&path, error))?;
     Ok(report)
 }
 
-fn failed_at(place: &Path, error: io::Error) -> CollectError {
-    CollectError::Io { place: place.to_owned(), error }
+fn io_error_at(path: &Path, error: io::Error) -> CollectError {
+    CollectError::Io { place: path.to_owned(), error }
 }
 
 fn add_repo_to_line(line: &str, repo: &str) -> String {
@@ -127,17 +127,17 @@ impl ClonesReport {
         let mut out = format!(
             "# Pull requests of {}\n\n| repository | last pull request | merged | with tests | candidates | full | lite \
              |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-            plural(self.repositories.len(), "clone")
+            count_with_noun(self.repositories.len(), "clone")
         );
         let mut sum = [0; 6];
         for report in &self.repositories {
             let counts = report.counts();
-            out.push_str(&row(&report.repo, counts.map(|count| count.to_string())));
+            out.push_str(&table_row(&report.repo, counts.map(|count| count.to_string())));
             sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         let [_, rest @ ..] = sum.map(|count| count.to_string());
         let [merged, tests, candidates, full, lite] = rest;
-        out.push_str(&row("all", [String::new(), merged, tests, candidates, full, lite]));
+        out.push_str(&table_row("all", [String::new(), merged, tests, candidates, full, lite]));
         if !self.failed.is_empty() {
             out.push_str("\n| clone that failed | because |\n| --- | --- |\n");
             for failed in &self.failed {
@@ -156,7 +156,7 @@ impl ClonesReport {
     }
 }
 
-fn row(name: &str, counts: [String; 6]) -> String {
+fn table_row(name: &str, counts: [String; 6]) -> String {
     format!("| {name} | {} |\n", counts.join(" | "))
 }
 

@@ -54,17 +54,17 @@ pub(super) struct Issue {
 }
 
 fn deserialize_comments<'de, D: serde::Deserializer<'de>>(
-    given: D,
+    deserializer: D,
 ) -> Result<Vec<Comment>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Given {
+    enum CommentsField {
         List(Vec<Comment>),
         Other(serde::de::IgnoredAny),
     }
-    match Given::deserialize(given)? {
-        Given::List(list) => Ok(list),
-        Given::Other(_) => Ok(Vec::new()),
+    match CommentsField::deserialize(deserializer)? {
+        CommentsField::List(list) => Ok(list),
+        CommentsField::Other(_) => Ok(Vec::new()),
     }
 }
 
@@ -72,13 +72,13 @@ fn deserialize_comments<'de, D: serde::Deserializer<'de>>(
 ///
 /// # Errors
 /// Fails if the file cannot be read or a line is invalid. The message names the line.
-pub(super) fn read(file: &Path) -> Result<HashMap<u64, DumpedPull>, String> {
-    let place = file.display();
-    let text = fs::read_to_string(file).map_err(|error| format!("{place}: {error}"))?;
+pub(super) fn read_dump(file: &Path) -> Result<HashMap<u64, DumpedPull>, String> {
+    let path = file.display();
+    let text = fs::read_to_string(file).map_err(|error| format!("{path}: {error}"))?;
     let mut out = HashMap::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row: DumpedPull = serde_json::from_str(line)
-            .map_err(|error| format!("{place}:{}: {error}", number + 1))?;
+            .map_err(|error| format!("{path}:{}: {error}", number + 1))?;
         out.insert(row.number, row);
     }
     Ok(out)
@@ -113,9 +113,9 @@ mod tests {
             {"number": 8, "title": "y", "labels": [{"name": "bug", "id": 1}], "comments":
             "#;
         fs::write(&file, rows.lines().next().unwrap()).unwrap();
-        assert_eq!(read(&file).unwrap()[&7].title, "Add x");
+        assert_eq!(read_dump(&file).unwrap()[&7].title, "Add x");
         fs::write(&file, rows).unwrap();
-        assert!(read(&file).unwrap_err().contains("pulls.jsonl:2: "), "{:?}", read(&file));
+        assert!(read_dump(&file).unwrap_err().contains("pulls.jsonl:2: "), "{:?}", read_dump(&file));
     }
 
     #[test]

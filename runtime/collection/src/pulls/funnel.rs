@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Fault, plural};
+use proctor_types::{Fault, count_with_noun};
 use serde::{Deserialize, Serialize};
 
 use crate::RecipeError;
@@ -134,48 +134,48 @@ pub(super) struct ReportHeader {
     pub(super) commit: String,
     pub(super) since: Option<String>,
     pub(super) dry_run: bool,
-    pub(super) not_tried: usize,
+    pub(super) untried_count: usize,
     pub(super) last_pull: u64,
     pub(super) fast_validation: Option<FastValidation>,
 }
 
 impl PullReport {
     pub(super) fn new(
-        head: ReportHeader,
+        header: ReportHeader,
         tasks: Vec<PullTaskMetrics>,
         rejects: Vec<PullReject>,
         faults: Vec<PullReject>,
     ) -> Self {
-        let mut left = tasks.len() + rejects.len() + faults.len() + head.not_tried;
-        let mut funnel = vec![("merged pull requests".to_owned(), left)];
+        let mut remaining = tasks.len() + rejects.len() + faults.len() + header.untried_count;
+        let mut funnel = vec![("merged pull requests".to_owned(), remaining)];
         for (stage, name) in Stage::ALL {
             if stage == Stage::Run {
-                if head.dry_run {
+                if header.dry_run {
                     break;
                 }
-                if head.not_tried > 0 {
-                    left -= head.not_tried;
-                    funnel.push(("... of which were tried".to_owned(), left));
+                if header.untried_count > 0 {
+                    remaining -= header.untried_count;
+                    funnel.push(("... of which were tried".to_owned(), remaining));
                 }
-                left -= faults.len();
+                remaining -= faults.len();
             }
-            left -= rejects.iter().filter(|reject| reject.stage == stage).count();
-            funnel.push((name.to_owned(), left));
+            remaining -= rejects.iter().filter(|reject| reject.stage == stage).count();
+            funnel.push((name.to_owned(), remaining));
         }
         funnel.push(("lite".to_owned(), tasks.iter().filter(|task| task.lite).count()));
         Self {
             schema_version: REPORT_SCHEMA,
-            repo: head.repo,
-            commit: head.commit,
-            since: head.since,
-            dry_run: head.dry_run,
+            repo: header.repo,
+            commit: header.commit,
+            since: header.since,
+            dry_run: header.dry_run,
             funnel,
             tasks,
             rejects,
             faults,
-            not_tried: head.not_tried,
-            last_pull: head.last_pull,
-            fast_validation: head.fast_validation,
+            not_tried: header.untried_count,
+            last_pull: header.last_pull,
+            fast_validation: header.fast_validation,
         }
     }
 
@@ -230,7 +230,7 @@ impl PullReport {
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
                  | lines of new components | {:.1} |\n| their share | {:.1} % |\n| functions added | {:.2} |\n\
                  | classes added | {:.2} |\n",
-                plural(tasks.len(), set),
+                count_with_noun(tasks.len(), set),
                 mean(|task| task.files),
                 mean(|task| task.edited_lines),
                 mean(|task| task.new_lines),
@@ -240,10 +240,10 @@ impl PullReport {
             ));
         }
         if let Some(FastValidation { tried, tasks }) = self.fast_validation {
-            let first = plural(tried, "candidate");
+            let first = count_with_noun(tried, "candidate");
             out.push_str(&format!(
                 "\nFast validation: the first {first} gave {}.\n",
-                plural(tasks, "task")
+                count_with_noun(tasks, "task")
             ));
         }
         let mut against: BTreeMap<&str, usize> = BTreeMap::new();
@@ -256,13 +256,13 @@ impl PullReport {
         }
         if !self.faults.is_empty() {
             out.push_str("\n| not tried because of a fault on this machine | |\n| --- | --- |\n");
-            out.extend(self.faults.iter().map(row));
+            out.extend(self.faults.iter().map(reject_row));
         }
         let ran: Vec<&PullReject> =
             self.rejects.iter().filter(|reject| reject.stage >= Stage::Run).collect();
         if !ran.is_empty() {
             out.push_str("\n| ran without becoming a task | because |\n| --- | --- |\n");
-            out.extend(ran.into_iter().map(row));
+            out.extend(ran.into_iter().map(reject_row));
         }
         if !self.rejects.is_empty() {
             out.push_str("\n`rejects.jsonl` lists all other pull requests with reasons.\n");
@@ -271,7 +271,7 @@ impl PullReport {
     }
 }
 
-fn row(reject: &PullReject) -> String {
+fn reject_row(reject: &PullReject) -> String {
     let plain = |text: &str| text.lines().next().unwrap_or_default().replace('|', "\\|");
     let title = plain(&reject.title);
     format!("| #{} {title} | {} |\n", reject.pull_number, plain(&reject.reason))
@@ -290,7 +290,7 @@ mod tests {
             commit: "0123".into(),
             since: None,
             dry_run,
-            not_tried: 2,
+            untried_count: 2,
             last_pull: 9,
             fast_validation: None,
         };

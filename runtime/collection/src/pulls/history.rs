@@ -12,7 +12,7 @@ pub(super) struct Pull {
     pub(super) body: String,
     /// Time of the merge: `2024-05-01T12:00:00Z`.
     pub(super) date: String,
-    pub(super) written: u64,
+    pub(super) written_at: u64,
     pub(super) change: Change,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Change {
 /// The first line of a merge or squash commit contains the pull request's number. Numbers in other
 /// places are only mentions. The commits inside a merged pull request are skipped, because their
 /// first lines may end with an issue number.
-pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
+pub(super) fn find_pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
         history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
     let mut mainline: HashSet<&str> = HashSet::new();
@@ -44,9 +44,9 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
         let own = if parse_pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }
-    let mut seen = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
     let on_mainline = history.iter().filter(|commit| mainline.contains(commit.id.as_str()));
-    on_mainline.filter_map(parse_pull).filter(|pull| seen.insert(pull.number)).collect()
+    on_mainline.filter_map(parse_pull).filter(|pull| numbers.insert(pull.number)).collect()
 }
 
 fn parse_pull(commit: &Commit) -> Option<Pull> {
@@ -73,8 +73,8 @@ fn parse_pull(commit: &Commit) -> Option<Pull> {
         number: number.parse().ok()?,
         title: title.trim().to_owned(),
         body: body.trim().to_owned(),
-        date: commit.date.clone(),
-        written: commit.written,
+        date: commit.commit_date.clone(),
+        written_at: commit.author_time,
         change,
     })
 }
@@ -87,8 +87,8 @@ mod tests {
         Commit {
             id: id.into(),
             parents: parents.iter().map(|it| (*it).to_owned()).collect(),
-            written: 0,
-            date: String::new(),
+            author_time: 0,
+            commit_date: String::new(),
             message: message.into(),
         }
     }
@@ -109,9 +109,9 @@ mod tests {
             commit("h5", &["r"], "wip"),
             commit("r", &[], "first"),
         ];
-        let found = pulls(&history);
+        let merged_pulls = find_pulls(&history);
         let said: Vec<(u64, &str, &str)> =
-            found.iter().map(|it| (it.number, it.title.as_str(), it.body.as_str())).collect();
+            merged_pulls.iter().map(|it| (it.number, it.title.as_str(), it.body.as_str())).collect();
         assert_eq!(
             said,
             [
@@ -121,7 +121,7 @@ mod tests {
                 (5, "Say more", "")
             ]
         );
-        assert_eq!(found[2].change, Change::Squash("m5".into(), "s7".into()));
-        assert_eq!(found[3].change, Change::Merge("r".into(), "h5".into()));
+        assert_eq!(merged_pulls[2].change, Change::Squash("m5".into(), "s7".into()));
+        assert_eq!(merged_pulls[3].change, Change::Merge("r".into(), "h5".into()));
     }
 }

@@ -5,8 +5,8 @@ use super::settings::IntentSettings;
 /// Whether a pull request adds a feature, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
-    pub(super) feature: bool,
-    pub(super) why: String,
+    pub(super) is_feature: bool,
+    pub(super) reason: String,
 }
 
 pub(super) fn classify_intent(
@@ -16,7 +16,7 @@ pub(super) fn classify_intent(
     settings: &IntentSettings,
 ) -> Intent {
     let has = |list: &[String], word: &str| list.iter().any(|it| it.eq_ignore_ascii_case(word));
-    let decided = |feature: bool, why: String| Intent { feature, why };
+    let decided = |feature: bool, why: String| Intent { is_feature: feature, reason: why };
     if let Some(kind) = commit_type(title) {
         let said = || format!("its title has the type {kind:?}");
         if has(&settings.feature_types, kind) {
@@ -58,7 +58,7 @@ mod tests {
     use super::{super::settings::PullSettings, *};
 
     #[test]
-    fn first_matching_rule_decides() {
+    fn intent_follows_first_matching_rule() {
         let settings = &PullSettings::get().unwrap().intent;
         let label = |name: &str| vec![name.to_owned()];
         for (title, body, labels, feature, why) in [
@@ -77,8 +77,8 @@ mod tests {
             ),
             ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
-            let found = classify_intent(title, body, &labels, settings);
-            assert!(found.feature == feature && found.why.contains(why), "{title}: {found:?}");
+            let classified = classify_intent(title, body, &labels, settings);
+            assert!(classified.is_feature == feature && classified.reason.contains(why), "{title}: {classified:?}");
         }
     }
 }

@@ -9,9 +9,9 @@ use regex::Regex;
 use super::{candidate::Candidate, settings::LiteSettings};
 
 /// Matches the number or URL of an issue or pull request, or a text that may be a commit id.
-const REFERENCE: &str =
+const REFERENCE_PATTERN: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
-const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
+const IMAGE_PATTERN: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 
 /// A criterion that excludes a task from the lite set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub(super) struct Exclusion {
     /// Machine-readable name. There are nine criteria.
     pub(super) criterion: &'static str,
     /// The reason as a sentence.
-    pub(super) what: String,
+    pub(super) reason: String,
 }
 
 /// Returns all criteria that exclude a candidate. The list is empty if the candidate is a lite
 /// task.
-pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
+pub(super) fn find_exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::parse(candidate.patch.as_bytes());
     let python = |file: &&FilePatch| file.path().as_bytes().ends_with(b".py");
@@ -34,12 +34,12 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
     let mut out = Vec::new();
     let mut if_so = |so: bool, criterion: &'static str, what: String| {
         if so {
-            out.push(Exclusion { criterion, what });
+            out.push(Exclusion { criterion, reason: what });
         }
     };
     let (files, functions) = (code.len(), candidate.functions);
     let tokens = Encoding::Cl100k.count(&render_snippets(&patch));
-    let deletes = code.iter().any(|file| file.new.is_none());
+    let deletes = code.iter().any(|file| file.new_path.is_none());
     let reference = "its request refers to an issue, a pull request or a commit".into();
     if_so(words < settings.words, "words", format!("its request has {words} words"));
     if_so(has_reference(&request), "reference", reference);
@@ -57,7 +57,7 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
 /// Whether a text refers to an issue, a pull request or a commit. A commit id must contain both a
 /// digit and a letter, so that plain numbers and words such as `defaced` don't count.
 fn has_reference(text: &str) -> bool {
-    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE_PATTERN).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
     found.map(|found| found.as_str().to_lowercase()).any(|found| {
         let has = |of: fn(&u8) -> bool| found.bytes().any(|byte| of(&byte));
@@ -66,7 +66,7 @@ fn has_reference(text: &str) -> bool {
 }
 
 fn has_image(text: &str) -> bool {
-    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(IMAGE).ok());
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(IMAGE_PATTERN).ok());
     PATTERN.iter().any(|pattern| pattern.is_match(text))
 }
 
@@ -129,11 +129,11 @@ mod tests {
             ("class", Candidate { classes: 1, ..small.clone() }),
             ("functions", Candidate { functions: 11, ..small.clone() }),
         ];
-        assert!(exclusions(&small, settings).is_empty());
+        assert!(find_exclusions(&small, settings).is_empty());
         for (criterion, candidate) in cases {
-            let found = exclusions(&candidate, settings);
-            let names: Vec<&str> = found.iter().map(|one| one.criterion).collect();
-            assert_eq!(names, [criterion], "{found:?}");
+            let exclusion_list = find_exclusions(&candidate, settings);
+            let names: Vec<&str> = exclusion_list.iter().map(|one| one.criterion).collect();
+            assert_eq!(names, [criterion], "{exclusion_list:?}");
         }
     }
 

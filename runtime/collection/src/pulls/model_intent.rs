@@ -1,13 +1,13 @@
 //! Asks a model whether a pull request adds a feature.
 
 use proctor_datasets::render_template;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use serde::{Deserialize, Serialize};
 
 use super::{candidate::Candidate, intent::Intent};
 use crate::collect::answers::{CachedModel, last_json};
 
-const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
+const INTENT_PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
 
 #[derive(Serialize)]
 struct Question<'a> {
@@ -33,7 +33,7 @@ struct IntentResponse {
 /// # Errors
 /// Fails if the endpoint did not respond, or if no response can be parsed.
 pub(super) async fn ask_intent(
-    answers: &CachedModel<'_>,
+    cached_model: &CachedModel<'_>,
     repo: &str,
     candidate: &Candidate,
 ) -> Result<Intent, Fault> {
@@ -47,13 +47,13 @@ pub(super) async fn ask_intent(
         new_lines: candidate.new_lines,
         edited: candidate.edited,
     };
-    let question = render_template(PROMPT, question).map_err(|error| {
-        Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
+    let question = render_template(INTENT_PROMPT, question).map_err(|error| {
+        Fault::new(FaultLayer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
     })?;
     let of = format!("pull request {}", candidate.number);
-    let what = "a decision on whether the pull request adds a feature";
+    let message = "a decision on whether the pull request adds a feature";
     let answered: IntentResponse =
-        answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
-    let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
-    Ok(Intent { feature: answered.new_feature, why })
+        cached_model.ask("intent", &question, last_json, (of.as_str(), message)).await?;
+    let reason = format!("{} decided: {}", cached_model.model().name(), answered.reasoning);
+    Ok(Intent { is_feature: answered.new_feature, reason: why: reason })
 }

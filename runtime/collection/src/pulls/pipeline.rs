@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fea_bench::Repository;
-use proctor_types::{Details, Fault, NumberOrText, Task, plural};
+use proctor_types::{Details, Fault, NumberOrText, Task, count_with_noun};
 use serde_json::Value;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     funnel::{
         FastValidation, PullReject, PullReport, PullTaskMetrics, ReportHeader, Stage, StopReason,
     },
-    history::pulls,
+    history::find_pulls,
     intent::Intent,
     lite,
     model_intent::ask_intent,
@@ -68,47 +68,47 @@ pub enum CollectionGoal<'a> {
 pub async fn collect_pulls(
     search: &PullSearch,
     out: &Path,
-    extent: CollectionGoal<'_>,
-    answers: Option<&CachedModel<'_>>,
-    tell: &(dyn Fn(&str) + Send + Sync),
+    goal: CollectionGoal<'_>,
+    cached_model: Option<&CachedModel<'_>>,
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<PullReport, CollectError> {
     let settings = PullSettings::get()?;
     let texts = match &search.dump {
-        Some(file) => dump::read(file).map_err(|what| nothing_to_collect(what, DUMP_HINT))?,
+        Some(file) => dump::read_dump(file).map_err(|what| nothing_to_collect(what, DUMP_HINT))?,
         None => HashMap::new(),
     };
     let clone = Repository::open(&search.clone).map_err(|what| {
         nothing_to_collect(format!("{}: {what}", search.clone.display()), CLONE_HINT)
     })?;
     let repo = search.repo.clone().unwrap_or_else(|| repository_name(&clone, &search.clone));
-    let by_rules = answers.is_none();
+    let by_rules = cached_model.is_none();
     let MiningResult { commit, mut candidates, mut rejects, last_pull } =
-        mine_history(&clone, search, &texts, (settings, by_rules), tell)?;
-    if let Some(answers) = answers {
-        let of = plural(candidates.len(), "pull request");
-        tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
+        mine_history(&clone, search, &texts, (settings, by_rules), on_progress)?;
+    if let Some(answers) = cached_model {
+        let of = count_with_noun(candidates.len(), "pull request");
+        on_progress(&format!("asking {} whether {of} add a feature", answers.model().name()));
         (candidates, rejects) = filter_by_model(answers, &repo, candidates, rejects).await?;
     }
-    let mut ready = Vec::new();
+    let mut ready_candidates = Vec::new();
     for candidate in candidates {
         let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
         let forms = build_rows(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
-        ready.push(ReadyCandidate { id, candidate, forms });
+        ready_candidates.push(ReadyCandidate { id, candidate, rows: forms });
     }
-    let dry_run = matches!(extent, CollectionGoal::Candidates);
+    let dry_run = matches!(goal, CollectionGoal::Candidates);
     let since = search.since.clone();
     let (not_tried, fast_validation) = (0, None);
     let mut head =
-        ReportHeader { repo, commit, since, dry_run, not_tried, last_pull, fast_validation };
-    let CollectionGoal::Tasks(context, limit) = extent else {
-        let facts = ready.iter().map(|ready| ready.metrics(settings, None)).collect();
+        ReportHeader { repo, commit, since, dry_run, untried_count: not_tried, last_pull, fast_validation };
+    let CollectionGoal::Tasks(context, limit) = goal else {
+        let facts = ready_candidates.iter().map(|ready| ready.metrics(settings, None)).collect();
         let report = PullReport::new(head, facts, rejects, Vec::new());
-        let medium: Vec<&Value> = ready.iter().map(|ready| &ready.forms.medium).collect();
+        let medium: Vec<&Value> = ready_candidates.iter().map(|ready| &ready.rows.medium).collect();
         write_dataset(out, &report, vec![("candidates.jsonl", to_json_lines(&medium))])?;
         return Ok(report);
     };
-    let limit = limit.unwrap_or(ready.len()).min(ready.len());
-    head.not_tried = ready.split_off(limit).len();
+    let limit = limit.unwrap_or(ready_candidates.len()).min(ready_candidates.len());
+    head.untried_count = ready_candidates.split_off(limit).len();
     let all = format!("pulls {}\0{}", settings.version, super::settings::SETTINGS_TOML);
     let shared = Settings::get()?;
     let bench = CandidateRunner {
@@ -125,33 +125,33 @@ pub async fn collect_pulls(
         repo: head.repo.clone(),
     };
     let first = match search.fast_validation {
-        true => settings.fast_validation.candidates.min(ready.len()),
+        true => settings.fast_validation.candidates.min(ready_candidates.len()),
         false => 0,
     };
-    let mut outcomes = run_candidates(&bench, &ready[..first], tell).await;
+    let mut outcomes = run_candidates(&bench, &ready_candidates[..first], on_progress).await;
     if search.fast_validation {
         let tasks = outcomes.iter().filter(|it| matches!(it, Ok(CandidateResult::Task(_)))).count();
         head.fast_validation = Some(FastValidation { tried: first, tasks });
         if tasks == 0 {
-            head.not_tried += ready.split_off(first).len();
-            let of = plural(first, "candidate");
-            tell(&format!(
+            head.untried_count += ready_candidates.split_off(first).len();
+            let of = count_with_noun(first, "candidate");
+            on_progress(&format!(
                 "fast validation: none of the first {of} of {} became a task",
                 head.repo
             ));
         }
     }
-    outcomes.extend(run_candidates(&bench, &ready[first..], tell).await);
-    let mut made = CollectedTasks { rejects, ..CollectedTasks::default() };
-    for (ready, outcome) in ready.into_iter().zip(outcomes) {
-        made.add(ready, outcome, settings);
+    outcomes.extend(run_candidates(&bench, &ready_candidates[first..], on_progress).await);
+    let mut collected = CollectedTasks { rejects, ..CollectedTasks::default() };
+    for (ready, outcome) in ready_candidates.into_iter().zip(outcomes) {
+        collected.add(ready, outcome, settings);
     }
-    let report = PullReport::new(head, made.facts, made.rejects, made.faults);
+    let report = PullReport::new(head, collected.metrics, collected.rejects, collected.faults);
     let of = |form: fn(&DatasetRows) -> &Value| {
-        to_json_lines(&made.forms.iter().map(form).collect::<Vec<_>>())
+        to_json_lines(&collected.rows.iter().map(form).collect::<Vec<_>>())
     };
     let rows = vec![
-        ("tasks.jsonl", to_json_lines(&made.tasks)),
+        ("tasks.jsonl", to_json_lines(&collected.tasks)),
         ("feabench.jsonl", of(|forms| &forms.medium)),
         ("feabench-standard.jsonl", of(|forms| &forms.standard)),
         ("feabench-oracle.jsonl", of(|forms| &forms.oracle)),
@@ -164,13 +164,13 @@ pub async fn collect_pulls(
 struct ReadyCandidate {
     id: String,
     candidate: Candidate,
-    forms: DatasetRows,
+    rows: DatasetRows,
 }
 
 impl ReadyCandidate {
     fn metrics(&self, settings: &PullSettings, task: Option<&Task>) -> PullTaskMetrics {
         let Self { id, candidate, .. } = self;
-        let exclusions = lite::exclusions(candidate, &settings.lite);
+        let exclusions = lite::find_exclusions(candidate, &settings.lite);
         PullTaskMetrics {
             instance_id: id.clone(),
             pull_number: candidate.number,
@@ -185,7 +185,7 @@ impl ReadyCandidate {
             pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
             lite: exclusions.is_empty(),
             not_lite_criteria: exclusions.iter().map(|one| one.criterion.to_owned()).collect(),
-            not_lite: exclusions.into_iter().map(|one| one.what).collect(),
+            not_lite: exclusions.into_iter().map(|one| one.reason).collect(),
         }
     }
 }
@@ -194,8 +194,8 @@ impl ReadyCandidate {
 #[derive(Default)]
 struct CollectedTasks {
     tasks: Vec<Task>,
-    forms: Vec<DatasetRows>,
-    facts: Vec<PullTaskMetrics>,
+    rows: Vec<DatasetRows>,
+    metrics: Vec<PullTaskMetrics>,
     rejects: Vec<PullReject>,
     faults: Vec<PullReject>,
 }
@@ -203,13 +203,13 @@ struct CollectedTasks {
 impl CollectedTasks {
     fn add(
         &mut self,
-        ready: ReadyCandidate,
+        ready_candidate: ReadyCandidate,
         outcome: Result<CandidateResult, Fault>,
         settings: &PullSettings,
     ) {
         let reject = |stage: Stage, reason: String| PullReject {
-            pull_number: ready.candidate.number,
-            title: ready.candidate.title.clone(),
+            pull_number: ready_candidate.candidate.number,
+            title: ready_candidate.candidate.title.clone(),
             stage,
             reason,
         };
@@ -218,16 +218,16 @@ impl CollectedTasks {
             Ok(CandidateResult::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
             Ok(CandidateResult::Task(task)) => {
                 let mut task = *task;
-                let facts = ready.metrics(settings, Some(&task));
+                let facts = ready_candidate.metrics(settings, Some(&task));
                 if facts.lite {
                     task.categories.push("lite".to_owned());
                 }
-                task.created_at = Some(ready.candidate.created_at.clone());
-                task.details = details(&ready.candidate, &ready.forms);
-                let mut forms = ready.forms;
+                task.created_at = Some(ready_candidate.candidate.created_at.clone());
+                task.details = details(&ready_candidate.candidate, &ready_candidate.rows);
+                let mut forms = ready_candidate.rows;
                 forms.set_test_ids(&task.fail_to_pass, &task.pass_to_pass);
-                self.facts.push(facts);
-                self.forms.push(forms);
+                self.metrics.push(facts);
+                self.rows.push(forms);
                 self.tasks.push(task);
             }
         }
@@ -235,21 +235,21 @@ impl CollectedTasks {
 }
 
 /// Returns FEA-Bench's solution fields for a task in Proctor's own format.
-fn details(candidate: &Candidate, forms: &DatasetRows) -> Details {
+fn details(candidate: &Candidate, rows: &DatasetRows) -> Details {
     Details {
         base_commit: candidate.base.clone().into(),
         pull_number: NumberOrText::Number(candidate.number.into()).into(),
-        non_py_patch: detail(&candidate.non_py_patch),
+        non_py_patch: to_detail(&candidate.non_py_patch),
         functions_added: (candidate.functions as u64).into(),
         classes_added: (candidate.classes as u64).into(),
         new_components: candidate.components().into(),
-        discussion: detail(forms.texts.discussion.as_deref().unwrap_or_default()),
+        discussion: to_detail(rows.texts.discussion.as_deref().unwrap_or_default()),
         ..Details::default()
     }
 }
 
 /// Returns the text as a detail of the task, or no detail if the text is blank.
-fn detail(text: &str) -> proctor_types::DetailField<String> {
+fn to_detail(text: &str) -> proctor_types::DetailField<String> {
     match text.trim().is_empty() {
         true => proctor_types::DetailField::Absent,
         false => text.to_owned().into(),
@@ -258,62 +258,62 @@ fn detail(text: &str) -> proctor_types::DetailField<String> {
 
 /// Runs the candidates concurrently and returns their results in order.
 async fn run_candidates<'a>(
-    bench: &CandidateRunner<'_>,
-    ready: &'a [ReadyCandidate],
-    tell: &(dyn Fn(&str) + Send + Sync),
+    candidate_runner: &CandidateRunner<'_>,
+    ready_candidates: &'a [ReadyCandidate],
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<CandidateResult, Fault>> {
     let is_cached =
-        |it: &ReadyCandidate| bench.is_cached(&it.candidate, &it.id, &it.forms.texts.statement);
-    let to_make = ready.iter().filter(|it| !is_cached(it)).count();
-    let progress = &Progress::new(ready.len(), to_make);
+        |it: &ReadyCandidate| candidate_runner.is_cached(&it.candidate, &it.id, &it.rows.texts.statement);
+    let to_make = ready_candidates.iter().filter(|it| !is_cached(it)).count();
+    let progress = &Progress::new(ready_candidates.len(), to_make);
     let one = |ready: &'a ReadyCandidate| async move {
-        let ReadyCandidate { id, candidate, forms } = ready;
+        let ReadyCandidate { id, candidate, rows: forms } = ready;
         let is_made = !is_cached(ready);
         if is_made {
             progress.begin();
         }
-        let outcome = bench.run_cached(candidate, id, &forms.texts.statement).await;
+        let outcome = candidate_runner.run_cached(candidate, id, &forms.texts.statement).await;
         let said = match &outcome {
             Ok(CandidateResult::Task(task)) => {
-                format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
+                format!("new task: {} to pass", count_with_noun(task.fail_to_pass.len(), "test"))
             }
             Ok(CandidateResult::Reject(_, why)) => format!("rejected: {why}"),
             Err(fault) => format!("not tried: {}", fault.what),
         };
         let said = said.lines().next().unwrap_or_default();
-        tell(&format!("#{} ({}): {said}", candidate.number, progress.end(is_made)));
+        on_progress(&format!("#{} ({}): {said}", candidate.number, progress.end(is_made)));
         outcome
     };
-    let outcomes = stream::iter(ready).map(one);
-    outcomes.buffered(bench.context.jobs.max(1)).collect().await
+    let outcomes = stream::iter(ready_candidates).map(one);
+    outcomes.buffered(candidate_runner.context.jobs.max(1)).collect().await
 }
 
 const CLONE_HINT: &str = "pass the directory of a git clone with its full history";
 const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
 
-fn nothing_to_collect(what: String, hint: &'static str) -> CollectError {
-    CollectError::Nothing { what, hint: hint.to_owned() }
+fn nothing_to_collect(message: String, hint: &'static str) -> CollectError {
+    CollectError::NothingToCollect { what: message, hint: hint.to_owned() }
 }
 
 /// Keeps the candidates that the model considers features, and rejects the others.
 async fn filter_by_model(
-    answers: &CachedModel<'_>,
+    cached_model: &CachedModel<'_>,
     repo: &str,
     candidates: Vec<Candidate>,
     mut rejects: Vec<PullReject>,
 ) -> Result<(Vec<Candidate>, Vec<PullReject>), Fault> {
     let at_once = Settings::get()?.tops.model.at_once.max(1);
-    let all = candidates.iter().map(|candidate| ask_intent(answers, repo, candidate));
-    let said: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
+    let all = candidates.iter().map(|candidate| ask_intent(cached_model, repo, candidate));
+    let intents: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
     let mut features = Vec::new();
-    for (candidate, said) in candidates.into_iter().zip(said) {
-        match said.feature {
-            true => features.push(Candidate { intent: said.why, ..candidate }),
+    for (candidate, said) in candidates.into_iter().zip(intents) {
+        match said.is_feature {
+            true => features.push(Candidate { intent: said.reason, ..candidate }),
             false => rejects.push(PullReject {
                 pull_number: candidate.number,
                 title: candidate.title,
                 stage: Stage::Intent,
-                reason: said.why,
+                reason: said.reason,
             }),
         }
     }
@@ -331,34 +331,34 @@ struct MiningResult {
 fn mine_history(
     clone: &Repository,
     search: &PullSearch,
-    texts: &HashMap<u64, DumpedPull>,
-    (settings, by_rules): (&PullSettings, bool),
-    tell: &(dyn Fn(&str) + Send + Sync),
+    dumped_pulls: &HashMap<u64, DumpedPull>,
+    (settings, use_rules): (&PullSettings, bool),
+    on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<MiningResult, CollectError> {
     let history = clone.history().map_err(|what| nothing_to_collect(what, CLONE_HINT))?;
     let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
-    let mut found = pulls(&history);
-    let all = found.len();
-    let last_pull = found.iter().map(|pull| pull.number).max().unwrap_or_default();
+    let mut merged_pulls = find_pulls(&history);
+    let all = merged_pulls.len();
+    let last_pull = merged_pulls.iter().map(|pull| pull.number).max().unwrap_or_default();
     if let Some(since) = &search.since {
-        found.retain(|pull| pull.date.as_str() >= since.as_str());
+        merged_pulls.retain(|pull| pull.date.as_str() >= since.as_str());
     }
-    if found.is_empty() {
-        let what = match all {
-            0 => format!("no merged pull request in {}", plural(history.len(), "commit")),
+    if merged_pulls.is_empty() {
+        let message = match all {
+            0 => format!("no merged pull request in {}", count_with_noun(history.len(), "commit")),
             all => format!("all {all} pull requests were merged before that date"),
         };
         let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
                     a squashed commit ends with `(#7)`";
-        return Err(nothing_to_collect(what, hint));
+        return Err(nothing_to_collect(message, hint));
     }
-    tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));
+    on_progress(&format!("{} commits, {} merged pull requests", history.len(), merged_pulls.len()));
     let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
-    for (index, pull) in found.iter().enumerate() {
+    for (index, pull) in merged_pulls.iter().enumerate() {
         if index > 0 && index % 250 == 0 {
-            tell(&format!("{index} of {}: {} candidates", found.len(), candidates.len()));
+            on_progress(&format!("{index} of {}: {} candidates", merged_pulls.len(), candidates.len()));
         }
-        match Candidate::from_pull(clone, pull, texts.get(&pull.number), settings, by_rules) {
+        match Candidate::from_pull(clone, pull, dumped_pulls.get(&pull.number), settings, use_rules) {
             Ok(candidate) => candidates.push(candidate),
             Err(StopReason::Fault(fault)) => return Err(fault.into()),
             Err(StopReason::Reject(stage, reason)) => rejects.push(PullReject {
@@ -401,9 +401,9 @@ fn write_dataset(
         ("summary.md", Ok(report.summary())),
     ];
     for (name, text) in rows.into_iter().chain(told) {
-        let place = out.join(name);
-        let text = text.map_err(|error| failed(&place, error.into()))?;
-        fs::write(&place, text).map_err(|error| failed(&place, error))?;
+        let path = out.join(name);
+        let text = text.map_err(|error| failed(&path, error.into()))?;
+        fs::write(&path, text).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }

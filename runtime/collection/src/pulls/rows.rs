@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use proctor_datasets::fea_bench::{PullTexts, Repository, build_texts};
 use proctor_patch::Patch;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Matches a closing keyword and the number of the issue that the change closes.
-const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
+const CLOSING_PATTERN: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
 
 /// A task's rows in the three formats.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,12 +44,12 @@ pub(super) fn build_rows(
     id: &str,
     repo: &str,
     clone: &Repository,
-    row: Option<&DumpedPull>,
+    dumped_pull: Option<&DumpedPull>,
 ) -> Result<DatasetRows, Fault> {
-    let info = problem_info(candidate, row);
-    let said = build_texts(&info, &candidate.components())
-        .map_err(|what| Fault::new(Layer::Environment, format!("{id}: {what}")))?;
-    let components = by_file(&candidate.components);
+    let info = problem_info(candidate, dumped_pull);
+    let pull_texts = build_texts(&info, &candidate.components())
+        .map_err(|what| Fault::new(FaultLayer::Environment, format!("{id}: {what}")))?;
+    let components = components_by_file(&candidate.components);
     let readmes: Vec<(String, Value)> = clone
         .top_level_names(&candidate.base)
         .unwrap_or_default()
@@ -64,7 +64,7 @@ pub(super) fn build_rows(
         // The value is `null` for a file that the change creates.
         .map(|name| (name.clone(), clone.read_file(&candidate.base, &name).into()))
         .collect();
-    let url = row.and_then(|row| row.html_url.clone());
+    let url = dumped_pull.and_then(|row| row.html_url.clone());
     let shared = json!({
         "instance_id": id,
         "pull_number": candidate.number,
@@ -85,48 +85,48 @@ pub(super) fn build_rows(
             "url": url.unwrap_or_else(|| {
                 format!("https://github.com/{}/pull/{}", repo, candidate.number)
             }),
-            "issue_numbers": closed_issue_numbers(candidate, row),
+            "issue_numbers": closed_issue_numbers(candidate, dumped_pull),
             "problem_info": info,
             "readmes": readmes.iter().cloned().collect::<Map<_, _>>(),
             "files": files.iter().cloned().collect::<Map<_, _>>(),
             "new_components": components.iter().cloned().collect::<Map<_, _>>(),
         }),
     );
-    let discussion = said.discussion.clone().unwrap_or_default();
+    let discussion = pull_texts.discussion.clone().unwrap_or_default();
     let standard = merge_objects(
         &shared,
         json!({
             "new_components": to_object_list(&components, "components"),
-            "problem_statement": said.statement,
+            "problem_statement": pull_texts.statement,
             "hints_text": discussion,
         }),
     );
     let oracle = merge_objects(
         &standard,
         json!({
-            "pull_request_text": said.request,
+            "pull_request_text": pull_texts.request,
             "issue_text": discussion,
             "readmes": to_object_list(&readmes, "content"),
             "files": to_object_list(&files, "content"),
         }),
     );
-    Ok(DatasetRows { medium, standard, oracle, texts: said })
+    Ok(DatasetRows { medium, standard, oracle, texts: pull_texts })
 }
 
-fn merge_objects(base: &Value, more: Value) -> Value {
+fn merge_objects(base: &Value, extra_fields: Value) -> Value {
     let mut out = base.clone();
-    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+    if let (Value::Object(out), Value::Object(more)) = (&mut out, extra_fields) {
         out.extend(more);
     }
     out
 }
 
 /// Converts a map to a list of objects, because table columns must have fixed keys.
-fn to_object_list(entries: &[(String, Value)], what: &str) -> Value {
-    entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
+fn to_object_list(entries: &[(String, Value)], value_key: &str) -> Value {
+    entries.iter().map(|(file, value)| json!({"file": file, value_key: value})).collect()
 }
 
-fn by_file(components: &[Component]) -> Vec<(String, Value)> {
+fn components_by_file(components: &[Component]) -> Vec<(String, Value)> {
     let mut out: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for Component { component, lines } in components {
         out.entry(&component.file).or_default().push(json!({
@@ -140,7 +140,7 @@ fn by_file(components: &[Component]) -> Vec<(String, Value)> {
     out.into_iter().map(|(file, list)| (file.to_owned(), list.into())).collect()
 }
 
-fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
+fn problem_info(candidate: &Candidate, dumped_pull: Option<&DumpedPull>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
@@ -149,7 +149,7 @@ fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
         });
         said.collect()
     };
-    let issues = row.into_iter().flat_map(|row| &row.issues).map(|issue| {
+    let issues = dumped_pull.into_iter().flat_map(|row| &row.issues).map(|issue| {
         let entry = json!({
             "issue_title": issue.title,
             "issue_body": issue.body,
@@ -161,18 +161,18 @@ fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
         "first_commit_time": candidate.first_written,
         "pr_title": candidate.title,
         "pr_body": candidate.body,
-        "pr_timeline": timeline(row.map_or(&[], |row| &row.comments)),
+        "pr_timeline": timeline(dumped_pull.map_or(&[], |row| &row.comments)),
         "issues": issues.collect::<Map<_, _>>(),
     })
 }
 
 /// Returns the numbers of the issues that the candidate closes, sorted.
-fn closed_issue_numbers(candidate: &Candidate, row: Option<&DumpedPull>) -> Vec<String> {
-    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSES).ok());
+fn closed_issue_numbers(candidate: &Candidate, dumped_pull: Option<&DumpedPull>) -> Vec<String> {
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSING_PATTERN).ok());
     let text = format!("{}\n{}", candidate.title, candidate.body);
     let named = PATTERN.iter().flat_map(|pattern| pattern.captures_iter(&text));
     let named = named.filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
-    let given = row.into_iter().flat_map(|row| &row.issues).map(|issue| issue.number.to_string());
+    let given = dumped_pull.into_iter().flat_map(|row| &row.issues).map(|issue| issue.number.to_string());
     let mut out: Vec<String> = named.chain(given).collect();
     out.sort();
     out.dedup();

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use proctor_grade::TestPlan;
 use proctor_types::{
-    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA, Task, TaskId, TestStatus,
+    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA_VERSION, Task, TaskId, TestStatus,
     Timeouts,
 };
 use serde::{Deserialize, Serialize};
@@ -25,11 +25,11 @@ use crate::{
         verify::{self, VerifyContext},
     },
     draft::blocked_urls,
-    freeze::{RUNS, Statuses, classify_tests, run_patched_tests, statuses_of},
+    freeze::{RUNS_PER_SIDE, Statuses, classify_tests, run_patched_tests, statuses_of},
 };
 
 /// Files that affect how a project is installed. The environment's cache key covers them.
-const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
+const INSTALLATION_FILES: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
 /// State that all candidates of a collection share.
 pub(super) struct CandidateRunner<'a> {
@@ -75,7 +75,7 @@ impl CandidateRunner<'_> {
 
     /// Whether the candidate's result is cached.
     pub(super) fn is_cached(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
-        self.cache.has("pull", &self.cache_key(candidate, id, statement))
+        self.cache.contains("pull", &self.cache_key(candidate, id, statement))
     }
 
     fn cache_key(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
@@ -105,13 +105,13 @@ impl CandidateRunner<'_> {
                 "its base commit has no Python package at the top level, in src or in lib",
             ));
         }
-        let environment = self.environment(&tree, &project).await?;
+        let environment = self.prepare_environment(&tree, &project).await?;
         let mut task = self.base_task(candidate, id, statement, &project, &environment, source);
         let judge = VerifyContext { backend: self.context.backend, sources: self.context.sources };
         // Check for leaks before running tests: if the environment contains the solution, the task
         // is rejected regardless of the tests.
         let (prepared, findings) = verify::prepare_and_scan(judge, &task).await?;
-        verify::check_no_copies(judge, &task, &prepared, &findings)
+        verify::reject_copies(judge, &task, &prepared, &findings)
             .await
             .map_err(to_stop_reason)?;
         let plan = TestPlan {
@@ -126,7 +126,7 @@ impl CandidateRunner<'_> {
         let (patch, tests) = (candidate.patch.as_bytes(), candidate.test_patch.as_bytes());
         let place = (self.context.backend, &prepared, &findings);
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for _ in 0..RUNS {
+        for _ in 0..RUNS_PER_SIDE {
             let ran = run_patched_tests(place, &task, &plan, &[patch, tests]).await?;
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
@@ -155,19 +155,19 @@ impl CandidateRunner<'_> {
             .await
             .map_err(to_stop_reason)?;
         if integrity != Integrity::Clean {
-            (self.context.tell)(&verify::unclean_warning(task.id.as_str(), integrity));
+            (self.context.on_progress)(&verify::unclean_warning(task.id.as_str(), integrity));
         }
         Ok(task)
     }
 
     /// Returns the environment for a commit of the project. Commits with the same requirements
     /// share an environment.
-    async fn environment(
+    async fn prepare_environment(
         &self,
         tree: &proctor_sandbox_api::SourceTree,
         project: &Project,
     ) -> Result<Environment, StopReason> {
-        let metadata: Vec<String> = INSTALLATION
+        let metadata: Vec<String> = INSTALLATION_FILES
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
@@ -180,7 +180,7 @@ impl CandidateRunner<'_> {
         }
         let quiet = |_: &str| {};
         let found =
-            resolution::resolve(self.context.backend, tree, project, self.settings, &quiet).await?;
+            resolution::resolve_environment(self.context.backend, tree, project, self.settings, &quiet).await?;
         cache_result(self.cache, "environment", &of, &found);
         Ok(found)
     }
@@ -196,7 +196,7 @@ impl CandidateRunner<'_> {
     ) -> Task {
         let repo = Some(self.repo.as_str()).filter(|repo| repo.contains('/'));
         Task {
-            schema_version: TASK_SCHEMA,
+            schema_version: TASK_SCHEMA_VERSION,
             id: TaskId::new(id),
             repo: Some(self.repo.clone()),
             level: None,
@@ -239,9 +239,9 @@ impl CandidateRunner<'_> {
 }
 
 /// Rejects the task if any test fails with the gold patch. FEA-Bench has the same rule.
-fn check_no_failures(after: &Statuses) -> Result<(), StopReason> {
+fn check_no_failures(gold_statuses: &Statuses) -> Result<(), StopReason> {
     let bad = [TestStatus::Failed, TestStatus::Error];
-    let failed: Vec<&str> = after
+    let failed: Vec<&str> = gold_statuses
         .iter()
         .filter(|(_, status)| bad.contains(status))
         .map(|(id, _)| id.as_str())

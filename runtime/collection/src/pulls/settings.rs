@@ -1,6 +1,6 @@
 //! The settings in `configs/pulls.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
 pub(super) const SETTINGS_TOML: &str = include_str!("../../../../configs/pulls.toml");
@@ -57,6 +57,6 @@ impl PullSettings {
     pub(super) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<PullSettings> =
             ShippedTable::new("pulls.toml", SETTINGS_TOML);
-        SETTINGS.get().map_err(|error| Fault::new(Layer::Environment, error))
+        SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Environment, error))
     }
 }

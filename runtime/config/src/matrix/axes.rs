@@ -5,9 +5,9 @@ use toml::{Table, Value};
 
 use crate::{
     keys::TOP_LEVEL_KEYS,
-    kind::{Key, KeyError, Kind, describe_type, display_value},
+    kind::{ConfigKey, KeyError, ValueKind, describe_type, display_value},
     source::ConfigSource,
-    walk::{Problem, unknown_key_error},
+    walk::{KeyProblem, unknown_key_error},
 };
 
 /// The keys of `[matrix]` that are not factors.
@@ -20,81 +20,81 @@ pub(super) enum FactorKey {
     Arm(Vec<String>),
     /// A key of the arm's model, either of any model (`model.temperature`) or of a specific one
     /// (`models.NAME.temperature`).
-    Model { of: Option<String>, key: String },
+    Model { model: Option<String>, key: String },
 }
 
 impl FactorKey {
-    pub(super) fn is_arm(&self, wanted: &[&str]) -> bool {
-        matches!(self, Self::Arm(path) if path.iter().eq(wanted))
+    pub(super) fn is_arm(&self, keys: &[&str]) -> bool {
+        matches!(self, Self::Arm(path) if path.iter().eq(keys))
     }
 }
 
 /// A factor and the values to cross.
 #[derive(Debug)]
 pub(super) struct Axis {
-    pub(super) place: FactorKey,
-    pub(super) at: Vec<String>,
+    pub(super) factor: FactorKey,
+    pub(super) path: Vec<String>,
     pub(super) values: Vec<Value>,
 }
 
 /// One value of an axis, or one key of an `include`.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
-    pub(super) place: FactorKey,
+    pub(super) factor: FactorKey,
     pub(super) value: Value,
     /// The parts of the key as written, starting with `matrix`.
-    pub(super) at: Vec<String>,
+    pub(super) path: Vec<String>,
     pub(super) label: Option<String>,
 }
 
 /// Returns the axes of a matrix in the order in which they are written. Axes that exist only in
 /// `--set` come last.
-pub(super) fn parse_axes(matrix: &Table, written: &ConfigSource) -> Result<Vec<Axis>, Problem> {
+pub(super) fn parse_axes(matrix: &Table, source: &ConfigSource) -> Result<Vec<Axis>, KeyProblem> {
     let mut axes = Vec::new();
     for (name, value) in matrix.iter().filter(|(name, _)| !RESERVED_KEYS.contains(&name.as_str())) {
-        collect(vec!["matrix".into(), name.clone()], value, &mut axes)?;
+        collect_axes(vec!["matrix".into(), name.clone()], value, &mut axes)?;
     }
-    axes.sort_by_key(|axis| written.sort_key(&axis.at).unwrap_or((usize::MAX, usize::MAX)));
+    axes.sort_by_key(|axis| source.sort_key(&axis.path).unwrap_or((usize::MAX, usize::MAX)));
     let twice = axes
         .iter()
         .enumerate()
-        .find(|(index, axis)| axes.iter().take(*index).any(|before| before.place == axis.place));
+        .find(|(index, axis)| axes.iter().take(*index).any(|before| before.factor == axis.factor));
     if let Some((_, axis)) = twice {
         let wrong = KeyError::new("crossed twice", "use the key once, with all of its values");
-        return Err(Problem { path: axis.at.clone(), wrong });
+        return Err(KeyProblem { path: axis.path.clone(), error: wrong });
     }
     Ok(axes)
 }
 
 /// Collects the axes below a key. `budget.steps = [...]` is a nested table and `"budget.steps" =
 /// [...]` a single key; both mean the same.
-fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), Problem> {
+fn collect_axes(key_path: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), KeyProblem> {
     match value {
         Value::Table(table) if !table.is_empty() => {
             for (name, value) in table {
-                collect([at.clone(), vec![name.clone()]].concat(), value, axes)?;
+                collect_axes([key_path.clone(), vec![name.clone()]].concat(), value, axes)?;
             }
             Ok(())
         }
         Value::Array(values) => {
-            let problem = |wrong| Problem { path: at.clone(), wrong };
-            let place = parse_factor_key(&at[1..]).map_err(problem)?;
+            let problem = |wrong| KeyProblem { path: key_path.clone(), error: wrong };
+            let place = parse_factor_key(&key_path[1..]).map_err(problem)?;
             if values.is_empty() {
                 let wrong = KeyError::new("no values", "add at least one value, or remove the key");
-                return Err(Problem { path: at, wrong });
+                return Err(KeyProblem { path: key_path, error: wrong });
             }
             for (index, value) in values.iter().enumerate() {
                 if values[..index].iter().any(|before| values_equal(before, value)) {
                     let what = format!("duplicate value `{}`", display_value(value));
                     let hint = "remove one of the values; use `attempts` to repeat an arm";
-                    return Err(Problem { path: at, wrong: KeyError::new(what, hint) });
+                    return Err(KeyProblem { path: key_path, error: KeyError::new(what, hint) });
                 }
             }
-            axes.push(Axis { place, at, values: values.clone() });
+            axes.push(Axis { factor: place, path: at: key_path, values: values.clone() });
             Ok(())
         }
         other => {
-            let place = parse_factor_key(&at[1..]);
+            let place = parse_factor_key(&key_path[1..]);
             let wrong = match place {
                 Err(wrong) => wrong,
                 Ok(_) => KeyError::new(
@@ -102,22 +102,22 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
                     format!("put the values between brackets, as in [{other}]"),
                 ),
             };
-            Err(Problem { path: at, wrong })
+            Err(KeyProblem { path: key_path, error: wrong })
         }
     }
 }
 
 /// Returns the factor that a key refers to. A part that contains dots is equivalent to nested
 /// tables.
-pub(super) fn parse_factor_key(written: &[String]) -> Result<FactorKey, KeyError> {
+pub(super) fn parse_factor_key(key_parts: &[String]) -> Result<FactorKey, KeyError> {
     // A quoted model name may contain dots.
-    if let [models, name, key] = written
+    if let [models, name, key] = key_parts
         && models == "models"
     {
         return model_factor(Some(name.clone()), key);
     }
     let path: Vec<String> =
-        written.iter().flat_map(|part| part.split('.')).map(str::to_owned).collect();
+        key_parts.iter().flat_map(|part| part.split('.')).map(str::to_owned).collect();
     match &path[..] {
         [first, name @ .., key] if first == "models" && !name.is_empty() => {
             model_factor(Some(name.join(".")), key)
@@ -130,8 +130,8 @@ pub(super) fn parse_factor_key(written: &[String]) -> Result<FactorKey, KeyError
     }
 }
 
-fn model_factor(of: Option<String>, key: &str) -> Result<FactorKey, KeyError> {
-    let keys = row_keys("models");
+fn model_factor(model: Option<String>, key: &str) -> Result<FactorKey, KeyError> {
+    let keys = table_keys("models");
     if !keys.iter().any(|known| known.name == *key) {
         return Err(unknown_key_error(key, keys));
     }
@@ -139,11 +139,11 @@ fn model_factor(of: Option<String>, key: &str) -> Result<FactorKey, KeyError> {
         let hint = "give each model its own table, and cross `model`";
         return Err(KeyError::new("not a factor, so it cannot distinguish two arms", hint));
     }
-    Ok(FactorKey::Model { of, key: key.to_owned() })
+    Ok(FactorKey::Model { model: of: model, key: key.to_owned() })
 }
 
 /// Rejects keys that arms do not have, and suggests the nearest key.
-fn check_arm_path(path: &[String], keys: &[Key]) -> Result<(), KeyError> {
+fn check_arm_path(path: &[String], keys: &[ConfigKey]) -> Result<(), KeyError> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     let key = match keys.iter().find(|key| key.name == *first) {
         Some(key) if key.name == "name" => {
@@ -156,7 +156,7 @@ fn check_arm_path(path: &[String], keys: &[Key]) -> Result<(), KeyError> {
                 "a matrix crosses keys of [[arms]], such as scaffold, model, \"budget.steps\"";
             return Err(KeyError::new("not a factor of an arm", hint));
         }
-        None if row_keys("models").iter().any(|key| key.name == *first) => {
+        None if table_keys("models").iter().any(|key| key.name == *first) => {
             let hint = format!("did you mean \"model.{first}\"?");
             return Err(KeyError::new("not a key of an arm", hint));
         }
@@ -164,17 +164,17 @@ fn check_arm_path(path: &[String], keys: &[Key]) -> Result<(), KeyError> {
     };
     match &key.kind {
         _ if rest.is_empty() => Ok(()),
-        Kind::Table(keys) => check_arm_path(rest, keys),
-        Kind::Free => Ok(()),
+        ValueKind::Table(keys) => check_arm_path(rest, keys),
+        ValueKind::AnyTable => Ok(()),
         _ => Err(KeyError::new(format!("`{first}` is not a table"), key.usage_hint())),
     }
 }
 
 /// Returns the error for an unknown arm key. If the key belongs to one of an arm's tables,
 /// suggests that table.
-fn unknown_arm_key(name: &str, keys: &[Key]) -> KeyError {
+fn unknown_arm_key(name: &str, keys: &[ConfigKey]) -> KeyError {
     let home = keys.iter().find_map(|key| match &key.kind {
-        Kind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
+        ValueKind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
         _ => None,
     });
     match home {
@@ -185,26 +185,26 @@ fn unknown_arm_key(name: &str, keys: &[Key]) -> KeyError {
     }
 }
 
-fn arm_keys() -> &'static [Key] {
-    row_keys("arms")
+fn arm_keys() -> &'static [ConfigKey] {
+    table_keys("arms")
 }
 
 /// Returns the keys of a top-level list of tables or of top-level named tables.
-fn row_keys(name: &str) -> &'static [Key] {
+fn table_keys(name: &str) -> &'static [ConfigKey] {
     match TOP_LEVEL_KEYS.iter().find(|key| key.name == name).map(|key| &key.kind) {
-        Some(Kind::Rows(keys) | Kind::Named(keys)) => keys,
+        Some(ValueKind::TableList(keys) | ValueKind::NamedTables(keys)) => keys,
         _ => &[],
     }
 }
 
 /// Returns every value of a table that is not a table itself, with its path. Nested tables are
 /// searched, too.
-pub(super) fn flatten(table: &Table) -> Vec<(Vec<String>, Value)> {
+pub(super) fn flatten_table(table: &Table) -> Vec<(Vec<String>, Value)> {
     let mut out = Vec::new();
     for (name, value) in table {
         match value {
             Value::Table(inner) if !inner.is_empty() => {
-                let below = flatten(inner).into_iter();
+                let below = flatten_table(inner).into_iter();
                 out.extend(below.map(|(path, value)| ([vec![name.clone()], path].concat(), value)));
             }
             value => out.push((vec![name.clone()], value.clone())),
@@ -214,13 +214,13 @@ pub(super) fn flatten(table: &Table) -> Vec<(Vec<String>, Value)> {
 }
 
 /// Merges a value into a table. Tables merge key by key; any other value is replaced.
-pub(super) fn merge(table: &mut Table, path: &[String], value: Value) {
+pub(super) fn merge_value(table: &mut Table, path: &[String], value: Value) {
     let Some((first, rest)) = path.split_first() else { return };
     match (rest.is_empty(), value) {
         (true, Value::Table(value)) if table.get(first).is_some_and(Value::is_table) => {
             for (key, value) in value {
                 if let Some(Value::Table(inner)) = table.get_mut(first) {
-                    merge(inner, &[key], value);
+                    merge_value(inner, &[key], value);
                 }
             }
         }
@@ -231,7 +231,7 @@ pub(super) fn merge(table: &mut Table, path: &[String], value: Value) {
                 *inner = Table::new().into();
             }
             if let Value::Table(inner) = inner {
-                merge(inner, rest, value);
+                merge_value(inner, rest, value);
             }
         }
     }

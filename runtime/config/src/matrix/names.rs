@@ -14,40 +14,40 @@ const MAX_VALUE_CHARS: usize = 40;
 /// Labels of all values, by axis.
 pub(super) struct ValueLabels {
     labels: Vec<Vec<String>>,
-    differs: Vec<bool>,
+    has_several_values: Vec<bool>,
 }
 
 impl ValueLabels {
     pub(super) fn for_axes(axes: &[Axis]) -> Self {
-        let short: Vec<String> = axes.iter().map(|axis| key(&axis.place, false)).collect();
+        let short: Vec<String> = axes.iter().map(|axis| factor_label(&axis.factor, false)).collect();
         let labels = axes.iter().enumerate().map(|(index, axis)| {
             let unique = short.iter().filter(|other| **other == short[index]).count() == 1;
-            let key = if unique { short[index].clone() } else { key(&axis.place, true) };
-            let texts = distinct_labels(&axis.values, axis.place.is_arm(&["prompts"]));
-            let bare = axis.place.is_arm(&["scaffold"]) || axis.place.is_arm(&["model"]);
+            let key = if unique { short[index].clone() } else { factor_label(&axis.factor, true) };
+            let texts = distinct_labels(&axis.values, axis.factor.is_arm(&["prompts"]));
+            let bare = axis.factor.is_arm(&["scaffold"]) || axis.factor.is_arm(&["model"]);
             let label = |text: String| if bare { text } else { format!("{key}={text}") };
             texts.into_iter().map(label).collect()
         });
         let differs = axes.iter().map(|axis| axis.values.len() > 1);
-        Self { labels: labels.collect(), differs: differs.collect() }
+        Self { labels: labels.collect(), has_several_values: differs.collect() }
     }
 
     /// Returns the label that distinguishes a value from the others of its axis, or `None` if the
     /// axis has only one value.
     pub(super) fn label(&self, axis: usize, value: usize) -> Option<String> {
         let label = self.labels.get(axis)?.get(value)?;
-        self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())
+        self.has_several_values.get(axis).copied().unwrap_or_default().then(|| label.clone())
     }
 
     pub(super) fn arm_name(&self, base: Option<&str>, choices: &[Choice]) -> String {
         let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
         for choice in choices {
-            let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
+            let bare = choice.factor.is_arm(&["scaffold"]) || choice.factor.is_arm(&["model"]);
             // An arm without its own name is named after its scaffold and model.
             let own = (base.is_none() && bare).then(|| label_text(&choice.value, false));
-            let included = choice.at.get(1).is_some_and(|part| part == "include");
+            let included = choice.path.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {
-                (Some(label), true) => Some(format!("{}={label}", key(&choice.place, false))),
+                (Some(label), true) => Some(format!("{}={label}", factor_label(&choice.factor, false))),
                 (label, _) => label.clone(),
             };
             parts.extend(label.or(own));
@@ -61,12 +61,12 @@ impl ValueLabels {
 
 /// Returns `steps` for `budget.steps` and `network` for `network.mode`, or the whole key if that
 /// is ambiguous.
-fn key(place: &FactorKey, whole: bool) -> String {
-    match place {
-        FactorKey::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
-        FactorKey::Model { key, .. } if whole => format!("model.{key}"),
+fn factor_label(factor: &FactorKey, is_full: bool) -> String {
+    match factor {
+        FactorKey::Model { model: Some(model), key } if is_full => format!("models.{model}.{key}"),
+        FactorKey::Model { key, .. } if is_full => format!("model.{key}"),
         FactorKey::Model { key, .. } => key.clone(),
-        FactorKey::Arm(path) if whole => path.join("."),
+        FactorKey::Arm(path) if is_full => path.join("."),
         FactorKey::Arm(path) => match &path[..] {
             [table, key] if matches!(key.as_str(), "mode" | "kind") => table.clone(),
             [.., key] => key.clone(),
@@ -76,8 +76,8 @@ fn key(place: &FactorKey, whole: bool) -> String {
 }
 
 /// Returns short, distinct texts for values.
-fn distinct_labels(values: &[Value], paths: bool) -> Vec<String> {
-    let short: Vec<String> = values.iter().map(|value| label_text(value, paths)).collect();
+fn distinct_labels(values: &[Value], are_paths: bool) -> Vec<String> {
+    let short: Vec<String> = values.iter().map(|value| label_text(value, are_paths)).collect();
     let alone =
         |texts: &[String], one: &String| texts.iter().filter(|text| *text == one).count() == 1;
     let longer: Vec<String> = short
@@ -97,16 +97,16 @@ fn distinct_labels(values: &[Value], paths: bool) -> Vec<String> {
 }
 
 /// Returns a value as it appears in a name: for a path, its last part without the extension.
-fn label_text(value: &Value, path: bool) -> String {
+fn label_text(value: &Value, is_path: bool) -> String {
     match value {
-        Value::String(text) if path || text.ends_with(".toml") => {
+        Value::String(text) if is_path || text.ends_with(".toml") => {
             let stem = Path::new(text).file_stem();
-            truncate(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
+            truncate_label(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
         }
-        other => truncate(&display_value(other)),
+        other => truncate_label(&display_value(other)),
     }
 }
 
-fn truncate(text: &str) -> String {
+fn truncate_label(text: &str) -> String {
     text.chars().take(MAX_VALUE_CHARS).collect()
 }

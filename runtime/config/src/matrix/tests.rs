@@ -1,4 +1,4 @@
-use crate::{ConfigFile, UserError, read};
+use crate::{ConfigFile, UserError, read_config};
 
 const MODELS: &str = "[models.m]\nbase_url = 'http://h'\nname = 'm'\n[models.n]\nbase_url = 'http://h'\nname = 'n'\n";
 
@@ -11,27 +11,27 @@ fn read_matrix_with_sets(matrix: &str, arms: &str, sets: &[&str]) -> Result<Conf
     let text = format!("tasks = []\n[budget]\ncost_usd = 2\n{arms}\n{matrix}\n{MODELS}");
     std::fs::write(file.path(), text).unwrap();
     let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
-    read(file.path(), &sets).map(|(config, _)| config)
+    read_config(file.path(), &sets).map(|(config, _)| config)
 }
 
-fn names(config: &ConfigFile) -> Vec<&str> {
+fn arm_names(config: &ConfigFile) -> Vec<&str> {
     config.arms.iter().map(|arm| arm.name.as_str()).collect()
 }
 
-const BASE: &str = "[[arms]]\nname = 'base'\nscaffold = 'tools'\nmodel = 'm'\n";
+const BASE_ARM: &str = "[[arms]]\nname = 'base'\nscaffold = 'tools'\nmodel = 'm'\n";
 
 #[test]
 fn every_combination_becomes_an_arm_named_after_its_differences() {
     let matrix = "[matrix]\nscaffold = ['tools', 'bash']\n'budget.steps' = [50, 100]\n\
         'budget.ending' = ['grace']";
-    let config = read_matrix(matrix, BASE).unwrap();
+    let config = read_matrix(matrix, BASE_ARM).unwrap();
     let wanted = [
         "base/tools/steps=50",
         "base/tools/steps=100",
         "base/bash/steps=50",
         "base/bash/steps=100",
     ];
-    assert_eq!(names(&config), wanted);
+    assert_eq!(arm_names(&config), wanted);
     let last = &config.arms[3];
     assert_eq!((last.scaffold.as_str(), last.budget.steps), ("bash", Some(100)));
     assert_eq!(last.budget.cost_usd, Some(2.0), "keys that are not crossed are inherited");
@@ -42,7 +42,7 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
         disclosure = ['hidden', 'countdown']";
     let config = read_matrix(tables, "").unwrap();
     assert_eq!(
-        names(&config)[..2],
+        arm_names(&config)[..2],
         ["tools/m/steps=50/disclosure=hidden", "tools/m/steps=50/disclosure=countdown"]
     );
     assert_eq!(config.arms.len(), 4);
@@ -52,13 +52,13 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
 fn matrix_can_be_set_on_the_command_line() {
     let sets =
         [r#"matrix."budget.steps"=[1, 2]"#, "matrix.network.mode=[\"closed\", \"open_except\"]"];
-    let config = read_matrix_with_sets("", BASE, &sets).unwrap();
+    let config = read_matrix_with_sets("", BASE_ARM, &sets).unwrap();
     assert_eq!(config.arms.len(), 4);
-    assert!(names(&config).contains(&"base/steps=2/network=closed"), "{:?}", names(&config));
+    assert!(arm_names(&config).contains(&"base/steps=2/network=closed"), "{:?}", arm_names(&config));
     let error =
-        read_matrix_with_sets("", BASE, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
+        read_matrix_with_sets("", BASE_ARM, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
     assert!(
-        error.what.starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
+        error.message.starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
         "{error}"
     );
 }
@@ -66,14 +66,14 @@ fn matrix_can_be_set_on_the_command_line() {
 #[test]
 fn crossed_temperatures_create_separate_models() {
     let matrix = "[matrix]\nmodel = ['m', 'n']\n'model.temperature' = [0, 0.7]";
-    let config = read_matrix(matrix, BASE).unwrap();
-    assert_eq!(names(&config)[1], "base/m/temperature=0.7");
+    let config = read_matrix(matrix, BASE_ARM).unwrap();
+    assert_eq!(arm_names(&config)[1], "base/m/temperature=0.7");
     let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
     assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
     // The axis applies to one model only, so the other model occurs once.
     let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
-    let config = read_matrix(one, BASE).unwrap();
-    assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
+    let config = read_matrix(one, BASE_ARM).unwrap();
+    assert_eq!(arm_names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
     assert_eq!(config.models["m"].temperature, None);
 }
 
@@ -83,7 +83,7 @@ fn matrix_excludes_and_includes_combinations() {
         [[matrix.exclude]]\nscaffold = 'bash'\n'budget.steps' = [100]\n\
         [[matrix.include]]\nscaffold = 'bash'\nbudget.steps = 7\n\
         [[matrix.include]]\nname = 'short'\n'budget.steps' = 1";
-    let config = read_matrix(matrix, BASE).unwrap();
+    let config = read_matrix(matrix, BASE_ARM).unwrap();
     let wanted = [
         "base/tools/steps=50",
         "base/tools/steps=100",
@@ -91,14 +91,14 @@ fn matrix_excludes_and_includes_combinations() {
         "base/bash/steps=7",
         "short",
     ];
-    assert_eq!(names(&config), wanted);
+    assert_eq!(arm_names(&config), wanted);
     assert_eq!(config.arms[4].scaffold, "tools");
     // Excludes by an arm's own keys, and by its name.
-    let two = format!("{BASE}{}", BASE.replace("base", "other").replace("'tools'", "'bash'"));
+    let two = format!("{BASE_ARM}{}", BASE_ARM.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
         [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
     let config = read_matrix(matrix, &two).unwrap();
-    assert_eq!(names(&config), ["base/steps=10", "other/steps=5"]);
+    assert_eq!(arm_names(&config), ["base/steps=10", "other/steps=5"]);
 }
 
 #[test]
@@ -164,9 +164,9 @@ fn matrix_errors_name_the_key_and_the_value() {
         ),
         ("", "no factors to cross", "scaffold = ["),
     ] {
-        let error = read_matrix(&format!("[matrix]\n{matrix}"), BASE).unwrap_err();
+        let error = read_matrix(&format!("[matrix]\n{matrix}"), BASE_ARM).unwrap_err();
         let told = error.hint.clone().unwrap_or_default();
-        if !error.what.contains(what) || !told.contains(hint) {
+        if !error.message.contains(what) || !told.contains(hint) {
             wrong.push(format!("{matrix}: {error}"));
         }
     }
@@ -174,16 +174,16 @@ fn matrix_errors_name_the_key_and_the_value() {
     let many: Vec<_> = (1..200).map(|n| n.to_string()).collect();
     let list = many.join(", ");
     let matrix = format!("[matrix]\nbudget.steps = [{list}]\nbudget.input_tokens = [{list}]");
-    assert!(read_matrix(&matrix, BASE).unwrap_err().what.contains("more than 10000 arms"));
+    assert!(read_matrix(&matrix, BASE_ARM).unwrap_err().message.contains("more than 10000 arms"));
     let error = read_matrix("[matrix]\n'budget.steps' = [1]", "").unwrap_err();
-    assert!(error.what.contains("`matrix`") && error.what.contains("is missing"), "{error}");
+    assert!(error.message.contains("`matrix`") && error.message.contains("is missing"), "{error}");
 }
 
 /// A prompt directory is named by its last part.
 #[test]
 fn prompts_can_be_crossed() {
-    let config = read_matrix("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
-    assert_eq!(names(&config), ["base/prompts=one", "base/prompts=two"]);
+    let config = read_matrix("[matrix]\nprompts = ['p/one', '/q/two']", BASE_ARM).unwrap();
+    assert_eq!(arm_names(&config), ["base/prompts=one", "base/prompts=two"]);
     assert_eq!(config.arms[1].prompts.as_deref(), Some(std::path::Path::new("/q/two")));
 }
 
@@ -196,7 +196,7 @@ fn matrix_names_are_unique() {
         "",
     )
     .unwrap();
-    let mut names = names(&config);
+    let mut names = arm_names(&config);
     assert_eq!(names[0], "a/x.toml/cpus=1/format=natural/network=mode=closed");
     names.sort_unstable();
     names.dedup();

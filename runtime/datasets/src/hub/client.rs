@@ -17,13 +17,13 @@ const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum size of a downloaded file in bytes. No dataset of tasks has larger files.
 const SIZE_LIMIT: u64 = 8 << 30;
 
-pub(super) struct Client<'a> {
+pub(super) struct HubClient<'a> {
     client: reqwest::Client,
     endpoint: &'a str,
     token: Option<&'a str>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> HubClient<'a> {
     pub(super) fn new(endpoint: &'a str, token: Option<&'a str>) -> Result<Self, String> {
         // The call fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -63,15 +63,15 @@ impl<'a> Client<'a> {
         name: &str,
         commit: &str,
         sibling: &Sibling,
-        place: &Path,
+        destination: &Path,
     ) -> Result<(), String> {
         let path = &sibling.rfilename;
-        let escaped: Vec<String> = path.split('/').map(escape).collect();
+        let escaped: Vec<String> = path.split('/').map(escape_url_part).collect();
         let url =
             format!("{}/datasets/{name}/resolve/{commit}/{}", self.endpoint, escaped.join("/"));
         let mut answer = self.get(&url).await?;
-        let failed = |error: std::io::Error| format!("{}: {error}", place.display());
-        let folder = place.parent().unwrap_or(place);
+        let failed = |error: std::io::Error| format!("{}: {error}", destination.display());
+        let folder = destination.parent().unwrap_or(destination);
         fs::create_dir_all(folder).map_err(failed)?;
         let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let mut checks = ChecksumVerifier::new(sibling);
@@ -85,7 +85,7 @@ impl<'a> Client<'a> {
             fresh.write_all(&chunk).map_err(failed)?;
         }
         checks.finish(size).map_err(|why| format!("{path} {why}"))?;
-        fresh.persist(place).map(drop).map_err(|error| failed(error.error))
+        fresh.persist(destination).map(drop).map_err(|error| failed(error.error))
     }
 
     async fn get(&self, url: &str) -> Result<Response, String> {
@@ -137,7 +137,7 @@ impl<'a> Client<'a> {
 struct ChecksumVerifier<'a> {
     sibling: &'a Sibling,
     sha256: Option<Sha256>,
-    blob: Option<Sha1>,
+    git_blob: Option<Sha1>,
 }
 
 impl<'a> ChecksumVerifier<'a> {
@@ -145,7 +145,7 @@ impl<'a> ChecksumVerifier<'a> {
         let sha256 = sibling.lfs.is_some().then(Sha256::new);
         // Git's blob id is a hash of the size and the content. For an LFS file it identifies the
         // pointer instead of the content, so use the SHA-256.
-        let blob = match (&sha256, sibling.size, &sibling.blob_id) {
+        let git_blob = match (&sha256, sibling.size, &sibling.blob_id) {
             (None, Some(size), Some(_)) => {
                 let mut hasher = Sha1::new();
                 hasher.update(format!("blob {size}\0"));
@@ -153,14 +153,14 @@ impl<'a> ChecksumVerifier<'a> {
             }
             _ => None,
         };
-        Self { sibling, sha256, blob }
+        Self { sibling, sha256, git_blob }
     }
 
     fn update(&mut self, chunk: &[u8]) {
         if let Some(hasher) = &mut self.sha256 {
             hasher.update(chunk);
         }
-        if let Some(hasher) = &mut self.blob {
+        if let Some(hasher) = &mut self.git_blob {
             hasher.update(chunk);
         }
     }
@@ -171,7 +171,7 @@ impl<'a> ChecksumVerifier<'a> {
         }
         let sha256 = self.sha256.map(|hasher| proctor_types::hex(&hasher.finalize()));
         let lfs = self.sibling.lfs.as_ref().map(|lfs| lfs.sha256.clone());
-        let blob = self.blob.map(|hasher| proctor_types::hex(&hasher.finalize()));
+        let blob = self.git_blob.map(|hasher| proctor_types::hex(&hasher.finalize()));
         let wanted = sha256.zip(lfs).or(blob.zip(self.sibling.blob_id.clone()));
         match wanted {
             Some((found, said)) if found != said => {
@@ -182,7 +182,7 @@ impl<'a> ChecksumVerifier<'a> {
     }
 }
 
-fn escape(part: &str) -> String {
+fn escape_url_part(part: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     part.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

@@ -33,12 +33,12 @@ pub(super) struct Lfs {
     pub sha256: String,
 }
 
-const NAME: &str = "info.json";
+const INFO_FILE: &str = "info.json";
 
 impl CommitInfo {
     /// Returns the cached description of a commit, if it is complete.
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&proctor_files::read(&folder.join(NAME)).ok()?).ok()
+        serde_json::from_slice(&proctor_files::read_regular_file(&folder.join(INFO_FILE)).ok()?).ok()
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
@@ -48,7 +48,7 @@ impl CommitInfo {
         let fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let text = serde_json::to_vec(self).map_err(|error| error.to_string())?;
         fs::write(fresh.path(), text).map_err(failed)?;
-        fresh.persist(folder.join(NAME)).map(drop).map_err(|error| failed(error.error))
+        fresh.persist(folder.join(INFO_FILE)).map(drop).map_err(|error| failed(error.error))
     }
 }
 

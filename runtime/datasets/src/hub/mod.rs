@@ -13,7 +13,7 @@ use crate::{
     address::HubName,
     split_files::{SplitChoice, choose_split},
 };
-use client::Client;
+use client::HubClient;
 use info::{CommitInfo, Sibling, is_commit};
 
 /// The default hub URL.
@@ -25,7 +25,7 @@ const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 pub struct Hub {
     endpoint: String,
     token: Option<String>,
-    cache: PathBuf,
+    cache_dir: PathBuf,
 }
 
 /// The files of one split at one commit.
@@ -48,20 +48,20 @@ impl Hub {
     pub fn new(endpoint: &str, token: Option<String>, cache: impl Into<PathBuf>) -> Self {
         let endpoint = endpoint.trim().trim_end_matches('/').to_owned();
         let token = token.map(|token| token.trim().to_owned());
-        Self { endpoint, token, cache: cache.into() }
+        Self { endpoint, token, cache_dir: cache.into() }
     }
 
     /// Downloads the files of a split. The default revision is `main`.
-    pub(crate) async fn fetch(
+    pub(crate) async fn fetch_split(
         &self,
         name: &HubName,
-        wanted: Option<&str>,
-        usual: Option<&str>,
+        requested_split: Option<&str>,
+        default_split: Option<&str>,
     ) -> Result<FetchedSplit, DatasetError> {
         let fault = |why: String| DatasetError::Hub { name: name.name.clone(), why };
         let revision = name.revision.as_deref().unwrap_or("main");
-        let folder = self.cache.join(name.name.replace('/', "--"));
-        let client = Client::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
+        let folder = self.cache_dir.join(name.name.replace('/', "--"));
+        let client = HubClient::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
         // A commit never changes. If its description is cached, no request is needed.
         let known = is_commit(revision).then(|| CommitInfo::read(&folder.join(revision))).flatten();
         let info = match known {
@@ -74,14 +74,14 @@ impl Hub {
         };
         let paths: Vec<String> =
             info.siblings.iter().map(|sibling| sibling.rfilename.clone()).collect();
-        let (split, files) = match choose_split(&paths, wanted, usual) {
+        let (split, files) = match choose_split(&paths, requested_split, default_split) {
             SplitChoice::Files { split, files } => (split, files),
             SplitChoice::Splits(splits) => {
                 let asked =
-                    wanted.map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
+                    requested_split.map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
                 return Err(fault(format!("{asked}its splits are {}", splits.join(", "))));
             }
-            SplitChoice::Nothing => {
+            SplitChoice::NoFiles => {
                 return Err(fault("contains no .parquet, .jsonl or .json files".into()));
             }
         };
@@ -106,9 +106,9 @@ impl Hub {
 
 /// Whether a file is already downloaded. Files are verified before they get their final name, so
 /// checking the size is enough.
-fn is_downloaded(place: &Path, sibling: &Sibling) -> bool {
+fn is_downloaded(path: &Path, sibling: &Sibling) -> bool {
     let sized = |length| sibling.size.is_none_or(|size| size == length);
-    fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
+    fs::metadata(path).is_ok_and(|found| found.is_file() && sized(found.len()))
 }
 
 /// Checks that a path stays inside its directory.

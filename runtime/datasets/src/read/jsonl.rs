@@ -12,24 +12,24 @@ use super::{json, raw_row::RawRow};
 use crate::errors::{RowError, RowLocation};
 
 /// Maximum size in bytes of a value that spans several lines.
-const VALUE_LIMIT: usize = 64 << 20;
+const MAX_VALUE_BYTES: usize = 64 << 20;
 
 /// Passes every value in the text to `each`. Text that starts with an array is read as a JSON
 /// array. An object may span several lines.
-pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
-    let mut lines = Lines::new(file);
+pub(super) fn read_rows(file: impl Read, on_row: &mut dyn FnMut(RawRow)) -> io::Result<()> {
+    let mut lines = LineReader::new(file);
     let mut is_first = true;
     while let Some((number, line)) = lines.next()? {
         let text = line.trim_ascii();
         if text.is_empty() {
             continue;
         }
-        if std::mem::take(&mut is_first) && lines.begins_array(text)? {
+        if std::mem::take(&mut is_first) && lines.starts_with_array(text)? {
             // Add empty lines in place of the preceding lines, so that line numbers stay correct.
             let mut whole = vec![b'\n'; number - 1];
             whole.extend_from_slice(&line);
             lines.read_rest(&mut whole)?;
-            json::read_rows(&whole, each);
+            json::read_rows(&whole, on_row);
             return Ok(());
         }
         let value = match parse_python_json(text) {
@@ -39,7 +39,7 @@ pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Re
                 None => Err(json_error(text, &error)),
             },
         };
-        each(RawRow { place: RowLocation::Line(number), split: None, key: None, value });
+        on_row(RawRow { location: RowLocation::Line(number), split: None, key: None, value });
     }
     Ok(())
 }
@@ -58,16 +58,16 @@ pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
 }
 
 /// Reads numbered lines, and can put lines back to read them again.
-struct Lines<R> {
+struct LineReader<R> {
     reader: BufReader<R>,
-    number: usize,
+    line_number: usize,
     pushed_back_lines: VecDeque<(usize, Vec<u8>)>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     fn new(file: R) -> Self {
         let reader = BufReader::with_capacity(1 << 18, file);
-        Self { reader, number: 0, pushed_back_lines: VecDeque::new() }
+        Self { reader, line_number: 0, pushed_back_lines: VecDeque::new() }
     }
 
     /// Returns the next line with its line break, and its number, counted from 1.
@@ -79,11 +79,11 @@ impl<R: Read> Lines<R> {
         if self.reader.read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }
-        self.number += 1;
-        if self.number == 1 && line.starts_with(b"\xef\xbb\xbf") {
+        self.line_number += 1;
+        if self.line_number == 1 && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
-        Ok(Some((self.number, line)))
+        Ok(Some((self.line_number, line)))
     }
 
     fn push_back(&mut self, lines: Vec<(usize, Vec<u8>)>) {
@@ -93,23 +93,23 @@ impl<R: Read> Lines<R> {
     }
 
     /// Appends the remaining lines.
-    fn read_rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
+    fn read_rest(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         while let Some((_, line)) = self.pushed_back_lines.pop_front() {
-            whole.extend_from_slice(&line);
+            text.extend_from_slice(&line);
         }
-        self.reader.read_to_end(whole).map(drop)
+        self.reader.read_to_end(text).map(drop)
     }
 
     /// Whether the first line of the text starts an array of rows. If the array ends on the same
     /// line and more lines follow, the line is a bad row instead.
-    fn begins_array(&mut self, first: &[u8]) -> io::Result<bool> {
-        let Some(inner) = first.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
+    fn starts_with_array(&mut self, first_line: &[u8]) -> io::Result<bool> {
+        let Some(inner) = first_line.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
             return Ok(false);
         };
         if !matches!(inner.first(), None | Some(b'{' | b']')) {
             return Ok(false);
         }
-        if parse_python_json(first).is_err() {
+        if parse_python_json(first_line).is_err() {
             return Ok(true);
         }
         let mut taken = Vec::new();
@@ -127,16 +127,16 @@ impl<R: Read> Lines<R> {
 
     /// Returns the object that starts on `first` and ends on a later line. If a line in between is
     /// a complete row, `first` is a broken row, and the search stops so that no other row is lost.
-    fn read_multiline_value(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
-        let mut scan = Scan::default();
-        if !first.trim_ascii_start().starts_with(b"{")
-            || scan.scan_line(first) != ValueState::Continues
+    fn read_multiline_value(&mut self, first_line: &[u8]) -> io::Result<Option<Value>> {
+        let mut scan = ValueScanner::default();
+        if !first_line.trim_ascii_start().starts_with(b"{")
+            || scan.scan_line(first_line) != ValueState::Continues
         {
             return Ok(None);
         }
-        let mut whole = first.to_vec();
+        let mut whole = first_line.to_vec();
         let mut taken: Vec<(usize, Vec<u8>)> = Vec::new();
-        while whole.len() < VALUE_LIMIT
+        while whole.len() < MAX_VALUE_BYTES
             && let Some((number, line)) = self.next()?
         {
             let is_row = line.starts_with(b"{\"") && parse_python_json(line.trim_ascii()).is_ok();
@@ -169,11 +169,11 @@ enum ValueState {
 }
 
 #[derive(Debug, Default)]
-struct Scan {
+struct ValueScanner {
     depth: usize,
 }
 
-impl Scan {
+impl ValueScanner {
     fn scan_line(&mut self, line: &[u8]) -> ValueState {
         let (mut in_string, mut escaped) = (false, false);
         for byte in line.trim_ascii_end() {
@@ -204,10 +204,10 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Vec<(usize, Option<Value>)> {
+    fn read_text(text: &str) -> Vec<(usize, Option<Value>)> {
         let mut out = Vec::new();
         let mut each = |row: RawRow| {
-            let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
+            let RowLocation::Line(line) = row.location else { panic!("JSON has lines") };
             out.push((line, row.value.ok()));
         };
         read_rows(text.as_bytes(), &mut each).unwrap();
@@ -228,7 +228,7 @@ mod tests {
             (format!("{}\n{}\n", pretty(&one), pretty(&two)), [1, 9]),
             (format!("{}\n{two}\n", pretty(&one)), [1, 9]),
         ] {
-            let found = read(&text);
+            let found = read_text(&text);
             assert_eq!(
                 found,
                 [(places[0], Some(one.clone())), (places[1], Some(two.clone()))],
@@ -254,7 +254,7 @@ mod tests {
                 format!("{{\"a\": 7}}\n{bad}\n{{\"a\": 8}}"),
             ] {
                 let found: Vec<Value> =
-                    read(&text).into_iter().filter_map(|(_, value)| value).collect();
+                    read_text(&text).into_iter().filter_map(|(_, value)| value).collect();
                 let rows: Vec<&Value> = found.iter().filter(|value| value.is_object()).collect();
                 assert_eq!(rows, [&json!({"a": 7}), &json!({"a": 8})], "{text}");
             }
@@ -262,7 +262,7 @@ mod tests {
         // The same holds in an array with one element per line.
         let array =
             "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
-        let found: Vec<Value> = read(array).into_iter().filter_map(|(_, value)| value).collect();
+        let found: Vec<Value> = read_text(array).into_iter().filter_map(|(_, value)| value).collect();
         assert_eq!(found, [json!({"a": 7}), json!({"a": 8}), json!({"a": 9})]);
     }
 }

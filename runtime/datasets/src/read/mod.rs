@@ -17,22 +17,22 @@ use crate::DatasetError;
 ///
 /// # Errors
 /// The whole file is unusable.
-pub(crate) fn read_rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
+pub(crate) fn read_rows(file: &Path, on_row: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
     let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
     let content = detect_format(open()?).map_err(|error| unreadable(error.to_string()))?;
     match (content, file_suffix(file)) {
-        (Content::Parquet, _) | (Content::Other, "parquet") => {
-            parquet::read_rows(open()?, each).map_err(unreadable)
+        (FileFormat::Parquet, _) | (FileFormat::Other, "parquet") => {
+            parquet::read_rows(open()?, on_row).map_err(unreadable)
         }
         (_, "json") => {
             let mut bytes = Vec::new();
             open()?.read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
-            json::read_rows(&bytes, each);
+            json::read_rows(&bytes, on_row);
             Ok(())
         }
-        (_, "jsonl") | (Content::Json, _) => {
-            jsonl::read_rows(open()?, each).map_err(|error| unreadable(error.to_string()))
+        (_, "jsonl") | (FileFormat::Json, _) => {
+            jsonl::read_rows(open()?, on_row).map_err(|error| unreadable(error.to_string()))
         }
         _ => Err(DatasetError::UnknownKind { file: file.to_path_buf() }),
     }
@@ -40,38 +40,38 @@ pub(crate) fn read_rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(),
 
 /// The format of a file according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum FileFormat {
     Parquet,
     Json,
     Other,
 }
 
-fn detect_format(file: File) -> std::io::Result<Content> {
+fn detect_format(file: File) -> std::io::Result<FileFormat> {
     let mut head = Vec::new();
     file.take(4096).read_to_end(&mut head)?;
     if head.starts_with(b"PAR1") {
-        return Ok(Content::Parquet);
+        return Ok(FileFormat::Parquet);
     }
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
     Ok(match text.trim_ascii_start().first() {
-        Some(b'{' | b'[') => Content::Json,
-        _ => Content::Other,
+        Some(b'{' | b'[') => FileFormat::Json,
+        _ => FileFormat::Other,
     })
 }
 
 /// Passes every row of JSON in any form to `each`, whatever the file name.
 pub(crate) fn read_json_rows(
     file: &Path,
-    each: &mut dyn FnMut(RawRow),
+    on_row: &mut dyn FnMut(RawRow),
 ) -> Result<(), DatasetError> {
     let unreadable = |error: std::io::Error| DatasetError::Unreadable {
         file: file.to_path_buf(),
         why: error.to_string(),
     };
     if file_suffix(file) == "jsonl" {
-        return jsonl::read_rows(File::open(file).map_err(unreadable)?, each).map_err(unreadable);
+        return jsonl::read_rows(File::open(file).map_err(unreadable)?, on_row).map_err(unreadable);
     }
-    json::read_rows(&std::fs::read(file).map_err(unreadable)?, each);
+    json::read_rows(&std::fs::read(file).map_err(unreadable)?, on_row);
     Ok(())
 }
 

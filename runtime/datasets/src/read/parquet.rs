@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::raw_row::RawRow;
 use crate::errors::{RowError, RowLocation};
 
-pub(super) fn read_rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
+pub(super) fn read_rows(file: File, on_row: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     if let Some(codec) = unsupported_codec(&reader) {
         return Err(format!("unsupported compression {codec}; use snappy, zstd or gzip"));
@@ -23,7 +23,7 @@ pub(super) fn read_rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), 
         let value = row.map(row_to_json).map_err(|error| {
             RowError::invalid_row(format!("cannot be read: {error}; the following rows are lost"))
         });
-        each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
+        on_row(RawRow { location: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {
             break;
         }

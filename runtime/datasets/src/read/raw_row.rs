@@ -6,7 +6,7 @@ use crate::errors::{RowError, RowLocation};
 
 /// One row of a file, or why it cannot be read.
 pub(crate) struct RawRow {
-    pub place: RowLocation,
+    pub location: RowLocation,
     /// The row's split, if the file has one.
     pub split: Option<String>,
     /// The row's key in an object keyed by id.

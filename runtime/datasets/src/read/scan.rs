@@ -4,16 +4,16 @@
 
 /// Returns the end of the value that starts at `at`, which must not be white space. `None` if the
 /// text ends first, or the brackets do not match.
-pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
-    match text.get(at)? {
-        b'"' => end_of_string(text, at),
+pub(super) fn find_value_end(text: &[u8], start: usize) -> Option<usize> {
+    match text.get(start)? {
+        b'"' => find_string_end(text, start),
         b'{' | b'[' => {
             let mut open = Vec::new();
-            let mut here = at;
+            let mut here = start;
             while let Some(byte) = text.get(here) {
                 match byte {
                     b'"' => {
-                        here = end_of_string(text, here)?;
+                        here = find_string_end(text, here)?;
                         continue;
                     }
                     b'{' => open.push(b'}'),
@@ -34,16 +34,16 @@ pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
         }
         // A number, a word or an invalid token: up to the next delimiter.
         _ => {
-            let rest = &text[at..];
+            let rest = &text[start..];
             let length = rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}'));
-            Some(at + length.unwrap_or(rest.len()))
+            Some(start + length.unwrap_or(rest.len()))
         }
     }
 }
 
 /// Returns the end of the string whose opening quote is at `at`.
-pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
-    let mut here = at + 1;
+pub(super) fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
+    let mut here = start + 1;
     loop {
         let byte = text.get(here)?;
         match byte {
@@ -58,8 +58,8 @@ pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
 
 /// Returns the start of the first line below `at` that starts with `{`. Reading continues there
 /// after an unclosed element.
-pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
-    let mut here = at;
+pub(super) fn next_object_line(text: &[u8], start: usize) -> Option<usize> {
+    let mut here = start;
     loop {
         here += text.get(here..)?.iter().position(|byte| *byte == b'\n')? + 1;
         let begin = skip_space(text, here);
@@ -70,7 +70,7 @@ pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Returns the offset of the first byte from `at` on that is not white space.
-pub(super) fn skip_space(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
+pub(super) fn skip_space(text: &[u8], start: usize) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    start + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
 }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use proctor_patch::Patch;
 use proctor_types::{
-    Benchmark, Details, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_from_test_id,
+    Benchmark, Details, Environment, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts, file_from_test_id,
 };
 use serde_json::{Map, Value};
 
 use super::{
     commands,
-    draft::Draft,
+    draft::TaskDraft,
     fea_bench, featurebench,
-    fields::{Fields, FoundField},
+    fields::{RowFields, NamedValue},
     image, pytest_words,
-    shape::{Directives, Hide, Matching, Module, Polarity, Shape},
+    shape::{Directives, HiddenTests, TestMatching, ShapeModule, PatchPolarity, Shape},
     statement,
 };
-use crate::{address::Options, errors::RowError, rules};
+use crate::{address::AddressOptions, errors::RowError, rules};
 
 /// Where a row comes from.
 #[derive(Debug, Clone, Default)]
@@ -29,18 +29,18 @@ pub(crate) struct Provenance {
 }
 
 /// Builds a task from a row.
-pub(crate) fn build(
+pub(crate) fn build_task(
     row: Map<String, Value>,
     shape: &Shape,
-    options: &Options,
+    options: &AddressOptions,
     provenance: &Provenance,
 ) -> Result<Task, Vec<RowError>> {
     let one = |complaint| vec![complaint];
-    let fields = Fields::new(row, shape).map_err(one)?;
-    let draft = draft(fields, options, provenance).map_err(one)?;
-    let used = draft.fields.used.clone();
-    let task = finish(draft, provenance).map_err(one)?;
-    let mut complaints = rules::check(&task);
+    let fields = RowFields::new(row, shape).map_err(one)?;
+    let draft = draft_task(fields, options, provenance).map_err(one)?;
+    let used = draft.fields.taken_fields.clone();
+    let task = finish_task(draft, provenance).map_err(one)?;
+    let mut complaints = rules::check_task(&task);
     if complaints.is_empty() {
         return Ok(task);
     }
@@ -48,17 +48,17 @@ pub(crate) fn build(
     // knows.
     for complaint in &mut complaints {
         let Some(field) = complaint.field.take() else { continue };
-        let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
+        let field = field.strip_prefix(rules::DETAILS_PREFIX).unwrap_or(&field);
         complaint.field = Some(used.get(field).map_or(field, String::as_str).to_owned());
     }
     Err(complaints)
 }
 
-fn draft<'a>(
-    mut fields: Fields<'a>,
-    options: &'a Options,
+fn draft_task<'a>(
+    mut fields: RowFields<'a>,
+    options: &'a AddressOptions,
     provenance: &Provenance,
-) -> Result<Draft<'a>, RowError> {
+) -> Result<TaskDraft<'a>, RowError> {
     let shape = fields.shape;
     let id = match fields.take_text("id")? {
         Some(id) => id,
@@ -67,8 +67,8 @@ fn draft<'a>(
     let repo = fields.take_text("repo")?.unwrap_or_default();
     let mut details = fields.take_details();
     let mut clone = None;
-    if shape.module == Module::FeaBench {
-        clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
+    if shape.module == ShapeModule::FeaBench {
+        clone = fea_bench::complete_row(&mut fields, &mut details, &repo, options)?;
     }
     // The blocked URLs are derived from OWNER/NAME. With a URL in this field, nothing would be
     // blocked.
@@ -81,8 +81,8 @@ fn draft<'a>(
     let f2p =
         fields.take_list("fail_to_pass")?.ok_or_else(|| fields.missing_error("fail_to_pass"))?;
     let p2p = fields.take_list("pass_to_pass")?.unwrap_or_default();
-    let f2p = distinct(f2p, &[]);
-    let p2p = distinct(p2p, &f2p);
+    let f2p = distinct_ids(f2p, &[]);
+    let p2p = distinct_ids(p2p, &f2p);
     let patch = fields.take_text("patch")?.filter(|patch| !patch.trim().is_empty());
     let gold = fields.take_text("gold")?.filter(|gold| !gold.trim().is_empty());
     let test_patch = fields.take_text("test_patch")?.filter(|patch| !patch.trim().is_empty());
@@ -92,22 +92,22 @@ fn draft<'a>(
     }
     let statement = statement::build_statement(&mut fields, options)?;
     let (mask, gold) = match shape.polarity {
-        Polarity::Solution => (None, patch.or(gold)),
-        Polarity::Corruption => (patch, gold),
+        PatchPolarity::Solution => (None, patch.or(gold)),
+        PatchPolarity::Corruption => (patch, gold),
     };
     // Tasks of FeatureBench's level 2 have neither a mask nor a gold patch. FeatureBench's module
     // checks its own rows.
-    if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
+    if mask.is_none() && gold.is_none() && shape.module != ShapeModule::FeatureBench {
         return Err(fields.missing_error("patch"));
     }
     let hidden = match shape.hide {
-        Hide::Nothing => Vec::new(),
-        Hide::FailToPass => files_of(&f2p),
+        HiddenTests::Nothing => Vec::new(),
+        HiddenTests::FailToPass => distinct_test_files(&f2p),
     };
     let names = image::ImageVariables { id: &id, repo: &repo, image: "" };
-    let workdir = image::fill(&shape.workdir, &names);
+    let workdir = image::fill_template(&shape.workdir, &names);
     let task = Task {
-        schema_version: TASK_SCHEMA,
+        schema_version: TASK_SCHEMA_VERSION,
         id: TaskId::new(id),
         repo: Some(repo).filter(|repo| !repo.is_empty()),
         level: None,
@@ -141,20 +141,20 @@ fn draft<'a>(
         harbor: None,
         from_image: Default::default(),
     };
-    Ok(Draft { task, details, clone, fields, options })
+    Ok(TaskDraft { task, details, clone, fields, options })
 }
 
-fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, RowError> {
+fn finish_task(mut draft: TaskDraft<'_>, provenance: &Provenance) -> Result<Task, RowError> {
     let shape = draft.fields.shape;
     let bin = set_environment(&mut draft)?;
     set_tests(&mut draft, &bin)?;
     match shape.module {
-        Module::FeatureBench => featurebench::finish(&mut draft)?,
-        Module::FeaBench => fea_bench::finish(&mut draft)?,
-        Module::Commands => move_parser_code(&mut draft.details),
-        Module::None => {}
+        ShapeModule::FeatureBench => featurebench::finish_draft(&mut draft)?,
+        ShapeModule::FeaBench => fea_bench::add_source(&mut draft)?,
+        ShapeModule::Commands => move_parser_code(&mut draft.details),
+        ShapeModule::None => {}
     }
-    let Draft { mut task, mut details, mut fields, .. } = draft;
+    let TaskDraft { mut task, mut details, mut fields, .. } = draft;
     if let Some(repo) = &task.repo {
         task.blocked_urls.push(format!("https://github.com/{repo}"));
         task.blocked_urls.push(format!("https://github.com/{repo}/**"));
@@ -163,11 +163,11 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, RowErro
         task.categories = categories;
     }
     let matching = match shape.matching {
-        Matching::Ids => "ids",
-        Matching::Files => "files",
+        TestMatching::Ids => "ids",
+        TestMatching::Files => "files",
     };
     details.matching = matching.to_owned().into();
-    let (row, left_out) = fields.rest();
+    let (row, left_out) = fields.into_unused_fields();
     if !row.is_empty() {
         details.row = row.into();
     }
@@ -185,14 +185,14 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, RowErro
 }
 
 /// Sets the task's environment. Returns the directory of the environment's `python` and `pytest`.
-fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
+fn set_environment(draft: &mut TaskDraft<'_>) -> Result<String, RowError> {
     let shape = draft.fields.shape;
     let given = draft.fields.take_text("image")?;
     let (id, repo) = (draft.task.id.as_str(), draft.task.repo.as_deref().unwrap_or_default());
     let derived = image::resolve_image(given.as_deref(), &shape.image, id, repo);
     let environment = &mut draft.task.environment;
     let mut bin = shape.tests.bin.clone();
-    if let Some(base) = &draft.options.base {
+    if let Some(base) = &draft.options.base_image {
         if shape.image.setup.is_empty() && draft.options.setup.is_none() {
             let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
             return Err(RowError::invalid_row(what));
@@ -202,7 +202,7 @@ fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
         bin = shape.image.setup_bin.clone().unwrap_or(bin);
     } else if let Some(template) = &draft.options.image {
         let image = derived.as_deref().unwrap_or_default();
-        environment.image = Some(image::fill(template, &image::ImageVariables { id, repo, image }));
+        environment.image = Some(image::fill_template(template, &image::ImageVariables { id, repo, image }));
     } else {
         environment.image = Some(derived.ok_or_else(|| draft.fields.missing_error("image"))?);
         environment.setup.clone_from(&shape.image.prepare);
@@ -213,7 +213,7 @@ fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
     if let Some(setup) = &draft.options.setup {
         environment.setup.clone_from(setup);
     }
-    let bin = draft.options.bin.clone().unwrap_or(bin);
+    let bin = draft.options.bin_dir.clone().unwrap_or(bin);
     if !bin.is_empty() {
         let path = format!("{bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         draft.task.env.insert("PATH".into(), path);
@@ -222,24 +222,24 @@ fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
 }
 
 /// Sets how the tests run.
-fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
+fn set_tests(draft: &mut TaskDraft<'_>, bin: &str) -> Result<(), RowError> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
-    let version = draft.details.version.text().unwrap_or_default();
+    let version = draft.details.version.non_empty_text().unwrap_or_default();
     let by_repo = shape.tests.for_repo(&repo, version);
     let test_files = match &draft.task.test_patch {
-        Some(patch) if shape.matching == Matching::Ids => {
+        Some(patch) if shape.matching == TestMatching::Ids => {
             let names = Patch::parse(patch.as_bytes()).paths().into_iter();
             names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect()
         }
-        _ => files_of(&draft.task.fail_to_pass),
+        _ => distinct_test_files(&draft.task.fail_to_pass),
     };
     let rule = by_repo.and_then(|by| by.directives).unwrap_or(shape.tests.directives);
     let directives = match rule {
         Directives::Expected => expected_files(&draft.task),
-        rule => commands::directives(&test_files, rule),
+        rule => commands::test_directives(&test_files, rule),
     };
-    let said = draft.fields.take("test_command").map(|found| found.value);
+    let said = draft.fields.take_field("test_command").map(|found| found.value);
     let script = draft.details.eval_script.get().map(String::as_str);
     let of_script = script.filter(|_| said.is_none());
     let said = match of_script {
@@ -261,10 +261,10 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
     }
     let task = &mut draft.task;
     let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
-    task.test_command = pytest_words::without_tests(words, tests).map_err(RowError::invalid_row)?;
+    task.test_command = pytest_words::remove_tests(words, tests).map_err(RowError::invalid_row)?;
     draft.details.test_cmd = command.into();
-    let parser = match draft.fields.take("log_parser") {
-        Some(FoundField { value: Value::String(name), .. }) if !name.is_empty() => name,
+    let parser = match draft.fields.take_field("log_parser") {
+        Some(NamedValue { value: Value::String(name), .. }) if !name.is_empty() => name,
         _ => by_repo.and_then(|by| by.parser.clone()).unwrap_or_else(|| shape.tests.parser.clone()),
     };
     draft.details.log_parser = parser.into();
@@ -276,14 +276,14 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
 /// Moves a log parser's source code to its own key, so that the code is not mistaken for a parser's
 /// name. Proctor never runs the code.
 fn move_parser_code(details: &mut Details) {
-    if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
+    if details.log_parser.non_empty_text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);
     }
 }
 
 /// Returns the ids in order, without duplicates and without those in `others`.
-fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
-    let mut seen: std::collections::HashSet<&str> = others.iter().map(String::as_str).collect();
+fn distinct_ids(ids: Vec<String>, excluded_ids: &[String]) -> Vec<String> {
+    let mut seen: std::collections::HashSet<&str> = excluded_ids.iter().map(String::as_str).collect();
     let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }
@@ -292,7 +292,7 @@ fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
 /// ignore the test patch.
 fn expected_files(task: &Task) -> Vec<String> {
     let sorted = |ids: &[String]| {
-        let mut files = files_of(ids);
+        let mut files = distinct_test_files(ids);
         files.sort_unstable();
         files
     };
@@ -300,7 +300,7 @@ fn expected_files(task: &Task) -> Vec<String> {
 }
 
 /// Returns the files of test ids, in order, without duplicates.
-fn files_of(ids: &[String]) -> Vec<String> {
+fn distinct_test_files(ids: &[String]) -> Vec<String> {
     let files = ids.iter().map(|id| file_from_test_id(id).to_owned());
-    distinct(files.collect(), &[])
+    distinct_ids(files.collect(), &[])
 }

@@ -4,14 +4,14 @@
 use proctor_types::Commands;
 use serde_json::Value;
 
-use super::shape::{Directives, RepoTestSettings, Tests};
+use super::shape::{Directives, RepoTestSettings, TestRules};
 
 /// Suffixes of data files. The harness never passes such files to the test runner.
 const DATA_SUFFIXES: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
 /// Returns the arguments that follow the test command on its line.
-pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
+pub(crate) fn test_directives(test_files: &[String], rule: Directives) -> Vec<String> {
     let tests =
         test_files.iter().filter(|path| !DATA_SUFFIXES.iter().any(|end| path.ends_with(end)));
     match rule {
@@ -29,11 +29,11 @@ pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String>
 /// Returns the row's test command, or the one for the row's repository and version.
 pub(crate) fn select_command(
     row: Option<&Value>,
-    tests: &Tests,
-    by_repo: Option<&RepoTestSettings>,
+    tests: &TestRules,
+    repo_settings: Option<&RepoTestSettings>,
 ) -> Commands {
-    let of_repo = by_repo.and_then(|by| by.command.as_deref());
-    let fixed = of_repo.filter(|_| by_repo.is_some_and(|by| by.over_row));
+    let of_repo = repo_settings.and_then(|by| by.command.as_deref());
+    let fixed = of_repo.filter(|_| repo_settings.is_some_and(|by| by.over_row));
     if let Some(fixed) = fixed {
         return Commands::One(fixed.to_owned());
     }
@@ -49,7 +49,7 @@ pub(crate) fn select_command(
 /// Returns the words of the command that starts the tests. Leading variables are removed, and bare
 /// `pytest` and `python` get the path of the image's programs. If there are several lines, one that
 /// starts pytest is preferred.
-pub(crate) fn command_words(command: &Commands, bin: &str) -> Vec<String> {
+pub(crate) fn command_words(command: &Commands, bin_dir: &str) -> Vec<String> {
     let lines: Vec<&str> = match command {
         Commands::One(text) => text.lines().collect(),
         Commands::Several(lines) => lines.iter().map(String::as_str).collect(),
@@ -65,9 +65,9 @@ pub(crate) fn command_words(command: &Commands, bin: &str) -> Vec<String> {
     let mut words: Vec<String> = words.into_iter().skip_while(|word| is_assignment(word)).collect();
     if let Some(first) = words.first_mut()
         && matches!(first.as_str(), "pytest" | "py.test" | "python" | "python3")
-        && !bin.is_empty()
+        && !bin_dir.is_empty()
     {
-        *first = format!("{}/{first}", bin.trim_end_matches('/'));
+        *first = format!("{}/{first}", bin_dir.trim_end_matches('/'));
     }
     words
 }
@@ -78,22 +78,22 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-const START: &str = ">>>>> Start Test Output";
-const END: &str = ">>>>> End Test Output";
+const START_MARKER: &str = ">>>>> Start Test Output";
+const END_MARKER: &str = ">>>>> End Test Output";
 
 /// Commands that may appear next to a script's test command: they print, set or store something.
-const AUXILIARY: [&str; 9] =
+const AUXILIARY_COMMANDS: [&str; 9] =
     ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
 
 /// Returns the test command in an evaluation script: the line between the markers, without the
 /// directives at its end. Lines that store the command's exit status may follow.
 pub(crate) fn command_in_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
-    let mut lines = script.lines().skip_while(|line| !line.contains(START));
+    let mut lines = script.lines().skip_while(|line| !line.contains(START_MARKER));
     lines.next()?;
     let between: Vec<&str> = lines
-        .take_while(|line| !line.contains(END))
+        .take_while(|line| !line.contains(END_MARKER))
         .map(str::trim)
-        .filter(|line| !is_auxiliary(line))
+        .filter(|line| !is_auxiliary_command(line))
         .collect();
     let pytest = between.iter().rfind(|line| line.contains("pytest"));
     let mut line = *pytest.or(between.last())?;
@@ -103,18 +103,18 @@ pub(crate) fn command_in_script<'a>(script: &'a str, directives: &[String]) -> O
     Some(line)
 }
 
-fn is_auxiliary(line: &str) -> bool {
+fn is_auxiliary_command(line: &str) -> bool {
     line.starts_with('#')
-        || line.split_whitespace().next().is_none_or(|first| AUXILIARY.contains(&first))
+        || line.split_whitespace().next().is_none_or(|first| AUXILIARY_COMMANDS.contains(&first))
         || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_assignment(word)))
 }
 
 /// Returns the error for a script without a test command.
 pub(crate) fn no_command_error(script: &str) -> String {
-    if script.contains(START) {
-        format!("has no test command between `{START}` and `{END}`")
+    if script.contains(START_MARKER) {
+        format!("has no test command between `{START_MARKER}` and `{END_MARKER}`")
     } else {
-        format!("has no line `{START}`, which must precede the test command")
+        format!("has no line `{START_MARKER}`, which must precede the test command")
     }
 }
 
@@ -160,14 +160,14 @@ mod tests {
             ("set +e\nA=1 ./tests/runtests.py x\nexport rc=$?\n", "A=1 ./tests/runtests.py x"),
             ("pip install pytest\npytest -q\nmv report.xml /tmp", "pytest -q"),
         ] {
-            let script = format!(": '{START}'\n{lines}\n: '{END}'\nexit 0\n");
+            let script = format!(": '{START_MARKER}'\n{lines}\n: '{END_MARKER}'\nexit 0\n");
             assert_eq!(
                 command_in_script(&script, &["tests/a.py".to_owned()]),
                 Some(command),
                 "{lines}"
             );
         }
-        let empty = format!(": '{START}'\nrc=$?\n: '{END}'\npytest\n");
+        let empty = format!(": '{START_MARKER}'\nrc=$?\n: '{END_MARKER}'\npytest\n");
         assert_eq!(command_in_script(&empty, &[]), None);
         assert!(no_command_error(&empty).contains("no test command between"));
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn directives_skip_data_files_and_use_modules_for_django() {
         let files = ["tests/a/test_x.py", "tests/data.json"].map(str::to_owned);
-        assert_eq!(directives(&files, Directives::Files), ["tests/a/test_x.py"]);
-        assert_eq!(directives(&files, Directives::Modules), ["a.test_x"]);
+        assert_eq!(test_directives(&files, Directives::Files), ["tests/a/test_x.py"]);
+        assert_eq!(test_directives(&files, Directives::Modules), ["a.test_x"]);
     }
 }

@@ -8,11 +8,11 @@ use super::shape::Shape;
 use crate::errors::RowError;
 
 /// Returns the only shape that the row matches.
-pub(crate) fn detect<'a>(
+pub(crate) fn detect_shape<'a>(
     row: &Map<String, Value>,
     shapes: &'a [Shape],
 ) -> Result<&'a Shape, RowError> {
-    let mut marks = shapes.iter().filter_map(|shape| Some((shape, mark(row, shape)?)));
+    let mut marks = shapes.iter().filter_map(|shape| Some((shape, find_mark(row, shape)?)));
     if let (Some((one, first)), Some((two, second))) = (marks.next(), marks.next()) {
         return Err(RowError::invalid_row(format!(
             "has fields of both {} (`{first}`) and {} (`{second}`); choose one with `#shape=`",
@@ -26,13 +26,13 @@ pub(crate) fn detect<'a>(
             "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
-        (None, _) => Err(no_match(row, shapes)),
+        (None, _) => Err(no_match_error(row, shapes)),
     }
 }
 
 /// Returns the row's first field that only this shape has. Null values do not count, because tables
 /// that combine several benchmarks have every column.
-fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
+fn find_mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
     let borne = |name: &&String| row.get(*name).is_some_and(|value| !value.is_null());
     shape.detect.marks.iter().find(borne).map(String::as_str)
 }
@@ -46,7 +46,7 @@ fn matches_shape(row: &Map<String, Value>, shape: &Shape) -> bool {
 }
 
 /// Reports the closest shape and its missing fields.
-fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> RowError {
+fn no_match_error(row: &Map<String, Value>, shapes: &[Shape]) -> RowError {
     let missing = |shape: &Shape| -> Vec<String> {
         shape.detect.all.iter().filter(|name| !row.contains_key(*name)).cloned().collect()
     };

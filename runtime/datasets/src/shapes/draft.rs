@@ -2,15 +2,15 @@
 
 use proctor_types::{Details, Task};
 
-use super::fields::Fields;
-use crate::address::Options;
+use super::fields::RowFields;
+use crate::address::AddressOptions;
 
 /// An unfinished task that modules may still change.
-pub(crate) struct Draft<'a> {
+pub(crate) struct TaskDraft<'a> {
     pub task: Task,
     pub details: Details,
     /// The clone that the missing fields were read from (FEA-Bench).
     pub clone: Option<String>,
-    pub fields: Fields<'a>,
-    pub options: &'a Options,
+    pub fields: RowFields<'a>,
+    pub options: &'a AddressOptions,
 }

@@ -6,23 +6,23 @@ use std::collections::BTreeMap;
 use proctor_types::FromScratch;
 use serde_json::{Number, Value};
 
-use super::draft::Draft;
+use super::draft::TaskDraft;
 use crate::errors::RowError;
 
 /// The only file in the agent's directory at level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
 
 /// The command with which the harness installs the agent's work at level 2.
-const INSTALL: &str = "pip install .";
+const INSTALL_COMMAND: &str = "pip install .";
 
 /// Seconds per file, if the row has no limit.
-const FILE_SECONDS: f64 = 600.0;
+const DEFAULT_FILE_SECONDS: f64 = 600.0;
 
 /// Proxy variables for the harness's network, which are dropped because Proctor uses its own
 /// network.
-const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 
-pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
+pub(super) fn finish_draft(draft: &mut TaskDraft<'_>) -> Result<(), RowError> {
     let level = match draft.task.id.as_str().rsplit('.').next() {
         Some("lv1") => 1,
         Some("lv2") => 2,
@@ -35,15 +35,15 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     task.level = Some(level);
     let p2p_files = task.pass_to_pass.clone();
     let files = task.fail_to_pass.iter().chain(&p2p_files);
-    let files: Vec<String> = files.map(|file| relative(file)).collect();
+    let files: Vec<String> = files.map(|file| relative_path(file)).collect();
     for ids in [&mut task.fail_to_pass, &mut task.pass_to_pass] {
         for file in ids.iter_mut() {
-            *file = relative(file);
+            *file = relative_path(file);
         }
     }
     let details = &mut draft.details;
     let file_seconds = details.timeout_run.get().and_then(Number::as_f64);
-    let file_seconds = file_seconds.filter(|seconds| *seconds > 0.0).unwrap_or(FILE_SECONDS);
+    let file_seconds = file_seconds.filter(|seconds| *seconds > 0.0).unwrap_or(DEFAULT_FILE_SECONDS);
     task.timeouts.grade_seconds = file_seconds * files.len() as f64;
     details.p2p_files = task.pass_to_pass.clone().into();
     details.test_directives = files.into();
@@ -69,7 +69,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
         details.test_patch_deletes = false.into();
         task.from_scratch = Some(FromScratch {
             files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
-            install: INSTALL.to_owned(),
+            install: INSTALL_COMMAND.to_owned(),
         });
     }
     apply_repo_settings(draft);
@@ -77,7 +77,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
 }
 
 /// Applies the sandbox and network settings in `repo_settings`.
-fn apply_repo_settings(draft: &mut Draft<'_>) {
+fn apply_repo_settings(draft: &mut TaskDraft<'_>) {
     let fields = &mut draft.fields;
     let links = fields.take_named("repo_settings.black_links");
     for link in links.iter().flat_map(|links| links.as_array()).flatten().filter_map(Value::as_str)
@@ -107,7 +107,7 @@ fn apply_repo_settings(draft: &mut Draft<'_>) {
     {
         let pair = argument.strip_prefix("-e ").or_else(|| argument.strip_prefix("-ee "));
         if let Some((name, value)) = pair.and_then(|pair| pair.split_once('='))
-            && !PROXIES.contains(&name.trim())
+            && !PROXY_VARIABLES.contains(&name.trim())
         {
             draft.task.env.insert(name.trim().to_owned(), value.to_owned());
         }
@@ -115,6 +115,6 @@ fn apply_repo_settings(draft: &mut Draft<'_>) {
 }
 
 /// Makes a path relative to the work directory. Some rows use absolute paths.
-fn relative(file: &str) -> String {
+fn relative_path(file: &str) -> String {
     file.strip_prefix("/testbed/").unwrap_or(file).trim_start_matches("./").to_owned()
 }

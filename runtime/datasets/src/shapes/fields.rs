@@ -9,32 +9,32 @@ use super::{lists, shape::Shape};
 use crate::errors::RowError;
 
 /// A value and its name in the row.
-pub(crate) struct FoundField {
+pub(crate) struct NamedValue {
     pub name: String,
     pub value: Value,
 }
 
-impl FoundField {
-    pub(crate) fn error(&self, what: impl Into<String>) -> RowError {
-        RowError::invalid_field(&self.name, what)
+impl NamedValue {
+    pub(crate) fn error(&self, message: impl Into<String>) -> RowError {
+        RowError::invalid_field(&self.name, message)
     }
 }
 
 /// The fields of a row that have not been taken yet.
-pub(crate) struct Fields<'a> {
+pub(crate) struct RowFields<'a> {
     pub shape: &'a Shape,
     row: Map<String, Value>,
     /// Objects that the row contains as JSON text. Their members are accessed by dotted names and
     /// are never removed.
-    inner: BTreeMap<String, Value>,
+    json_objects: BTreeMap<String, Value>,
     /// The fields that were taken, each with its name in the row.
-    pub used: BTreeMap<String, String>,
+    pub taken_fields: BTreeMap<String, String>,
 }
 
 /// Maximum size of an unknown field that is kept, in bytes of JSON.
 const MAX_UNKNOWN_FIELD_BYTES: usize = 2048;
 
-impl<'a> Fields<'a> {
+impl<'a> RowFields<'a> {
     pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, RowError> {
         let mut inner = BTreeMap::new();
         for name in &shape.expand {
@@ -44,20 +44,20 @@ impl<'a> Fields<'a> {
                 inner.insert(name.clone(), object);
             }
         }
-        Ok(Self { shape, row, inner, used: BTreeMap::new() })
+        Ok(Self { shape, row, json_objects: inner, taken_fields: BTreeMap::new() })
     }
 
     /// Takes the first of the field's names that exists and is not null.
-    pub(crate) fn take(&mut self, field: &str) -> Option<FoundField> {
+    pub(crate) fn take_field(&mut self, field: &str) -> Option<NamedValue> {
         let found = self.take_first(self.shape.fields.get(field)?)?;
-        self.used.insert(field.to_owned(), found.name.clone());
+        self.taken_fields.insert(field.to_owned(), found.name.clone());
         Some(found)
     }
 
-    fn take_first(&mut self, names: &[String]) -> Option<FoundField> {
+    fn take_first(&mut self, names: &[String]) -> Option<NamedValue> {
         names.iter().find_map(|name| {
             let value = self.take_named(name)?;
-            Some(FoundField { name: name.clone(), value })
+            Some(NamedValue { name: name.clone(), value })
         })
     }
 
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {
-                let mut value = self.inner.get(outer)?;
+                let mut value = self.json_objects.get(outer)?;
                 for part in path.split('.') {
                     value = value.get(part)?;
                 }
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Sets a field by its name in the row.
-    pub(crate) fn put(&mut self, name: &str, value: String) {
+    pub(crate) fn set_field(&mut self, name: &str, value: String) {
         self.row.insert(name.to_owned(), Value::String(value));
     }
 
@@ -103,9 +103,9 @@ impl<'a> Fields<'a> {
 
     /// Takes an optional text.
     pub(crate) fn take_text(&mut self, field: &str) -> Result<Option<String>, RowError> {
-        match self.take(field) {
+        match self.take_field(field) {
             None => Ok(None),
-            Some(FoundField { value: Value::String(text), .. }) => Ok(Some(text)),
+            Some(NamedValue { value: Value::String(text), .. }) => Ok(Some(text)),
             Some(found) => {
                 let what = format!("is {}, not text", lists::describe_type(&found.value));
                 Err(found.error(what))
@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
             return RowError::invalid_field(name, "is null");
         }
         // The field was taken, so it exists but is blank.
-        if let Some(name) = self.used.get(field) {
+        if let Some(name) = self.taken_fields.get(field) {
             return RowError::invalid_field(name, "is empty");
         }
         let names = self.shape.fields.get(field);
@@ -132,13 +132,13 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn take_list(&mut self, field: &str) -> Result<Option<Vec<String>>, RowError> {
-        let Some(found) = self.take(field) else {
+        let Some(found) = self.take_field(field) else {
             return match self.null_field(field) {
                 Some(name) => Err(RowError::invalid_field(name, "is null; expected a list")),
                 None => Ok(None),
             };
         };
-        let FoundField { name, value } = found;
+        let NamedValue { name, value } = found;
         lists::parse_texts(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
     }
 
@@ -152,14 +152,14 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the unused fields: short ones unchanged, and only the names of long ones.
-    pub(crate) fn rest(self) -> (Map<String, Value>, Vec<String>) {
+    pub(crate) fn into_unused_fields(self) -> (Map<String, Value>, Vec<String>) {
         let mut kept = Map::new();
         let mut left_out = Vec::new();
         for (name, value) in self.row {
             if value.is_null() || self.shape.drop.contains(&name) {
                 continue;
             }
-            if is_short(&value) {
+            if is_short_value(&value) {
                 kept.insert(name, value);
             } else {
                 left_out.push(name);
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn is_short(value: &Value) -> bool {
+fn is_short_value(value: &Value) -> bool {
     match value {
         Value::String(text) => text.len() <= MAX_UNKNOWN_FIELD_BYTES,
         Value::Array(_) | Value::Object(_) => value.to_string().len() <= MAX_UNKNOWN_FIELD_BYTES,

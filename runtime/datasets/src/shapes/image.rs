@@ -1,6 +1,6 @@
 //! Image names, taken from the row or derived by a rule.
 
-use super::shape::Image;
+use super::shape::ImageRules;
 
 /// The variables of a template.
 pub(crate) struct ImageVariables<'a> {
@@ -11,26 +11,26 @@ pub(crate) struct ImageVariables<'a> {
 }
 
 /// Fills `{id}`, `{repo}`, `{owner}`, `{name}` and `{image}`.
-pub(crate) fn fill(template: &str, names: &ImageVariables<'_>) -> String {
-    let (owner, name) = names.repo.split_once('/').unwrap_or(("", names.repo));
+pub(crate) fn fill_template(template: &str, variables: &ImageVariables<'_>) -> String {
+    let (owner, name) = variables.repo.split_once('/').unwrap_or(("", variables.repo));
     template
-        .replace("{id}", names.id)
-        .replace("{repo}", names.repo)
+        .replace("{id}", variables.id)
+        .replace("{repo}", variables.repo)
         .replace("{owner}", owner)
         .replace("{name}", name)
-        .replace("{image}", names.image)
+        .replace("{image}", variables.image)
 }
 
 /// Returns the image of a row: the row's own, or else the one derived by the rule. The name is in
 /// lower case, as registries require.
 pub(crate) fn resolve_image(
-    given: Option<&str>,
-    rule: &Image,
+    row_image: Option<&str>,
+    rule: &ImageRules,
     id: &str,
     repo: &str,
 ) -> Option<String> {
-    if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
-        return Some(lower(given));
+    if let Some(given) = row_image.map(str::trim).filter(|given| !given.is_empty()) {
+        return Some(lowercase_repository(given));
     }
     if rule.name.is_empty() {
         return None;
@@ -39,11 +39,11 @@ pub(crate) fn resolve_image(
         Some(separator) => id.replace("__", separator),
         None => id.to_owned(),
     };
-    Some(lower(&fill(&rule.name, &ImageVariables { id: &id, repo, image: "" })))
+    Some(lowercase_repository(&fill_template(&rule.name, &ImageVariables { id: &id, repo, image: "" })))
 }
 
 /// Converts the repository to lower case. Tags and digests keep their case.
-fn lower(name: &str) -> String {
+fn lowercase_repository(name: &str) -> String {
     let repository = name.rfind('/').map_or(0, |slash| slash + 1);
     let end = name[repository..].find([':', '@']).map_or(name.len(), |at| repository + at);
     format!("{}{}", name[..end].to_lowercase(), &name[end..])
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn resolve_image_derives_registry_image_names() {
-        let rule = Image {
+        let rule = ImageRules {
             name: "swebench/sweb.eval.x86_64.{id}:latest".into(),
             separator: Some("_1776_".into()),
-            ..Image::default()
+            ..ImageRules::default()
         };
         assert_eq!(
             resolve_image(None, &rule, "Django__django-1", "django/django").unwrap(),
@@ -68,6 +68,6 @@ mod tests {
             resolve_image(Some("Reg:5000/A/B:Tag"), &rule, "x", "y").unwrap(),
             "reg:5000/a/b:Tag"
         );
-        assert_eq!(resolve_image(Some(" "), &Image::default(), "x", "y"), None);
+        assert_eq!(resolve_image(Some(" "), &ImageRules::default(), "x", "y"), None);
     }
 }

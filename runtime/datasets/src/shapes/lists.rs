@@ -34,7 +34,7 @@ pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
                 return Err("is text that does not contain a list".into());
             }
             match serde_json::from_str::<Value>(trimmed) {
-                Ok(Value::String(_)) | Err(_) => match literal::parse(trimmed) {
+                Ok(Value::String(_)) | Err(_) => match literal::parse_literal(trimmed) {
                     Ok(inner @ (Value::Array(_) | Value::Object(_))) => parse_texts(inner),
                     Ok(_) => Err("is text that does not contain a list".into()),
                     Err(why) => Err(format!("is not JSON or a Python literal: {why}")),
@@ -55,7 +55,7 @@ pub(crate) fn parse_object(value: Value) -> Result<Value, String> {
         Value::String(text) => {
             let inner = serde_json::from_str(&text)
                 .map_err(|error| error.to_string())
-                .or_else(|json| literal::parse(&text).map_err(|_| json));
+                .or_else(|json| literal::parse_literal(&text).map_err(|_| json));
             match inner {
                 Ok(inner @ (Value::Object(_) | Value::Null)) => Ok(inner),
                 Ok(other) => Err(format!("is text with {}, not an object", describe_type(&other))),

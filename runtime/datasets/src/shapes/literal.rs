@@ -6,37 +6,37 @@ use serde_json::{Map, Number, Value};
 const MAX_DEPTH: usize = 64;
 
 /// Parses a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
-pub(crate) fn parse(text: &str) -> Result<Value, String> {
-    let mut reader = Reader { text, at: 0 };
+pub(crate) fn parse_literal(text: &str) -> Result<Value, String> {
+    let mut reader = LiteralParser { text, offset: 0 };
     let value = reader.parse_value(0)?;
     reader.skip_whitespace();
     match reader.peek() {
         None => Ok(value),
         Some(next) => {
-            Err(format!("unexpected {next:?} at character {}, after the value", reader.at))
+            Err(format!("unexpected {next:?} at character {}, after the value", reader.offset))
         }
     }
 }
 
-struct Reader<'a> {
+struct LiteralParser<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
 }
 
-impl Reader<'_> {
+impl LiteralParser<'_> {
     fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
+        self.text[self.offset..].chars().next()
     }
 
-    fn take(&mut self) -> Option<char> {
+    fn next_char(&mut self) -> Option<char> {
         let next = self.peek()?;
-        self.at += next.len_utf8();
+        self.offset += next.len_utf8();
         Some(next)
     }
 
     fn skip_whitespace(&mut self) {
         while self.peek().is_some_and(char::is_whitespace) {
-            self.take();
+            self.next_char();
         }
     }
 
@@ -55,52 +55,52 @@ impl Reader<'_> {
         }
     }
 
-    fn parse_items(&mut self, end: char, depth: usize) -> Result<Vec<Value>, String> {
-        self.take();
+    fn parse_items(&mut self, closing_bracket: char, depth: usize) -> Result<Vec<Value>, String> {
+        self.next_char();
         let mut out = Vec::new();
         loop {
             self.skip_whitespace();
-            if self.peek() == Some(end) {
-                self.take();
+            if self.peek() == Some(closing_bracket) {
+                self.next_char();
                 return Ok(out);
             }
             out.push(self.parse_value(depth + 1)?);
-            self.expect_comma(end)?;
+            self.expect_comma(closing_bracket)?;
         }
     }
 
     /// Rejects two values without a comma in between. Python would concatenate two strings, but in
     /// a list of test ids a missing comma is always a typo.
-    fn expect_comma(&mut self, end: char) -> Result<(), String> {
+    fn expect_comma(&mut self, closing_bracket: char) -> Result<(), String> {
         self.skip_whitespace();
         match self.peek() {
             Some(',') => {
-                self.take();
+                self.next_char();
                 Ok(())
             }
-            Some(next) if next == end => Ok(()),
+            Some(next) if next == closing_bracket => Ok(()),
             Some(next) => {
-                Err(format!("expected `,` or `{end}` at character {}, found {next:?}", self.at))
+                Err(format!("expected `,` or `{closing_bracket}` at character {}, found {next:?}", self.offset))
             }
-            None => Err(format!("missing `{end}` at the end")),
+            None => Err(format!("missing `{closing_bracket}` at the end")),
         }
     }
 
     fn parse_braces(&mut self, depth: usize) -> Result<Value, String> {
-        self.take();
+        self.next_char();
         let mut map = Map::new();
         let mut set = Vec::new();
         loop {
             self.skip_whitespace();
             if self.peek() == Some('}') {
-                self.take();
+                self.next_char();
                 let is_set = !set.is_empty();
                 return Ok(if is_set { Value::Array(set) } else { Value::Object(map) });
             }
             let key = self.parse_value(depth + 1)?;
             self.skip_whitespace();
             if self.peek() == Some(':') {
-                self.take();
+                self.next_char();
                 let value = self.parse_value(depth + 1)?;
                 let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
                 map.insert(key, value);
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     fn parse_word(&mut self) -> Result<Value, String> {
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.offset..];
         let length = rest
             .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-')))
             .unwrap_or(rest.len());
@@ -123,12 +123,12 @@ impl Reader<'_> {
         let quote = rest[length..].chars().next().filter(|next| matches!(next, '\'' | '"'));
         if let Some(prefix) = quote.and(Some(word.to_ascii_lowercase())) {
             if matches!(prefix.as_str(), "r" | "u") {
-                self.at += length;
+                self.offset += length;
                 return self.parse_string(prefix == "r").map(Value::String);
             }
             return Err(format!("strings with the prefix `{word}` are not text"));
         }
-        self.at += length;
+        self.offset += length;
         match word {
             "True" => Ok(Value::Bool(true)),
             "False" => Ok(Value::Bool(false)),
@@ -143,37 +143,37 @@ impl Reader<'_> {
                 });
                 number.map(Value::Number).ok_or_else(|| match (word, self.peek()) {
                     ("", Some(next)) => {
-                        format!("expected a value at character {}, found {next:?}", self.at)
+                        format!("expected a value at character {}, found {next:?}", self.offset)
                     }
-                    ("", None) => format!("expected a value at character {}", self.at),
+                    ("", None) => format!("expected a value at character {}", self.offset),
                     _ => format!("`{word}` is a name, not a literal value"),
                 })
             }
         }
     }
 
-    fn parse_string(&mut self, raw: bool) -> Result<String, String> {
-        let begin = self.at;
+    fn parse_string(&mut self, is_raw: bool) -> Result<String, String> {
+        let begin = self.offset;
         let open = || format!("the string that starts at character {begin} is not closed");
-        let quote = self.take().ok_or_else(open)?;
+        let quote = self.next_char().ok_or_else(open)?;
         let two: String = std::iter::repeat_n(quote, 2).collect();
-        let triple = self.text[self.at..].starts_with(&two).then(|| {
-            self.at += 2;
+        let triple = self.text[self.offset..].starts_with(&two).then(|| {
+            self.offset += 2;
             format!("{two}{quote}")
         });
         let mut out = String::new();
         loop {
             if let Some(end) = &triple
-                && self.text[self.at..].starts_with(end.as_str())
+                && self.text[self.offset..].starts_with(end.as_str())
             {
-                self.at += 3;
+                self.offset += 3;
                 return Ok(out);
             }
-            match self.take().ok_or_else(open)? {
+            match self.next_char().ok_or_else(open)? {
                 next if next == quote && triple.is_none() => return Ok(out),
-                '\\' if raw => {
+                '\\' if is_raw => {
                     out.push('\\');
-                    out.push(self.take().ok_or_else(open)?);
+                    out.push(self.next_char().ok_or_else(open)?);
                 }
                 '\\' => self.parse_escape(&mut out)?,
                 '\n' if triple.is_none() => return Err(open()),
@@ -183,7 +183,7 @@ impl Reader<'_> {
     }
 
     fn parse_escape(&mut self, out: &mut String) -> Result<(), String> {
-        let next = self.take().ok_or("ends inside an escape")?;
+        let next = self.next_char().ok_or("ends inside an escape")?;
         let plain = match next {
             '\n' => return Ok(()),
             'n' => '\n',
@@ -198,8 +198,8 @@ impl Reader<'_> {
             'u' => self.parse_char_code(4, 16)?,
             'U' => self.parse_char_code(8, 16)?,
             '0'..='7' => {
-                self.at -= 1;
-                let digits = self.text[self.at..].chars().take(3);
+                self.offset -= 1;
+                let digits = self.text[self.offset..].chars().take(3);
                 let count = digits.take_while(|digit| digit.is_digit(8)).count();
                 self.parse_char_code(count, 8)?
             }
@@ -215,9 +215,9 @@ impl Reader<'_> {
     }
 
     fn parse_char_code(&mut self, digits: usize, radix: u32) -> Result<char, String> {
-        let text = self.text.get(self.at..self.at + digits).ok_or("ends inside an escape")?;
+        let text = self.text.get(self.offset..self.offset + digits).ok_or("ends inside an escape")?;
         let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
-        self.at += digits;
+        self.offset += digits;
         code.ok_or_else(|| format!("\\{text} is not a character"))
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_follow_python_syntax() {
+    fn parse_literal_follows_python_syntax() {
         for (text, value) in [
             ("['a', \"b'c\", 'd\\'e']", json!(["a", "b'c", "d'e"])),
             ("('x',)", json!(["x"])),
@@ -241,12 +241,12 @@ mod tests {
             ("[\n 'a',\n]", json!(["a"])),
             ("[]", json!([])),
         ] {
-            assert_eq!(parse(text), Ok(value), "{text}");
+            assert_eq!(parse_literal(text), Ok(value), "{text}");
         }
     }
 
     #[test]
-    fn parse_rejects_code_and_syntax_errors() {
+    fn parse_literal_rejects_code_and_syntax_errors() {
         for (text, said) in [
             ("__import__('os').system('x')", "is a name"),
             ("['a' 'b']", "expected `,`"),
@@ -259,9 +259,9 @@ mod tests {
             ("", "ends where"),
             ("{'a': 1, 'b'}", "mixes"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse_literal(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
-        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert!(parse_literal(&"[".repeat(100_000)).is_err());
     }
 }

@@ -15,7 +15,7 @@ mod pytest_words;
 mod shape;
 mod statement;
 
-pub(crate) use build::{Provenance, build};
-pub(crate) use detect::detect;
+pub(crate) use build::{Provenance, build_task};
+pub(crate) use detect::detect_shape;
 pub(crate) use lists::describe_type;
-pub(crate) use shape::{Shape, load_shape, shape_for_hub, shipped};
+pub(crate) use shape::{Shape, load_shape, shape_for_hub, shipped_shapes};

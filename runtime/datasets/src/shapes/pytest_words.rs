@@ -7,18 +7,18 @@ use serde::Deserialize;
 /// pytest's options, which are needed to tell the value of an option from the name of a test.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct PytestOptions {
     with_value: Vec<String>,
     switches: Vec<String>,
 }
 
-const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
+const OPTIONS_TOML: &str = include_str!("../../../../configs/pytest-options.toml");
 
-static OPTIONS: ShippedTable<Options> = ShippedTable::new("pytest-options.toml", DATA);
+static OPTIONS: ShippedTable<PytestOptions> = ShippedTable::new("pytest-options.toml", OPTIONS_TOML);
 
 /// Whether the next word is the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextWord {
     Value,
     Free,
     Unknown,
@@ -33,13 +33,13 @@ enum Next {
 /// # Errors
 /// The built-in list of options cannot be read. Without it, an option's value could be mistaken for
 /// a test.
-pub(crate) fn without_tests<'a>(
+pub(crate) fn remove_tests<'a>(
     words: Vec<String>,
     tests: impl Iterator<Item = &'a String> + Clone,
 ) -> Result<Vec<String>, String> {
     let options = OPTIONS.get()?;
-    let Some(start) = arguments_at(&words) else { return Ok(words) };
-    let mut next = Next::Free;
+    let Some(start) = pytest_arguments_start(&words) else { return Ok(words) };
+    let mut next = NextWord::Free;
     let mut only_tests = false;
     let mut kept = Vec::with_capacity(words.len());
     for (at, word) in words.into_iter().enumerate() {
@@ -47,17 +47,17 @@ pub(crate) fn without_tests<'a>(
             kept.push(word);
             continue;
         }
-        only_tests |= next != Next::Value && word == "--";
+        only_tests |= next != NextWord::Value && word == "--";
         let names_tests = only_tests
             || match next {
-                Next::Value => false,
-                Next::Free => !word.starts_with('-'),
-                Next::Unknown => !word.starts_with('-') && looks_like_tests(&word, tests.clone()),
+                NextWord::Value => false,
+                NextWord::Free => !word.starts_with('-'),
+                NextWord::Unknown => !word.starts_with('-') && looks_like_tests(&word, tests.clone()),
             };
         next = match next {
-            Next::Value => Next::Free,
+            NextWord::Value => NextWord::Free,
             _ if word.starts_with('-') => next_word_after(&word, options),
-            _ => Next::Free,
+            _ => NextWord::Free,
         };
         if !names_tests {
             kept.push(word);
@@ -67,7 +67,7 @@ pub(crate) fn without_tests<'a>(
 }
 
 /// Returns the index at which pytest's arguments start.
-fn arguments_at(words: &[String]) -> Option<usize> {
+fn pytest_arguments_start(words: &[String]) -> Option<usize> {
     let name = words.first()?.rsplit('/').next()?;
     let is_pytest = |word: &str| matches!(word, "pytest" | "py.test");
     if is_pytest(name) {
@@ -77,23 +77,23 @@ fn arguments_at(words: &[String]) -> Option<usize> {
     (name.starts_with("python") || name.starts_with("pypy")).then_some(module + 2)
 }
 
-fn next_word_after(option: &str, options: &Options) -> Next {
+fn next_word_after(option: &str, options: &PytestOptions) -> NextWord {
     let known = |list: &[String], option: &str| list.iter().any(|known| known == option);
     if option.starts_with("--") {
         return if option.contains('=') || known(&options.switches, option) {
-            Next::Free
+            NextWord::Free
         } else if known(&options.with_value, option) {
-            Next::Value
+            NextWord::Value
         } else {
-            Next::Unknown
+            NextWord::Unknown
         };
     }
     // In a group of short options, the first one that takes a value consumes the rest of the word,
     // if any.
     let takes = |letter: char| known(&options.with_value, &format!("-{letter}"));
     match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
-        Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,
-        _ => Next::Free,
+        Some((at, letter)) if at + letter.len_utf8() == option.len() => NextWord::Value,
+        _ => NextWord::Free,
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     fn remaining_words(line: &str) -> String {
         let tests = ["tests/test_new.py".to_owned(), "tests/test_mul.py::test_stack".to_owned()];
-        without_tests(shlex::split(line).unwrap(), tests.iter()).unwrap().join(" ")
+        remove_tests(shlex::split(line).unwrap(), tests.iter()).unwrap().join(" ")
     }
 
     #[test]
@@ -182,6 +182,6 @@ mod tests {
         {
             assert_eq!(remaining_words(line), line);
         }
-        assert!(without_tests(Vec::new(), [].iter()).unwrap().is_empty());
+        assert!(remove_tests(Vec::new(), [].iter()).unwrap().is_empty());
     }
 }

@@ -16,14 +16,14 @@ pub(crate) struct Shape {
     /// The version of the benchmark's harness whose rules are used.
     pub version: Option<String>,
     #[serde(default)]
-    pub module: Module,
+    pub module: ShapeModule,
     #[serde(default)]
-    pub polarity: Polarity,
+    pub polarity: PatchPolarity,
     #[serde(default, rename = "match")]
-    pub matching: Matching,
+    pub matching: TestMatching,
     /// What to hide from the agent, besides the paths that the row itself hides.
     #[serde(default)]
-    pub hide: Hide,
+    pub hide: HiddenTests,
     /// A template, because some benchmarks name the directory after the repository.
     #[serde(default = "testbed")]
     pub workdir: String,
@@ -40,18 +40,18 @@ pub(crate) struct Shape {
     #[serde(default)]
     pub detect: DetectionRules,
     #[serde(default)]
-    pub hub: Hub,
+    pub hub: HubRules,
     #[serde(default)]
-    pub fields: Aliases,
+    pub fields: FieldAliases,
     #[serde(default)]
-    pub details: Aliases,
+    pub details: FieldAliases,
     #[serde(default)]
-    pub image: Image,
+    pub image: ImageRules,
     #[serde(default)]
-    pub tests: Tests,
+    pub tests: TestRules,
 }
 
-pub(crate) type Aliases = BTreeMap<String, Vec<String>>;
+pub(crate) type FieldAliases = BTreeMap<String, Vec<String>>;
 
 fn testbed() -> String {
     "/testbed".into()
@@ -60,7 +60,7 @@ fn testbed() -> String {
 /// The code that a shape needs in addition to its data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Module {
+pub(crate) enum ShapeModule {
     #[default]
     None,
     #[serde(rename = "featurebench")]
@@ -73,7 +73,7 @@ pub(crate) enum Module {
 /// The direction of a row's patch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Polarity {
+pub(crate) enum PatchPolarity {
     #[default]
     Solution,
     Corruption,
@@ -81,7 +81,7 @@ pub(crate) enum Polarity {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Matching {
+pub(crate) enum TestMatching {
     #[default]
     Ids,
     Files,
@@ -89,7 +89,7 @@ pub(crate) enum Matching {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Hide {
+pub(crate) enum HiddenTests {
     #[default]
     Nothing,
     FailToPass,
@@ -111,7 +111,7 @@ pub(crate) struct DetectionRules {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Hub {
+pub(crate) struct HubRules {
     pub names: Vec<String>,
     pub split: Option<String>,
     pub revision: Option<String>,
@@ -122,7 +122,7 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Image {
+pub(crate) struct ImageRules {
     /// Template for rows without an image name; empty if every row must have one.
     pub name: String,
     /// Replaces `__` in an id, because image names must not contain it.
@@ -139,7 +139,7 @@ pub(crate) struct Image {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Tests {
+pub(crate) struct TestRules {
     /// The directory of `python` and `pytest` in the image.
     pub bin: String,
     /// The default test command. The test files are appended to it.
@@ -185,13 +185,13 @@ pub(crate) enum Directives {
 
 impl Shape {
     /// Returns a row's id, and the field that contains it.
-    pub(crate) fn id_of(&self, row: &Map<String, Value>) -> Option<(&str, String)> {
+    pub(crate) fn find_id(&self, row: &Map<String, Value>) -> Option<(&str, String)> {
         let names = self.fields.get("id")?;
         names.iter().find_map(|name| Some((name.as_str(), row.get(name)?.as_str()?.to_owned())))
     }
 }
 
-impl Tests {
+impl TestRules {
     pub(crate) fn for_repo(&self, repo: &str, version: &str) -> Option<&RepoTestSettings> {
         self.by_repo.iter().find(|by| {
             by.repos.iter().any(|name| name == repo)
@@ -201,15 +201,15 @@ impl Tests {
 }
 
 #[derive(Deserialize)]
-struct Common {
-    fields: Aliases,
-    details: Aliases,
+struct CommonAliases {
+    fields: FieldAliases,
+    details: FieldAliases,
 }
 
-const COMMON: &str = include_str!("../../../../configs/benchmarks/aliases.toml");
+const COMMON_ALIASES: &str = include_str!("../../../../configs/benchmarks/aliases.toml");
 
 /// The built-in shapes. A new one needs a file and a line here; a user's shape needs only a file.
-const SHIPPED: &[(&str, &str)] = &[
+const SHIPPED_FILES: &[(&str, &str)] = &[
     ("featurebench", include_str!("../../../../configs/benchmarks/featurebench.toml")),
     ("fea-bench", include_str!("../../../../configs/benchmarks/fea-bench.toml")),
     ("swe-bench", include_str!("../../../../configs/benchmarks/swe-bench.toml")),
@@ -220,12 +220,12 @@ const SHIPPED: &[(&str, &str)] = &[
 ];
 
 static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
-    SHIPPED.iter().map(|(name, text)| parse(text).map_err(|why| format!("{name}: {why}"))).collect()
+    SHIPPED_FILES.iter().map(|(name, text)| parse_shape(text).map_err(|why| format!("{name}: {why}"))).collect()
 });
 
 /// Parses a shape. Its own aliases override the common ones.
-fn parse(text: &str) -> Result<Shape, String> {
-    let common: Common = from_toml(COMMON).map_err(|error| format!("aliases: {error}"))?;
+fn parse_shape(text: &str) -> Result<Shape, String> {
+    let common: CommonAliases = from_toml(COMMON_ALIASES).map_err(|error| format!("aliases: {error}"))?;
     let mut shape: Shape = from_toml(text)?;
     if let Some(name) = shape.fields.keys().find(|name| !common.fields.contains_key(*name)) {
         let known: Vec<_> = common.fields.keys().map(String::as_str).collect();
@@ -241,7 +241,7 @@ fn parse(text: &str) -> Result<Shape, String> {
 }
 
 /// Returns all built-in shapes.
-pub(crate) fn shipped() -> Result<&'static [Shape], DatasetError> {
+pub(crate) fn shipped_shapes() -> Result<&'static [Shape], DatasetError> {
     SHAPES
         .as_deref()
         .map_err(|why| DatasetError::BadShape { shape: "shipped".into(), why: why.clone() })
@@ -254,9 +254,9 @@ pub(crate) fn load_shape(name: &str, base_dir: &Path) -> Result<Shape, DatasetEr
         let file = base_dir.join(name);
         let text = std::fs::read_to_string(&file)
             .map_err(|error| bad(format!("{}: {error}", file.display())))?;
-        return parse(&text).map_err(bad);
+        return parse_shape(&text).map_err(bad);
     }
-    let shapes = shipped()?;
+    let shapes = shipped_shapes()?;
     shapes.iter().find(|shape| shape.name == name).cloned().ok_or_else(|| {
         let known: Vec<_> = shapes.iter().map(|shape| shape.name.as_str()).collect();
         bad(format!("is not one of {}", known.join(", ")))
@@ -266,7 +266,7 @@ pub(crate) fn load_shape(name: &str, base_dir: &Path) -> Result<Shape, DatasetEr
 /// Returns the shape for a hub name.
 pub(crate) fn shape_for_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
     let same = |known: &String| known.eq_ignore_ascii_case(name);
-    Ok(shipped()?.iter().find(|shape| shape.hub.names.iter().any(same)))
+    Ok(shipped_shapes()?.iter().find(|shape| shape.hub.names.iter().any(same)))
 }
 
 #[cfg(test)]
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn shipped_shapes_load_and_match_their_file_names() {
-        let shapes = shipped().unwrap();
-        for (shape, (name, _)) in shapes.iter().zip(SHIPPED) {
+        let shapes = shipped_shapes().unwrap();
+        for (shape, (name, _)) in shapes.iter().zip(SHIPPED_FILES) {
             assert_eq!(shape.name, *name);
             assert!(!shape.detect.all.is_empty(), "{name} detects no rows");
             assert!(shape.tests.seconds > 0.0, "{name} has no limit");

@@ -32,7 +32,7 @@ fn committed_tasks() -> Vec<(String, Task)> {
     let mut tasks = Vec::new();
     for file in files {
         let loaded = load(&[file.to_str().unwrap().to_owned()], here).unwrap();
-        assert_eq!(loaded.bad, [], "{}", file.display());
+        assert_eq!(loaded.bad_rows, [], "{}", file.display());
         let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
         tasks.extend(loaded.tasks.into_iter().map(|task| (name.clone(), task)));
     }

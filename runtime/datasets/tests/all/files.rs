@@ -74,25 +74,25 @@ fn write_compressed_parquet(file: &Path, rows: &[Value], codec: Compression) {
 fn full_dataset_loads_except_its_broken_row() {
     let dir = TempDir::new().unwrap();
     let mut lines: Vec<String> =
-        (0..generate::SWE_BENCH).map(|at| generate::swe_bench(at).to_string()).collect();
-    let middle = generate::SWE_BENCH / 2;
+        (0..generate::SWE_BENCH_ROW_COUNT).map(|at| generate::generate_swe_bench_row(at).to_string()).collect();
+    let middle = generate::SWE_BENCH_ROW_COUNT / 2;
     let cut = lines[middle].len() / 2;
     let cut = (cut..).find(|at| lines[middle].is_char_boundary(*at)).unwrap();
     lines[middle].truncate(cut);
     fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
     let loaded = load(&["rows.jsonl".into()], dir.path()).unwrap();
-    assert_eq!(loaded.tasks.len(), generate::SWE_BENCH - 1);
-    assert_eq!(loaded.bad.len(), 1);
-    assert_eq!(loaded.bad[0].line, Some(middle + 1));
-    assert!(loaded.bad[0].what.starts_with("not JSON: truncated"), "{}", loaded.bad[0]);
+    assert_eq!(loaded.tasks.len(), generate::SWE_BENCH_ROW_COUNT - 1);
+    assert_eq!(loaded.bad_rows.len(), 1);
+    assert_eq!(loaded.bad_rows[0].line, Some(middle + 1));
+    assert!(loaded.bad_rows[0].message.starts_with("not JSON: truncated"), "{}", loaded.bad_rows[0]);
 
-    let mut rows: Vec<Value> = (0..generate::FEATUREBENCH).map(generate::featurebench).collect();
+    let mut rows: Vec<Value> = (0..generate::FEATUREBENCH_ROW_COUNT).map(generate::generate_featurebench_row).collect();
     rows[100]["repo_settings"] = json!("{\"test_cmd\": ");
     fs::write(dir.path().join("fb.json"), json!(rows).to_string()).unwrap();
     let loaded = load(&["fb.json".into()], dir.path()).unwrap();
-    assert_eq!(loaded.tasks.len(), generate::FEATUREBENCH - 1);
-    assert_eq!(loaded.bad[0].field.as_deref(), Some("repo_settings"));
-    assert_eq!(loaded.bad[0].id.as_deref(), rows[100]["instance_id"].as_str());
+    assert_eq!(loaded.tasks.len(), generate::FEATUREBENCH_ROW_COUNT - 1);
+    assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("repo_settings"));
+    assert_eq!(loaded.bad_rows[0].id.as_deref(), rows[100]["instance_id"].as_str());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn parquet_codecs_are_read_or_reported() {
         let file = dir.path().join("rows.parquet");
         write_compressed_parquet(&file, std::slice::from_ref(&row), codec.parse().unwrap());
         let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
-        assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
+        assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0), "{codec}");
     }
     // One column with one text, written by pyarrow.
     for (codec, bytes) in [
@@ -120,7 +120,7 @@ fn parquet_codecs_are_read_or_reported() {
 #[test]
 fn parquet_and_json_lines_give_the_same_tasks() {
     let dir = TempDir::new().unwrap();
-    let mut rows: Vec<Value> = (0..20).map(generate::swe_bench).collect();
+    let mut rows: Vec<Value> = (0..20).map(generate::generate_swe_bench_row).collect();
     for row in &mut rows {
         row["FAIL_TO_PASS"] = json!(["tests/a.py::x", "tests/a.py::é"]);
     }
@@ -132,9 +132,9 @@ fn parquet_and_json_lines_give_the_same_tasks() {
     let (columns, lines) = (of("rows.parquet"), of("rows.jsonl"));
     assert_eq!(columns.tasks.len(), 19);
     assert_eq!(columns.tasks, lines.tasks);
-    assert_eq!(columns.bad[0].row, Some(8));
-    assert_eq!(columns.bad[0].field.as_deref(), Some("patch"));
-    assert!(columns.bad[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad[0]);
+    assert_eq!(columns.bad_rows[0].row, Some(8));
+    assert_eq!(columns.bad_rows[0].field.as_deref(), Some("patch"));
+    assert!(columns.bad_rows[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad_rows[0]);
 }
 
 /// Returns a temporary directory below the target directory, and its path relative to the working
@@ -158,7 +158,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
     for base in [relative.clone(), format!("./{relative}"), format!("{relative}/.")] {
         for name in ["set[1]", "set[1]/", "./set[1]", "./set[1]/./", ".", "set[1]#split=test"] {
             let loaded = load(&[name.to_owned()], Path::new(&base)).unwrap();
-            assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{base} {name}");
+            assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0), "{base} {name}");
         }
     }
     for base in ["", ".", "./"] {
@@ -168,7 +168,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
     // A file that two patterns spell differently is loaded only once.
     let twice = ["set[1]", "./set[[]1]/data/*.jsonl"].map(str::to_owned);
     let loaded = load(&twice, Path::new(&relative)).unwrap();
-    assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0));
+    assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0));
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn splits_of_files_and_folders_are_chosen() {
     fs::write(dir.path().join("splits.json"), both.to_string()).unwrap();
     let of = |pattern: &str| load(&[pattern.to_owned()], dir.path());
     let full = of("splits.json#split=full").unwrap();
-    assert_eq!((full.tasks.len(), full.bad.len()), (2, 0));
+    assert_eq!((full.tasks.len(), full.bad_rows.len()), (2, 0));
     assert_eq!(full.tasks[0].benchmark.as_ref().unwrap().split.as_deref(), Some("full"));
     let unsaid = of("splits.json").unwrap();
-    assert!(unsaid.bad[0].what.contains("#split=lite"), "{}", unsaid.bad[0]);
+    assert!(unsaid.bad_rows[0].message.contains("#split=lite"), "{}", unsaid.bad_rows[0]);
 
     let data = dir.path().join("set/data");
     fs::create_dir_all(&data).unwrap();
@@ -216,7 +216,7 @@ fn load_detects_the_format_from_the_content() {
     fs::write(dir.path().join("rows.ndjson"), format!("{row}\n")).unwrap();
     for name in ["columns.json", "array.jsonl", "pretty.jsonl", "rows.ndjson"] {
         let loaded = load(&[name.to_owned()], dir.path()).unwrap();
-        assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{name}: {:?}", loaded.bad);
+        assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0), "{name}: {:?}", loaded.bad_rows);
     }
     fs::write(dir.path().join("notes.txt"), "no rows\n").unwrap();
     let said = load(&["notes.txt".into()], dir.path()).unwrap_err().to_string();

@@ -18,7 +18,7 @@ fn rows_become_tasks_or_bad_rows() {
                 return false;
             }
         };
-        for bad in &loaded.bad {
+        for bad in &loaded.bad_rows {
             assert_error_text(&bad.to_string(), "rows.jsonl");
         }
         for task in &loaded.tasks {
@@ -27,6 +27,6 @@ fn rows_become_tasks_or_bad_rows() {
             let text = serde_json::to_string(task).unwrap();
             assert_eq!(parse_task(&text).as_ref(), Ok(task), "{text}");
         }
-        loaded.bad.is_empty() && !loaded.tasks.is_empty()
+        loaded.bad_rows.is_empty() && !loaded.tasks.is_empty()
     });
 }

@@ -8,7 +8,7 @@ use proctor_datasets::{LoadedDataset, load};
 use proctor_harbor::Folder;
 use proctor_types::{HarborNetwork, Source, Task};
 
-const CONFIG: &str = r#"schema_version = "1.4"
+const TASK_CONFIG: &str = r#"schema_version = "1.4"
 [task]
 name = "made/NAME"
 [metadata]
@@ -29,7 +29,7 @@ env = { A = "1" }
 
 /// Creates a valid task folder and changes some of its files. `None` removes a file.
 fn create_task_folder(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
-    let config = CONFIG.replace("NAME", name);
+    let config = TASK_CONFIG.replace("NAME", name);
     let files = [
         ("task.toml", config.as_str()),
         ("instruction.md", "<!-- canary -->\n\nWrite a file.\n"),
@@ -59,12 +59,12 @@ fn load_pattern(root: &Path, pattern: &str) -> LoadedDataset {
     load(&[pattern.to_owned()], root).unwrap()
 }
 
-fn ids(loaded: &LoadedDataset) -> Vec<&str> {
+fn task_ids(loaded: &LoadedDataset) -> Vec<&str> {
     loaded.tasks.iter().map(|task| task.id.as_str()).collect()
 }
 
 fn single_task(loaded: LoadedDataset) -> Task {
-    assert!(loaded.bad.is_empty(), "{:?}", loaded.bad);
+    assert!(loaded.bad_rows.is_empty(), "{:?}", loaded.bad_rows);
     assert_eq!(loaded.tasks.len(), 1);
     loaded.tasks.into_iter().next().unwrap()
 }
@@ -75,7 +75,7 @@ fn harbor_folder_loads_by_every_kind_of_address() {
     create_task_folder(root.path(), "one", &[]);
     for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
         let found = load_pattern(root.path(), pattern);
-        assert_eq!(ids(&found), ["made/one"], "{pattern}: {:?}", found.bad);
+        assert_eq!(task_ids(&found), ["made/one"], "{pattern}: {:?}", found.bad_rows);
     }
     let found = load_pattern(root.path(), "one");
     let base = found.base_dir(&found.tasks[0].id).unwrap();
@@ -135,15 +135,15 @@ fn bad_folder_is_reported_and_others_load() {
     symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
     fs::create_dir(root.path().join("docs")).unwrap();
     let found = load_pattern(root.path(), ".");
-    assert_eq!(ids(&found), ["made/a", "made/b"]);
-    let said: Vec<String> = found.bad.iter().map(ToString::to_string).collect();
+    assert_eq!(task_ids(&found), ["made/a", "made/b"]);
+    let said: Vec<String> = found.bad_rows.iter().map(ToString::to_string).collect();
     for (name, _, what) in
         wrong.iter().copied().chain([("w15", &[][..], "points outside the task folder")])
     {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
     }
-    assert!(found.bad.iter().all(|bad| bad.is_task_folder), "each folder can be skipped");
+    assert!(found.bad_rows.iter().all(|bad| bad.is_task_folder), "each folder can be skipped");
     assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
 }
 
@@ -153,7 +153,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
     let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
     create_task_folder(root.path(), "one", &[("task.toml", Some(config))]);
     let found = load_pattern(root.path(), "one");
-    assert_eq!(ids(&found), ["one"], "the folder name is the default");
+    assert_eq!(task_ids(&found), ["one"], "the folder name is the default");
     assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
     assert!(
         found.warnings[1].contains("task.toml:3: field `verifier.timout_sec`"),
@@ -199,21 +199,21 @@ fn dataset_toml_selects_tasks_by_digest() {
     fs::write(root.path().join("dataset.toml"), text(&digest("two"))).unwrap();
     for pattern in [".", "dataset.toml"] {
         let found = load_pattern(root.path(), pattern);
-        assert!(found.bad.is_empty(), "{:?}", found.bad);
-        assert_eq!(ids(&found), ["made/one", "made/two"], "only the listed tasks");
+        assert!(found.bad_rows.is_empty(), "{:?}", found.bad_rows);
+        assert_eq!(task_ids(&found), ["made/one", "made/two"], "only the listed tasks");
     }
     fs::write(root.path().join("dataset.toml"), text(&zero)).unwrap();
     let found = load_pattern(root.path(), ".");
-    assert_eq!(ids(&found), ["made/one"]);
-    let said = found.bad[0].to_string();
+    assert_eq!(task_ids(&found), ["made/one"]);
+    let said = found.bad_rows[0].to_string();
     assert!(said.contains("dataset.toml:8: made/two: the digest of"), "{said}");
     let missing = "[dataset]\nname = 'made/set'\n[[tasks]]\nname = 'made/gone'\ndigest = 'ZERO'\n";
     fs::write(root.path().join("dataset.toml"), missing.replace("ZERO", &zero)).unwrap();
     let found = load_pattern(root.path(), ".");
     assert!(
-        found.tasks.is_empty() && found.bad[0].to_string().contains("its folder is missing"),
+        found.tasks.is_empty() && found.bad_rows[0].to_string().contains("its folder is missing"),
         "{:?}",
-        found.bad
+        found.bad_rows
     );
 }
 
@@ -230,9 +230,9 @@ fn dataset_files_are_verified() {
     );
     fs::write(root.path().join("dataset.toml"), text).unwrap();
     let found = load_pattern(root.path(), ".");
-    assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
-    assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
-    assert!(!found.bad[0].is_task_folder, "the whole dataset differs");
+    assert_eq!(found.bad_rows.len(), 1, "{:?}", found.bad_rows);
+    assert!(found.bad_rows[0].to_string().contains("metric.py"), "{:?}", found.bad_rows);
+    assert!(!found.bad_rows[0].is_task_folder, "the whole dataset differs");
 }
 
 #[test]
@@ -244,8 +244,8 @@ fn harbor_accepts_ids_and_rejects_other_options() {
     create_task_folder(root.path(), "bad", &[("tests/test.sh", None)]);
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
     let found = load_pattern(root.path(), ".#ids=ids");
-    assert_eq!(ids(&found), ["made/two"]);
-    assert!(found.bad.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad);
+    assert_eq!(task_ids(&found), ["made/two"]);
+    assert!(found.bad_rows.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad_rows);
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
     assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
@@ -260,7 +260,7 @@ fn native_task_file_is_not_a_harbor_folder() {
     fs::create_dir(root.path().join("own")).unwrap();
     fs::write(root.path().join("own/task.toml"), own).unwrap();
     let found = load_pattern(root.path(), "own/task.toml");
-    assert_eq!(ids(&found), ["own"], "{:?}", found.bad);
+    assert_eq!(task_ids(&found), ["own"], "{:?}", found.bad_rows);
     assert!(found.tasks[0].harbor.is_none());
 }
 

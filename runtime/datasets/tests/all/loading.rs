@@ -9,7 +9,7 @@ use proctor_datasets::{DatasetError, LoadedDataset, load};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-fn row() -> Value {
+fn native_row() -> Value {
     json!({
         "schema_version": 1, "id": "one", "statement": "Do it.",
         "environment": {"base": "host"}, "source": {"path": "src"},
@@ -19,8 +19,8 @@ fn row() -> Value {
     })
 }
 
-fn with(key: &str, value: Value) -> Value {
-    let mut row = row();
+fn row_with(key: &str, value: Value) -> Value {
+    let mut row = native_row();
     row[key] = value;
     row
 }
@@ -34,42 +34,42 @@ fn load_rows(rows: &[String]) -> LoadedDataset {
 fn row_error(row: &Value) -> (Option<String>, String) {
     let loaded = load_rows(&[row.to_string()]);
     assert_eq!(loaded.tasks.len(), 0);
-    let bad = loaded.bad.first().unwrap();
-    (bad.field.clone(), bad.what.clone())
+    let bad = loaded.bad_rows.first().unwrap();
+    (bad.field.clone(), bad.message.clone())
 }
 
 #[test]
 fn bad_row_is_reported_and_others_load() {
-    let mut typo = with("id", json!("two"));
+    let mut typo = row_with("id", json!("two"));
     typo["fail_to_pas"] = json!([]);
-    let rows = [row().to_string(), typo.to_string(), "{oops".into(), String::new()];
-    let loaded = load_rows(&[&rows[..], &[with("id", json!("three")).to_string()]].concat());
+    let rows = [native_row().to_string(), typo.to_string(), "{oops".into(), String::new()];
+    let loaded = load_rows(&[&rows[..], &[row_with("id", json!("three")).to_string()]].concat());
     let ids: Vec<_> = loaded.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["one", "three"]);
     assert_eq!(loaded.origins[&loaded.tasks[1].id].line, 5);
-    assert_eq!(loaded.bad.len(), 2);
-    assert_eq!(loaded.bad[0].line, Some(2));
-    assert_eq!(loaded.bad[0].id.as_deref(), Some("two"));
-    assert_eq!(loaded.bad[0].field.as_deref(), Some("fail_to_pas"));
-    assert!(loaded.bad[0].what.contains("did you mean `fail_to_pass`?"));
-    assert_eq!(loaded.bad[1].line, Some(3));
+    assert_eq!(loaded.bad_rows.len(), 2);
+    assert_eq!(loaded.bad_rows[0].line, Some(2));
+    assert_eq!(loaded.bad_rows[0].id.as_deref(), Some("two"));
+    assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("fail_to_pas"));
+    assert!(loaded.bad_rows[0].message.contains("did you mean `fail_to_pass`?"));
+    assert_eq!(loaded.bad_rows[1].line, Some(3));
 }
 
 #[test]
 fn nested_key_errors_name_the_path() {
-    let (field, what) = row_error(&with("environment", json!({"base": "host", "setpu": []})));
+    let (field, what) = row_error(&row_with("environment", json!({"base": "host", "setpu": []})));
     assert_eq!(field.as_deref(), Some("environment.setpu"));
     assert!(what.contains("`setup`"), "{what}");
-    let (field, what) = row_error(&with("source", json!({"pypi": "a", "version": "1"})));
+    let (field, what) = row_error(&row_with("source", json!({"pypi": "a", "version": "1"})));
     assert_eq!(
         (field.as_deref(), what.as_str()),
         (Some("source.sha256"), "is required with `pypi`")
     );
-    let (field, _) = row_error(&with("source", json!({"pypi": "a", "git": "b"})));
+    let (field, _) = row_error(&row_with("source", json!({"pypi": "a", "git": "b"})));
     assert_eq!(field.as_deref(), Some("source"));
-    let (_, what) = row_error(&with("source", json!({"archiv": "a.tar.gz"})));
+    let (_, what) = row_error(&row_with("source", json!({"archiv": "a.tar.gz"})));
     assert!(what.contains("`archive`"), "{what}");
-    let (field, _) = row_error(&with("timeouts", json!({"grade_seconds": "soon"})));
+    let (field, _) = row_error(&row_with("timeouts", json!({"grade_seconds": "soon"})));
     assert_eq!(field.as_deref(), Some("timeouts.grade_seconds"));
 }
 
@@ -92,7 +92,7 @@ fn task_rules_are_enforced() {
         ("schema_version", json!(2)),
     ];
     for (key, value) in cases {
-        let (field, what) = row_error(&with(key, value.clone()));
+        let (field, what) = row_error(&row_with(key, value.clone()));
         assert_eq!(field.as_deref(), Some(key), "{key} = {value}: {what}");
     }
 }
@@ -101,14 +101,14 @@ fn task_rules_are_enforced() {
 fn cheats_need_unique_names_and_effective_patches() {
     let cheat = |name: &str, patch: &str| json!({"name": name, "patch": patch});
     let patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
-    assert!(load_rows(&[with("cheats", json!([cheat("a", patch)])).to_string()]).bad.is_empty());
+    assert!(load_rows(&[row_with("cheats", json!([cheat("a", patch)])).to_string()]).bad_rows.is_empty());
     for (cheats, field, said) in [
         (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "duplicate \"a\""),
         (json!([cheat(" ", patch)]), "cheats[0].name", "is empty"),
         (json!([cheat("a", "")]), "cheats[0].patch", "changes no file"),
         (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no files found"),
     ] {
-        let (at, what) = row_error(&with("cheats", cheats));
+        let (at, what) = row_error(&row_with("cheats", cheats));
         assert_eq!(at.as_deref(), Some(field), "{what}");
         assert!(what.contains(said), "{field}: {what}");
     }
@@ -116,22 +116,22 @@ fn cheats_need_unique_names_and_effective_patches() {
 
 #[test]
 fn missing_key_error_names_the_key() {
-    let mut row = row();
+    let mut row = native_row();
     row.as_object_mut().unwrap().remove("statement");
     assert_eq!(row_error(&row), (Some("statement".into()), "is missing".into()));
 }
 
 #[test]
 fn duplicate_id_error_names_the_first_location() {
-    let loaded = load_rows(&[row().to_string(), row().to_string()]);
+    let loaded = load_rows(&[native_row().to_string(), native_row().to_string()]);
     assert_eq!(loaded.tasks.len(), 1);
-    assert!(loaded.bad[0].what.contains("t.jsonl:1"), "{}", loaded.bad[0]);
+    assert!(loaded.bad_rows[0].message.contains("t.jsonl:1"), "{}", loaded.bad_rows[0]);
 }
 
 #[test]
 fn toml_file_has_one_task_or_one_recipe() {
     let dir = TempDir::new().unwrap();
-    let task: toml::Value = serde_json::from_value(row()).unwrap();
+    let task: toml::Value = serde_json::from_value(native_row()).unwrap();
     fs::write(dir.path().join("a.toml"), toml::to_string(&task).unwrap()).unwrap();
     let recipe = |extra: &str| {
         format!(
@@ -149,9 +149,9 @@ fn toml_file_has_one_task_or_one_recipe() {
     assert_eq!(loaded.tasks.len(), 1);
     assert_eq!(loaded.recipes.len(), 1);
     assert_eq!(loaded.recipes[0].recipe.carve["p/a.py"], ["f", "C.m"]);
-    assert_eq!(loaded.bad.len(), 2);
-    assert_eq!(loaded.bad[0].field.as_deref(), Some("recipe.hiden"));
-    assert_eq!(loaded.bad[1].line, Some(1));
+    assert_eq!(loaded.bad_rows.len(), 2);
+    assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("recipe.hiden"));
+    assert_eq!(loaded.bad_rows[1].line, Some(1));
 }
 
 #[test]
@@ -166,13 +166,13 @@ fn pattern_without_matches_is_an_error() {
 #[test]
 fn test_results_allow_ids_of_other_runners_and_are_checked() {
     let row = |results: Value, ids: Value| {
-        let mut row = with("test_results", results);
+        let mut row = row_with("test_results", results);
         row["fail_to_pass"] = ids;
         row
     };
     let junit = json!({"format": "junit", "path": "target/surefire-reports/TEST-*.xml"});
     let loaded = load_rows(&[row(junit, json!(["com.A::adds", "adds 1 > 2"])).to_string()]);
-    assert_eq!(loaded.bad, []);
+    assert_eq!(loaded.bad_rows, []);
     for (results, ids, expected) in [
         (json!({"format": "nunit"}), json!(["a"]), "test_results.format"),
         (json!({"format": "tap", "file": "x"}), json!(["a"]), "test_results.file"),

@@ -18,14 +18,14 @@ fn details(task: &Task) -> Value {
     json!(task.benchmark.as_ref().unwrap().details)
 }
 
-fn name(task: &Task) -> &str {
+fn benchmark_name(task: &Task) -> &str {
     &task.benchmark.as_ref().unwrap().name
 }
 
 #[test]
 fn classic_swe_bench_row_becomes_a_task() {
     let task = load_task(classic_row(), "");
-    assert_eq!(name(&task), "swe-bench");
+    assert_eq!(benchmark_name(&task), "swe-bench");
     assert_eq!(task.benchmark.as_ref().unwrap().version.as_deref(), Some("5.0.2"));
     assert_eq!(task.id.as_str(), "astropy__astropy-12907");
     let image = "swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest";
@@ -102,7 +102,7 @@ fn strict_command_omits_the_tests_of_the_script() {
 #[test]
 fn featurebench_level_1_is_masked_and_hides_its_test() {
     let task = load_task(featurebench_row(1), "");
-    assert_eq!((name(&task), task.level), ("featurebench", Some(1)));
+    assert_eq!((benchmark_name(&task), task.level), ("featurebench", Some(1)));
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
     assert_eq!(task.test_patch, None);
@@ -210,7 +210,7 @@ fn swe_bench_live_keeps_commands_and_ignores_parser_code() {
         ],
     );
     let task = load_task(row, "");
-    assert_eq!(name(&task), "swe-bench-live");
+    assert_eq!(benchmark_name(&task), "swe-bench-live");
     let image = "starryzhang/sweb.eval.x86_64.astropy_1776_astropy-12907:latest";
     assert_eq!(task.environment.image.as_deref(), Some(image));
     assert_eq!(task.test_command, ["pytest", "-rA"]);
@@ -231,7 +231,7 @@ fn swe_gym_is_detected_by_its_missing_commit() {
         ],
     );
     let task = load_task(row, "");
-    assert_eq!(name(&task), "swe-gym");
+    assert_eq!(benchmark_name(&task), "swe-gym");
     let image = "xingyaoww/sweb.eval.x86_64.astropy_s_astropy-12907:latest";
     assert_eq!(task.environment.image.as_deref(), Some(image));
 }
@@ -245,7 +245,7 @@ fn swe_rebench_install_config_is_an_object_or_text() {
             &[("install_config", install), ("image_name", json!("swerebench/a:b"))],
         );
         let task = load_task(row, "");
-        assert_eq!(name(&task), "swe-rebench");
+        assert_eq!(benchmark_name(&task), "swe-rebench");
         assert_eq!(task.environment.image.as_deref(), Some("swerebench/a:b"));
         let details = details(&task);
         assert_eq!(details["install"], "pip install -e .");
@@ -262,7 +262,7 @@ fn swe_smith_patch_is_the_bug() {
         "image_name": "jyangballin/swesmith.x86_64.a_1776_b.12345678", "problem_statement": "Broken."
     });
     let task = load_task(row, "");
-    assert_eq!(name(&task), "swe-smith");
+    assert_eq!(benchmark_name(&task), "swe-smith");
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
     let details = details(&task);
@@ -315,7 +315,7 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
         ),
         "",
     );
-    assert_eq!(name(&medium), "fea-bench");
+    assert_eq!(benchmark_name(&medium), "fea-bench");
     assert_eq!(medium.statement, oracle.statement);
     assert!(medium.statement.contains("(definition of f:)\ndef f():\n\"\"\"Does f.\"\"\"\n"));
     let standard =
@@ -412,13 +412,13 @@ fn row_that_matches_two_shapes_is_rejected() {
     }
     let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
     let said = load_task(with_fields(classic_row(), &both), "#shape=swe-bench-live");
-    assert_eq!(name(&said), "swe-bench-live");
+    assert_eq!(benchmark_name(&said), "swe-bench-live");
     // A table that combines several benchmarks has every column, with null where a row has no value.
     let null = with_fields(
         classic_row(),
         &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)],
     );
-    assert_eq!(name(&load_task(null, "")), "swe-bench-live");
+    assert_eq!(benchmark_name(&load_task(null, "")), "swe-bench-live");
 }
 
 #[test]
@@ -455,9 +455,9 @@ fn custom_shape_is_a_single_file() {
     fs::write(dir.path().join("rows.jsonl"), row.to_string()).unwrap();
     let pattern = "rows.jsonl#shape=pro.toml&image=jefzda/sweap-images:{image}";
     let loaded = load(&[pattern.into()], dir.path()).unwrap();
-    assert_eq!(loaded.bad, []);
+    assert_eq!(loaded.bad_rows, []);
     let task = &loaded.tasks[0];
-    assert_eq!(name(task), "swe-bench-pro");
+    assert_eq!(benchmark_name(task), "swe-bench-pro");
     assert_eq!(task.fail_to_pass, ["test/a.py | x", "it's"]);
     assert_eq!(task.environment.image.as_deref(), Some("jefzda/sweap-images:nodebb.nodebb-1"));
     assert_eq!((task.workdir.as_str(), &details(task)["language"]), ("/app", &json!("js")));
@@ -467,8 +467,8 @@ fn custom_shape_is_a_single_file() {
 fn duplicate_row_error_names_both_locations() {
     let loaded = load_rows(&[classic_row(), classic_row()], "");
     assert_eq!(loaded.tasks.len(), 1);
-    assert!(loaded.bad[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad[0]);
-    assert_eq!(loaded.bad[0].field.as_deref(), Some("instance_id"));
+    assert!(loaded.bad_rows[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad_rows[0]);
+    assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("instance_id"));
 }
 
 #[test]
@@ -501,9 +501,9 @@ fn rows_with_other_id_fields_are_detected() {
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
     let loaded = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap();
-    assert_eq!(loaded.tasks.len(), 1, "{:?}", loaded.bad);
-    assert_eq!(loaded.bad[0].field.as_deref(), Some("case"));
-    assert!(loaded.bad.iter().any(|bad| bad.to_string().contains("a__b-2")), "{:?}", loaded.bad);
+    assert_eq!(loaded.tasks.len(), 1, "{:?}", loaded.bad_rows);
+    assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("case"));
+    assert!(loaded.bad_rows.iter().any(|bad| bad.to_string().contains("a__b-2")), "{:?}", loaded.bad_rows);
     fs::write(dir.path().join("quarry.toml"), shape.replace("id = ", "di = ")).unwrap();
     let refused = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap_err();
     assert!(refused.to_string().contains("fields.di: no such field; fields: "), "{refused}");
@@ -514,10 +514,10 @@ fn row_without_a_shape_is_rejected_with_the_missing_field() {
     let mut nameless = classic_row();
     nameless.as_object_mut().unwrap().remove("instance_id");
     let loaded = load_rows(&[nameless], "");
-    let said = loaded.bad[0].to_string();
+    let said = loaded.bad_rows[0].to_string();
     assert!(said.contains("instance_id") && !said.contains("schema_version"), "{said}");
     let address = with_fields(classic_row(), &[("repo", json!("https://github.com/a/b"))]);
-    let said = load_rows(&[address], "").bad[0].to_string();
+    let said = load_rows(&[address], "").bad_rows[0].to_string();
     assert!(said.contains("`repo`") && said.contains("OWNER/NAME"), "{said}");
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_egress::{Egress, EgressProxy, Ledger, Policy};
-use proctor_types::{Fault, Layer, NetworkMode, NetworkPolicy, Task, UrlRequest};
+use proctor_types::{Fault, FaultLayer, NetworkMode, NetworkPolicy, Task, UrlRequest};
 use tokio::net::TcpListener;
 
 use crate::upstream::Upstream;
@@ -20,9 +20,9 @@ use crate::upstream::Upstream;
 #[derive(Default)]
 pub struct TestLedger {
     pub step: AtomicU64,
-    lines: Mutex<Vec<(u64, UrlRequest)>>,
+    entries: Mutex<Vec<(u64, UrlRequest)>>,
     /// Whether recording fails.
-    pub full: std::sync::atomic::AtomicBool,
+    pub is_full: std::sync::atomic::AtomicBool,
 }
 
 #[async_trait]
@@ -32,10 +32,10 @@ impl Ledger for TestLedger {
     }
 
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault> {
-        if self.full.load(Ordering::SeqCst) {
-            return Err(Fault::new(Layer::Record, "the disk is full"));
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(Fault::new(FaultLayer::Record, "the disk is full"));
         }
-        self.lines.lock().unwrap().push((step, request));
+        self.entries.lock().unwrap().push((step, request));
         Ok(())
     }
 }
@@ -48,10 +48,10 @@ pub struct ProxyFixture {
     pub port: u16,
 }
 
-pub fn task(more: &str) -> Task {
+pub fn task(task_fields: &str) -> Task {
     let text = format!(
         r#"{{"schema_version": 1, "id": "t", "statement": "s", "environment": {{"base": "host"}},
-            "fail_to_pass": [], "test_command": ["true"] {more}}}"#
+            "fail_to_pass": [], "test_command": ["true"] {task_fields}}}"#
     );
     serde_json::from_str(&text).unwrap()
 }
@@ -60,15 +60,15 @@ impl ProxyFixture {
     /// Starts an upstream server with the names `a.test`, `b.test` and `127.0.0.2`. In the
     /// patterns, `PORT` is replaced with the server's port. Only `a.test` and `b.test` are pinned
     /// to its address.
-    pub async fn new(mode: NetworkMode, allow: &[&str], more: &str) -> Self {
-        Self::with_network(mode, allow, more, |_| {}).await
+    pub async fn new(mode: NetworkMode, allow: &[&str], task_fields: &str) -> Self {
+        Self::with_network(mode, allow, task_fields, |_| {}).await
     }
 
     pub async fn with_network(
         mode: NetworkMode,
         allow: &[&str],
-        more: &str,
-        change: impl FnOnce(&mut NetworkPolicy),
+        task_fields: &str,
+        configure: impl FnOnce(&mut NetworkPolicy),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("www/ok")).unwrap();
@@ -87,8 +87,8 @@ impl ProxyFixture {
             ca_file: Some(ca_file.clone()),
             ..NetworkPolicy::default()
         };
-        change(&mut network);
-        let policy = Policy::new(&network, &task(&port_in(more))).unwrap();
+        configure(&mut network);
+        let policy = Policy::new(&network, &task(&port_in(task_fields))).unwrap();
         let egress = Egress::new().unwrap();
         let ledger = Arc::new(TestLedger::default());
         let recording = Arc::clone(&ledger) as Arc<dyn Ledger>;
@@ -143,16 +143,16 @@ impl ProxyFixture {
     }
 
     /// Waits until the ledger has this many lines, and returns them.
-    pub async fn wait_for_ledger(&self, lines: usize) -> Vec<(u64, UrlRequest)> {
+    pub async fn wait_for_ledger(&self, count: usize) -> Vec<(u64, UrlRequest)> {
         for _ in 0..200 {
-            let kept = self.ledger.lines.lock().unwrap().clone();
-            if kept.len() >= lines {
-                assert_eq!(kept.len(), lines, "{kept:#?}");
+            let kept = self.ledger.entries.lock().unwrap().clone();
+            if kept.len() >= count {
+                assert_eq!(kept.len(), count, "{kept:#?}");
                 return kept;
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("expected {lines} lines: {:#?}", self.ledger.lines.lock().unwrap());
+        panic!("expected {count} lines: {:#?}", self.ledger.entries.lock().unwrap());
     }
 }
 

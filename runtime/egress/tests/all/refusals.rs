@@ -29,10 +29,10 @@ async fn open_fixture() -> ProxyFixture {
 }
 
 /// Sends bytes to the proxy and returns its complete response.
-async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
+async fn send_raw(fixture: &ProxyFixture, text: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", fixture.port)).await.unwrap();
     stream
-        .write_all(text.replace("PORT", &stage.upstream.port().to_string()).as_bytes())
+        .write_all(text.replace("PORT", &fixture.upstream.port().to_string()).as_bytes())
         .await
         .unwrap();
     let mut said = Vec::new();
@@ -42,12 +42,12 @@ async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
 
 /// Opens a tunnel to `a.test`, and sends this server name in the TLS handshake.
 async fn open_tunnel(
-    stage: &ProxyFixture,
+    fixture: &ProxyFixture,
     name: &str,
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await?;
+    let mut stream = TcpStream::connect(("127.0.0.1", fixture.port)).await?;
     let connect =
-        format!("CONNECT a.test:{0} HTTP/1.1\r\nhost: a.test:{0}\r\n\r\n", stage.upstream.port());
+        format!("CONNECT a.test:{0} HTTP/1.1\r\nhost: a.test:{0}\r\n\r\n", fixture.upstream.port());
     stream.write_all(connect.as_bytes()).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -55,7 +55,7 @@ async fn open_tunnel(
     }
     assert!(head.starts_with(b"HTTP/1.1 200"));
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(stage.bundle()).unwrap() {
+    for certificate in CertificateDer::pem_file_iter(fixture.bundle()).unwrap() {
         let _ = roots.add(certificate.unwrap());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -68,9 +68,9 @@ async fn open_tunnel(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-async fn send_in_tunnel(stage: &ProxyFixture, request: &str) -> String {
-    let mut stream = open_tunnel(stage, "a.test").await.unwrap();
-    let request = request.replace("PORT", &stage.upstream.port().to_string());
+async fn send_in_tunnel(fixture: &ProxyFixture, request: &str) -> String {
+    let mut stream = open_tunnel(fixture, "a.test").await.unwrap();
+    let request = request.replace("PORT", &fixture.upstream.port().to_string());
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut said = Vec::new();
     let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut said)).await;
@@ -230,7 +230,7 @@ async fn aborted_download_is_recorded_and_a_full_ledger_is_a_fault() {
     drop(stream);
     let ledger = stage.wait_for_ledger(1).await;
     assert_eq!(ledger[0].1.status, Some(200));
-    stage.ledger.full.store(true, Ordering::SeqCst);
+    stage.ledger.is_full.store(true, Ordering::SeqCst);
     stage.curl(&["https://a.test:PORT/secret"]).await;
     let fault =
         tokio::time::timeout(Duration::from_secs(5), stage.proxy.wait_for_fault()).await.unwrap();

@@ -9,12 +9,12 @@ use std::{
 use crate::not_run::not_run;
 
 /// Environment variable with the path of a Python interpreter that has the `openai` package.
-const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
+const PYTHON_VARIABLE: &str = "PROCTOR_OPENAI_PYTHON";
 
 #[test]
 fn official_python_client_accepts_the_wire_format() {
-    let Some(python) = std::env::var_os(PYTHON) else {
-        let why = format!("{PYTHON} is not set");
+    let Some(python) = std::env::var_os(PYTHON_VARIABLE) else {
+        let why = format!("{PYTHON_VARIABLE} is not set");
         return not_run("official_python_client_accepts_the_wire_format", "CLIENTS", why);
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

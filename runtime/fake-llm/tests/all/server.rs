@@ -24,7 +24,7 @@ async fn post(server: &FakeLlm, body: Value) -> reqwest::Result<(u16, String)> {
     Ok((status, response.text().await?))
 }
 
-fn user(text: &str) -> Value {
+fn user_request(text: &str) -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": text}]})
 }
 
@@ -41,14 +41,14 @@ async fn response_depends_only_on_the_request() {
     assert_eq!(first, second);
     let answer: Value = serde_json::from_str(&first.1).expect("JSON");
     assert_eq!(answer["choices"][0]["message"]["content"], "I see failures.");
-    let first_turn = post(&server, user("react")).await.expect("an answer").1;
+    let first_turn = post(&server, user_request("react")).await.expect("an answer").1;
     assert!(first_turn.contains("Ready."), "{first_turn}");
 }
 
 #[tokio::test]
 async fn unknown_conversation_is_rejected() {
     let server = start_server().await;
-    let (status, body) = post(&server, user("nobody wrote this")).await.expect("an answer");
+    let (status, body) = post(&server, user_request("nobody wrote this")).await.expect("an answer");
     assert_eq!(status, 422);
     assert!(body.contains("the script has no response for turn 0"), "{body}");
 }
@@ -56,23 +56,23 @@ async fn unknown_conversation_is_rejected() {
 #[tokio::test]
 async fn faults_occur_in_order_and_then_stop() {
     let server = start_server().await;
-    let torn = post(&server, user("torn")).await;
+    let torn = post(&server, user_request("torn")).await;
     assert!(torn.is_err(), "a truncated body must not be read as complete: {torn:?}");
-    let (status, half) = post(&server, user("torn")).await.expect("a whole body");
+    let (status, half) = post(&server, user_request("torn")).await.expect("a whole body");
     assert_eq!(status, 200);
     assert!(serde_json::from_str::<Value>(&half).is_err(), "{half}");
-    let (_, page) = post(&server, user("torn")).await.expect("a whole body");
+    let (_, page) = post(&server, user_request("torn")).await.expect("a whole body");
     assert!(page.starts_with("<html>"), "{page}");
-    let (_, whole) = post(&server, user("torn")).await.expect("a whole body");
+    let (_, whole) = post(&server, user_request("torn")).await.expect("a whole body");
     assert!(whole.contains("At last."), "{whole}");
     // Faults are counted separately for another conversation.
-    assert!(post(&server, user("torn, again")).await.is_err());
+    assert!(post(&server, user_request("torn, again")).await.is_err());
 }
 
 #[tokio::test]
 async fn received_requests_can_be_inspected() {
     let server = start_server().await;
-    post(&server, user("plain")).await.expect("an answer");
+    post(&server, user_request("plain")).await.expect("an answer");
     let url = server.base_url().replace("/v1", "/requests");
     #[expect(clippy::disallowed_methods, reason = "a test on loopback")]
     let told = reqwest::get(url).await.expect("a list").text().await.expect("a body");

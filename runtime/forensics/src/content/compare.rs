@@ -19,7 +19,7 @@ use crate::finding::{Finding, FindingKind};
 
 /// Returns findings for content that contains the hidden solution: responses through the egress
 /// proxy, tool output, scaffold messages, and lines of the patch that the model never wrote.
-pub(crate) fn compare(
+pub(crate) fn compare_content(
     task: &Task,
     events: &[Envelope],
     blobs: Option<&Blobs>,
@@ -27,9 +27,9 @@ pub(crate) fn compare(
 ) -> Result<Vec<Finding>, Fault> {
     let Some(solution) = Solution::from_task(task)? else { return Ok(Vec::new()) };
     let mut comparison = Comparison {
-        known: KnownLines::new(&solution),
+        known_lines: KnownLines::new(&solution),
         tally: Tally::default(),
-        answers: proxy_responses(events),
+        responses: proxy_responses(events),
         has_unread_response: false,
         requests: SeenRequestParts::default(),
         has_response: false,
@@ -43,18 +43,18 @@ pub(crate) fn compare(
     // If the model never responded, there is no model text to compare the patch with.
     if comparison.has_response {
         let how = comparison.describe("the patch has lines that the model never wrote");
-        let Comparison { known, tally, .. } = &mut comparison;
-        patch::compare((patch, events, blobs), &|| how.clone(), known, tally)?;
+        let Comparison { known_lines: known, tally, .. } = &mut comparison;
+        patch::compare_patch((patch, events, blobs), &|| how.clone(), known, tally)?;
     }
-    Ok(comparison.tally.findings(&comparison.known))
+    Ok(comparison.tally.findings(&comparison.known_lines))
 }
 
 struct Comparison<'a> {
-    known: KnownLines<'a>,
+    known_lines: KnownLines<'a>,
     tally: Tally,
     /// Responses from the egress proxy, latest first. The ledger may record a response after the
     /// tool output that shows it.
-    answers: Vec<(u64, &'a UrlRequest)>,
+    responses: Vec<(u64, &'a UrlRequest)>,
     /// Whether some network response could not be inspected.
     has_unread_response: bool,
     requests: SeenRequestParts,
@@ -82,7 +82,7 @@ impl<'a> Comparison<'a> {
         let step = envelope.step;
         match &envelope.event {
             Event::SetupFinished { base_snapshot, .. } => {
-                self.known.set_base_tree(self.blobs, base_snapshot);
+                self.known_lines.set_base_tree(self.blobs, base_snapshot);
             }
             Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
                 self.has_response = true;
@@ -90,7 +90,7 @@ impl<'a> Comparison<'a> {
             }
             // A call's arguments count as the model's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
-                for_each_string(arguments, &mut |text| self.known.add_model_text(text));
+                for_each_string(arguments, &mut |text| self.known_lines.add_model_text(text));
             }
             Event::ToolReturned { shown, .. } => {
                 self.identifies_tool_output = true;
@@ -124,13 +124,13 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    fn add_model_response(&mut self, answer: &ModelResponse) {
-        for_each_response_text(answer, &mut |text| self.known.add_model_text(text));
+    fn add_model_response(&mut self, response: &ModelResponse) {
+        for_each_response_text(response, &mut |text| self.known_lines.add_model_text(text));
     }
 
     /// Adds every response that the proxy delivered until the end of this step.
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
-        while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
+        while let Some((of, request)) = self.responses.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;
             self.has_unread_response |=
                 passed && (request.method == "CONNECT" || request.not_compared > 0);
@@ -138,7 +138,7 @@ impl<'a> Comparison<'a> {
             let body = blobs.get(kept).map_err(unreadable_record_fault)?;
             let how = || format!("{} {} returned the solution", request.method, request.url);
             let source = (FindingKind::AnswerUpstream, &how as &dyn Fn() -> String);
-            self.tally.record_content(source, (&body, Some(of)), &mut self.known)?;
+            self.tally.record_content(source, (&body, Some(of)), &mut self.known_lines)?;
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Comparison<'a> {
         let how = self.describe("a tool showed hidden content");
         let how = || how.clone();
         let source = (FindingKind::AnswerInEnvironment, &how as &dyn Fn() -> String);
-        self.tally.record_content(source, (output.as_bytes(), Some(step)), &mut self.known)
+        self.tally.record_content(source, (output.as_bytes(), Some(step)), &mut self.known_lines)
     }
 
     fn process_texts(&mut self, texts: Vec<(Author, String)>, step: u64) -> Result<(), Fault> {
@@ -170,7 +170,7 @@ impl<'a> Comparison<'a> {
                     self.tally.record_content(
                         source,
                         (text.as_bytes(), Some(step)),
-                        &mut self.known,
+                        &mut self.known_lines,
                     )?;
                 }
             }
@@ -178,12 +178,12 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    fn describe(&self, what: &str) -> String {
+    fn describe(&self, content_source: &str) -> String {
         let unread = if self.has_unread_response {
             " (earlier connections could not be inspected)"
         } else {
             ""
         };
-        format!("{what}{unread}")
+        format!("{content_source}{unread}")
     }
 }

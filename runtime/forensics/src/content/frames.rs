@@ -2,15 +2,15 @@
 //! data.
 
 /// Returns the data on the first channel if this is a response in Git's smart protocol.
-pub(super) fn reassemble_pack(answer: &[u8]) -> Option<Vec<u8>> {
-    const PACK: u8 = 1;
-    let (mut rest, mut content, mut any) = (answer, Vec::new(), false);
+pub(super) fn reassemble_pack(response: &[u8]) -> Option<Vec<u8>> {
+    const PACK_CHANNEL: u8 = 1;
+    let (mut rest, mut content, mut any) = (response, Vec::new(), false);
     while rest.len() >= 4 {
         let digits = std::str::from_utf8(&rest[..4]).ok()?;
         let length = usize::from_str_radix(digits, 16).ok()?;
         // Frames with lengths 0 to 3 contain no data. They mark the end of a list or response.
         let end = length.max(4).min(rest.len());
-        if let Some((&PACK, piece)) = rest[4..end].split_first() {
+        if let Some((&PACK_CHANNEL, piece)) = rest[4..end].split_first() {
             content.extend_from_slice(piece);
             any = true;
         }

@@ -12,7 +12,7 @@ use super::solution::Solution;
 pub(super) struct KnownLines<'a> {
     pub solution: &'a Solution,
     /// For each line: whether the task row or the tree contains it.
-    common: Vec<bool>,
+    is_common: Vec<bool>,
     /// For each line: whether the model wrote it.
     is_written_by_model: Vec<bool>,
     /// For each line: how much of `model_text` was already searched for the line.
@@ -24,7 +24,7 @@ pub(super) struct KnownLines<'a> {
     /// The words that the model wrote.
     vocabulary: HashSet<String>,
     /// The tree that the agent started with, and whether it was already searched for common lines.
-    base: Option<(&'a Blobs, &'a str)>,
+    base_tree: Option<(&'a Blobs, &'a str)>,
     is_read: bool,
 }
 
@@ -33,13 +33,13 @@ impl<'a> KnownLines<'a> {
         let count = solution.lines.len();
         Self {
             solution,
-            common: solution.lines.iter().map(|line| line.is_common).collect(),
+            is_common: solution.lines.iter().map(|line| line.is_common).collect(),
             is_written_by_model: vec![false; count],
             searched_until: vec![0; count],
             model_text: Vec::new(),
             encoded_runs: BTreeSet::new(),
             vocabulary: HashSet::new(),
-            base: None,
+            base_tree: None,
             is_read: false,
         }
     }
@@ -47,7 +47,7 @@ impl<'a> KnownLines<'a> {
     /// Sets the initial tree. It is read only when the first run is found, because reading it is
     /// expensive.
     pub(super) fn set_base_tree(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
-        self.base = blobs.map(|blobs| (blobs, snapshot));
+        self.base_tree = blobs.map(|blobs| (blobs, snapshot));
     }
 
     /// Adds text that the model wrote.
@@ -80,7 +80,7 @@ impl<'a> KnownLines<'a> {
     /// Returns whether a line occurs in the tree or in text that the model wrote. Line breaks are
     /// ignored.
     fn is_known_line(&mut self, line: usize) -> bool {
-        if self.common[line] || self.is_written_by_model[line] {
+        if self.is_common[line] || self.is_written_by_model[line] {
             return true;
         }
         let left = &self.solution.lines[line].normalized;
@@ -136,7 +136,7 @@ impl<'a> KnownLines<'a> {
     /// Returns how many runs can be found, because neither the task row nor the tree contains them.
     pub(super) fn count_findable_runs(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
-            let rare = run.iter().filter(|line| !self.common[**line]).count();
+            let rare = run.iter().filter(|line| !self.is_common[**line]).count();
             rare >= self.solution.settings.rare_lines
         };
         self.solution.runs.iter().filter(rare).count()
@@ -145,35 +145,35 @@ impl<'a> KnownLines<'a> {
     /// Returns the first of these runs' lines that is not common, for display.
     pub(super) fn sample_line(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
-        let rare = lines.filter(|line| !self.common[*line]).min();
+        let rare = lines.filter(|line| !self.is_common[*line]).min();
         rare.map_or("", |line| self.solution.lines[line].text.trim())
     }
 
     fn read_tree(&mut self) -> Result<(), Fault> {
-        if std::mem::replace(&mut self.is_read, self.base.is_some()) {
+        if std::mem::replace(&mut self.is_read, self.base_tree.is_some()) {
             return Ok(());
         }
-        let mut common = std::mem::take(&mut self.common);
+        let mut common = std::mem::take(&mut self.is_common);
         let read = self.for_each_source_file(&mut |bytes| {
             let lines = bytes.split(|byte| *byte == b'\n');
             lines
                 .filter_map(|line| self.solution.find_line(line))
                 .for_each(|line| common[line] = true);
         });
-        self.common = common;
+        self.is_common = common;
         read
     }
 
     /// Calls `look` with the content of each source file in the tree.
-    fn for_each_source_file(&self, look: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-        let Some((blobs, snapshot)) = self.base else { return Ok(()) };
+    fn for_each_source_file(&self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+        let Some((blobs, snapshot)) = self.base_tree else { return Ok(()) };
         for entry in Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?.entries.values()
         {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
             // Content is not stored if it is too large, or if it is an unchanged file from the
             // environment.
-            if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
-                look(&blobs.get(hash).map_err(unreadable_record_fault)?);
+            if entry.size <= self.solution.settings.limits.file_bytes && blobs.contains(hash) {
+                visit(&blobs.get(hash).map_err(unreadable_record_fault)?);
             }
         }
         Ok(())
@@ -185,5 +185,5 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 pub(super) fn unreadable_record_fault(error: RecordError) -> Fault {
-    error.fault().hint(Remedy::Copy.hint()).into_permanent()
+    error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent()
 }

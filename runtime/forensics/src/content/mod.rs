@@ -11,5 +11,5 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compare::compare;
+pub(crate) use compare::compare_content;
 pub use solution::Solution;

@@ -15,10 +15,10 @@ use super::{
 use crate::finding::FindingKind;
 
 /// Compares the lines that the patch adds to each file with the solution.
-pub(super) fn compare(
+pub(super) fn compare_patch(
     (patch, events, blobs): (&[u8], &[Envelope], Option<&Blobs>),
-    how: &dyn Fn() -> String,
-    known: &mut KnownLines<'_>,
+    describe_source: &dyn Fn() -> String,
+    known_lines: &mut KnownLines<'_>,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
     for file in &Patch::parse(patch).files {
@@ -31,13 +31,13 @@ pub(super) fn compare(
             // are not consecutive.
             added.extend(b"\x01\n");
         }
-        let held = known.solution.find_runs(&added);
-        let mut held = known.underivable_runs(held)?;
+        let held = known_lines.solution.find_runs(&added);
+        let mut held = known_lines.underivable_runs(held)?;
         held.retain(|run| !tally.contains_run(*run));
         if !held.is_empty() {
             let step =
-                blobs.map(|blobs| first_step_with_runs(&file.path(), &held, known, events, blobs));
-            tally.add(FindingKind::AnswerInEnvironment, how, held, step.transpose()?.flatten());
+                blobs.map(|blobs| first_step_with_runs(&file.path(), &held, known_lines, events, blobs));
+            tally.add(FindingKind::AnswerInEnvironment, describe_source, held, step.transpose()?.flatten());
         }
     }
     Ok(())
@@ -47,7 +47,7 @@ pub(super) fn compare(
 fn first_step_with_runs(
     path: &RawPath,
     runs: &BTreeSet<u32>,
-    known: &KnownLines<'_>,
+    known_lines: &KnownLines<'_>,
     events: &[Envelope],
     blobs: &Blobs,
 ) -> Result<Option<u64>, Fault> {
@@ -58,11 +58,11 @@ fn first_step_with_runs(
         let Some(hash) = tree.entries.get(path).and_then(|entry| entry.hash.clone()) else {
             continue;
         };
-        if last.as_ref() == Some(&hash) || !blobs.has(&hash) {
+        if last.as_ref() == Some(&hash) || !blobs.contains(&hash) {
             continue;
         }
-        let held = known.solution.find_runs(&blobs.get(&hash).map_err(unreadable_record_fault)?);
-        if runs.is_subset(&held) {
+        let runs_in_file = known_lines.solution.find_runs(&blobs.get(&hash).map_err(unreadable_record_fault)?);
+        if runs.is_subset(&runs_in_file) {
             return Ok(Some(envelope.step));
         }
         last = Some(hash);

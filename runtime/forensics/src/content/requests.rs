@@ -44,24 +44,24 @@ pub(super) struct SeenRequestParts(HashSet<u64>);
 
 impl SeenRequestParts {
     /// Calls `text` with each text in parts that no earlier request body contained.
-    pub(super) fn for_each_new_text(&mut self, body: &[u8], text: &mut impl FnMut(Author, &str)) {
+    pub(super) fn for_each_new_text(&mut self, body: &[u8], visit: &mut impl FnMut(Author, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
-            return text(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
+            return visit(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
         };
         for part in parts.values() {
             match serde_json::from_str::<Vec<&RawValue>>(part.get()) {
-                Ok(each) => each.iter().for_each(|one| self.read_part(one.get(), text)),
-                Err(_) => self.read_part(part.get(), text),
+                Ok(each) => each.iter().for_each(|one| self.read_part(one.get(), visit)),
+                Err(_) => self.read_part(part.get(), visit),
             }
         }
     }
 
-    fn read_part(&mut self, json: &str, text: &mut impl FnMut(Author, &str)) {
+    fn read_part(&mut self, json: &str, visit: &mut impl FnMut(Author, &str)) {
         let mut hasher = DefaultHasher::new();
         json.hash(&mut hasher);
         if self.0.insert(hasher.finish()) {
             let part = serde_json::from_str(json).unwrap_or_default();
-            for_each_authored_text(&part, Author::Scaffold { says_user: false }, text);
+            for_each_authored_text(&part, Author::Scaffold { says_user: false }, visit);
         }
     }
 }
@@ -69,12 +69,12 @@ impl SeenRequestParts {
 /// Calls `text` with each text in a part, and the text's author.
 pub(super) fn for_each_authored_text(
     value: &Value,
-    writer: Author,
-    text: &mut impl FnMut(Author, &str),
+    author: Author,
+    visit: &mut impl FnMut(Author, &str),
 ) {
     match value {
-        Value::String(one) => text(writer, one),
-        Value::Array(all) => all.iter().for_each(|one| for_each_authored_text(one, writer, text)),
+        Value::String(one) => visit(author, one),
+        Value::Array(all) => all.iter().for_each(|one| for_each_authored_text(one, author, visit)),
         Value::Object(keys) => {
             let is = |key: &str, names: &[&str]| {
                 keys.get(key).and_then(Value::as_str).is_some_and(|name| names.contains(&name))
@@ -86,7 +86,7 @@ pub(super) fn for_each_authored_text(
             } else if is("role", &["user"]) {
                 Author::Scaffold { says_user: true }
             } else {
-                writer
+                author
             };
             for (key, one) in keys {
                 let writer = match key.as_str() {
@@ -94,7 +94,7 @@ pub(super) fn for_each_authored_text(
                     key if TOOL_PARTS.contains(&key) => Author::Tool,
                     _ => writer,
                 };
-                for_each_authored_text(one, writer, text);
+                for_each_authored_text(one, writer, visit);
             }
         }
         _ => {}
@@ -102,40 +102,40 @@ pub(super) fn for_each_authored_text(
 }
 
 /// Calls `text` with each text in a response, including the strings in the arguments of its calls.
-pub(super) fn for_each_response_text(answer: &ModelResponse, text: &mut impl FnMut(&str)) {
-    text(&answer.content);
-    for_each_string(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
-    for call in &answer.tool_calls {
-        for_each_string(&serde_json::to_value(call).unwrap_or_default(), text);
+pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl FnMut(&str)) {
+    visit(&response.content);
+    for_each_string(&serde_json::to_value(&response.extra).unwrap_or_default(), visit);
+    for call in &response.tool_calls {
+        for_each_string(&serde_json::to_value(call).unwrap_or_default(), visit);
     }
 }
 
 /// Calls `text` with every string in a value. If a string contains JSON, such as a call's
 /// arguments, that JSON is parsed, too.
-pub(super) fn for_each_string(value: &Value, text: &mut impl FnMut(&str)) {
+pub(super) fn for_each_string(value: &Value, visit: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => {
-            text(one);
+            visit(one);
             if one.trim_start().starts_with(['{', '['])
                 && let Ok(inner @ (Value::Object(_) | Value::Array(_))) =
                     serde_json::from_str::<Value>(one)
             {
-                for_each_nested_string(&inner, text);
+                for_each_nested_string(&inner, visit);
             }
         }
-        Value::Array(all) => all.iter().for_each(|one| for_each_string(one, text)),
-        Value::Object(keys) => keys.values().for_each(|one| for_each_string(one, text)),
+        Value::Array(all) => all.iter().for_each(|one| for_each_string(one, visit)),
+        Value::Object(keys) => keys.values().for_each(|one| for_each_string(one, visit)),
         _ => {}
     }
 }
 
 /// Parses JSON inside a string, but only one level deep. Strings inside this JSON are used as they
 /// are.
-fn for_each_nested_string(value: &Value, text: &mut impl FnMut(&str)) {
+fn for_each_nested_string(value: &Value, visit: &mut impl FnMut(&str)) {
     match value {
-        Value::String(one) => text(one),
-        Value::Array(all) => all.iter().for_each(|one| for_each_nested_string(one, text)),
-        Value::Object(keys) => keys.values().for_each(|one| for_each_nested_string(one, text)),
+        Value::String(one) => visit(one),
+        Value::Array(all) => all.iter().for_each(|one| for_each_nested_string(one, visit)),
+        Value::Object(keys) => keys.values().for_each(|one| for_each_nested_string(one, visit)),
         _ => {}
     }
 }

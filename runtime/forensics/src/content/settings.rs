@@ -1,6 +1,6 @@
 //! Reads the thresholds in `configs/content-match.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
@@ -35,13 +35,13 @@ static SETTINGS: ShippedTable<Settings> =
 
 impl Settings {
     pub(super) fn get() -> Result<&'static Self, Fault> {
-        SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
+        SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Grade, error))
     }
 
     /// Returns how many distinct runs must be found for a match if the solution has `all` runs.
-    pub(super) fn required_runs(&self, all: usize) -> usize {
-        let share = (all as f64 * self.share).ceil() as usize;
-        share.max(self.few_runs).min(self.enough_runs).min(all)
+    pub(super) fn required_runs(&self, run_count: usize) -> usize {
+        let share = (run_count as f64 * self.share).ceil() as usize;
+        share.max(self.few_runs).min(self.enough_runs).min(run_count)
     }
 
     pub(super) fn scan_limits(&self) -> ScanLimits {

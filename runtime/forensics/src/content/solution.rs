@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use proctor_patch::{Patch, Side, gold_patch};
-use proctor_scan::Windows;
+use proctor_scan::WindowSet;
 use proctor_types::{Fault, Task};
 use proctor_wire::{WINDOW_LINES, fingerprint};
 use serde_json::Value;
@@ -17,8 +17,8 @@ pub struct Solution {
     pub(super) lines: Vec<Line>,
     /// Each sequence of three consecutive lines, as indexes into `lines`.
     pub(super) runs: Vec<[usize; WINDOW_LINES]>,
-    by_hash: HashMap<u64, usize>,
-    windows: Windows,
+    line_by_hash: HashMap<u64, usize>,
+    windows: WindowSet,
 }
 
 /// A line of the solution.
@@ -87,31 +87,31 @@ impl Solution {
             return Ok(None);
         }
         let (hashes, runs) = runs.into_iter().unzip();
-        let windows = Windows::new(hashes, settings.scan_limits());
-        Ok(Some(Self { settings, lines, runs, by_hash, windows }))
+        let windows = WindowSet::new(hashes, settings.scan_limits());
+        Ok(Some(Self { settings, lines, runs, line_by_hash: by_hash, windows }))
     }
 
     /// Returns the index of the solution's line that equals this line.
     pub(super) fn find_line(&self, line: &[u8]) -> Option<usize> {
         let (hash, _) = fingerprint::hash_line(line)?;
-        self.by_hash.get(&hash).copied()
+        self.line_by_hash.get(&hash).copied()
     }
 
     /// Returns the runs that the content contains. Archives in the content are opened, and
     /// encodings are decoded.
     pub(super) fn find_runs(&self, content: &[u8]) -> BTreeSet<u32> {
-        let mut held = self.windows.find_in(content);
+        let mut runs = self.windows.find_windows(content);
         // Git's frames split the data in a response, so reassemble it first.
         if let Some(bytes) = frames::reassemble_pack(content) {
-            held.extend(self.windows.find_in(&bytes));
+            runs.extend(self.windows.find_windows(&bytes));
         }
-        held
+        runs
     }
 
     /// Returns whether a response from the egress proxy contains enough of the solution to be kept
     /// for closer inspection.
-    pub fn is_contained_in(&self, answer: &[u8]) -> bool {
-        self.find_runs(answer).len() >= self.settings.least_runs
+    pub fn is_contained_in(&self, response: &[u8]) -> bool {
+        self.find_runs(response).len() >= self.settings.least_runs
     }
 
     /// Returns the limits of the comparison: bytes per response, total bytes of all responses in

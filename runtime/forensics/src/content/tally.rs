@@ -12,15 +12,15 @@ use crate::finding::{Finding, FindingKind};
 /// attributed to the environment, even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
-    first: BTreeMap<u32, FindingKind>,
-    sources: BTreeMap<FindingKind, Source>,
+    first_source: BTreeMap<u32, FindingKind>,
+    sources: BTreeMap<FindingKind, ContentSource>,
 }
 
 #[derive(Default)]
-struct Source {
+struct ContentSource {
     runs: BTreeSet<u32>,
     /// How the source's first run arrived, as text.
-    how: String,
+    describe_source: String,
     steps: BTreeSet<Option<u64>>,
 }
 
@@ -30,15 +30,15 @@ impl Tally {
         &mut self,
         (kind, how): (FindingKind, &dyn Fn() -> String),
         (content, step): (&[u8], Option<u64>),
-        known: &mut KnownLines<'_>,
+        known_lines: &mut KnownLines<'_>,
     ) -> Result<(), Fault> {
-        let mut held = known.solution.find_runs(content);
-        held.retain(|run| self.first.get(run).is_none_or(|first| *first == kind));
+        let mut runs = known_lines.solution.find_runs(content);
+        runs.retain(|run| self.first_source.get(run).is_none_or(|first| *first == kind));
         // Tool output may show the agent's own work, so ignore runs that a program written by the
         // model could have produced.
         let news = match kind {
-            FindingKind::AnswerInEnvironment => known.underivable_runs(held)?,
-            _ => known.unknown_runs(held)?,
+            FindingKind::AnswerInEnvironment => known_lines.underivable_runs(runs)?,
+            _ => known_lines.unknown_runs(runs)?,
         };
         self.add(kind, how, news, step);
         Ok(())
@@ -46,13 +46,13 @@ impl Tally {
 
     /// Returns whether a run was already found, in any source.
     pub(super) fn contains_run(&self, run: u32) -> bool {
-        self.first.contains_key(&run)
+        self.first_source.contains_key(&run)
     }
 
     pub(super) fn add(
         &mut self,
         kind: FindingKind,
-        how: &dyn Fn() -> String,
+        describe_source: &dyn Fn() -> String,
         runs: BTreeSet<u32>,
         step: Option<u64>,
     ) {
@@ -61,31 +61,31 @@ impl Tally {
         }
         let source = self.sources.entry(kind).or_default();
         if source.runs.is_empty() {
-            source.how = how();
+            source.describe_source = describe_source();
         }
         source.steps.insert(step);
         for run in runs {
-            self.first.insert(run, kind);
+            self.first_source.insert(run, kind);
             source.runs.insert(run);
         }
     }
 
     /// Returns a finding for each source that supplied a large enough part of the solution.
-    pub(super) fn findings(self, known: &KnownLines<'_>) -> Vec<Finding> {
-        let settings = known.solution.settings;
-        let all = known.count_findable_runs();
+    pub(super) fn findings(self, known_lines: &KnownLines<'_>) -> Vec<Finding> {
+        let settings = known_lines.solution.settings;
+        let all = known_lines.count_findable_runs();
         let mut found = Vec::new();
-        for (kind, Source { runs, how, steps }) in self.sources {
+        for (kind, ContentSource { runs, describe_source: how, steps }) in self.sources {
             if runs.len() < settings.required_runs(all).max(1) {
                 continue;
             }
             let line: String =
-                known.sample_line(&runs).chars().take(settings.limits.shown).collect();
-            let what = format!(
+                known_lines.sample_line(&runs).chars().take(settings.limits.shown).collect();
+            let message = format!(
                 "{how}: {} of {all} sequences of {WINDOW_LINES} lines that only the solution has, including: {line}",
                 runs.len()
             );
-            let finding = |step| Finding { kind, what: what.clone(), step };
+            let finding = |step| Finding { kind, description: message.clone(), step };
             found.extend(steps.into_iter().map(finding));
         }
         found

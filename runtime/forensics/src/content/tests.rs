@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     examine::{ExaminationInput, examine},
-    tests::{event, names, shell_call, task},
+    tests::{event, test_names, shell_call, task},
 };
 
-const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
+const SOLUTION_CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
 /// Builds records of a task whose solution is [`CODE`].
@@ -32,13 +32,13 @@ impl RecordBuilder {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path());
-        let task = Task { gold: Some(patch_of(CODE)), ..task() };
+        let task = Task { gold: Some(patch_of(SOLUTION_CODE)), ..task() };
         Self { _dir: dir, blobs, task }
     }
 
     /// Returns the kind and steps of each content match finding.
     fn findings_with_patch(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
-        let (names, blobs) = (names(), Some(&self.blobs));
+        let (names, blobs) = (test_names(), Some(&self.blobs));
         let patch = patch.as_bytes();
         let found =
             examine(&ExaminationInput { task: &self.task, names: &names, events, blobs, patch });
@@ -51,7 +51,7 @@ impl RecordBuilder {
         self.findings_with_patch(events, "")
     }
 
-    fn request_served(&self, step: u64, body: &Value) -> Envelope {
+    fn request_event(&self, step: u64, body: &Value) -> Envelope {
         let request = self.blobs.put_body(body.to_string().as_bytes()).unwrap();
         event(
             step,
@@ -63,7 +63,7 @@ impl RecordBuilder {
         )
     }
 
-    fn url_requested(&self, step: u64, method: &str, body: Option<&[u8]>) -> Envelope {
+    fn url_event(&self, step: u64, method: &str, body: Option<&[u8]>) -> Envelope {
         let kept = body.map(|body| self.blobs.put(body).unwrap());
         event(
             step,
@@ -92,7 +92,7 @@ impl RecordBuilder {
     }
 }
 
-fn model_answered(step: u64, text: &str) -> Envelope {
+fn model_response_event(step: u64, text: &str) -> Envelope {
     let call = json!({"id": "1", "name": "edit", "arguments": json!({"text": text}).to_string()});
     let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,
                         "usage": proctor_types::Usage::default(), "cost_usd": null});
@@ -107,31 +107,31 @@ fn single_finding(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
 #[test]
 fn content_match_covers_scaffold_messages() {
     let record = RecordBuilder::new();
-    let quoted = format!("Remember:\n> {}", CODE.replace('\n', "\n> "));
+    let quoted = format!("Remember:\n> {}", SOLUTION_CODE.replace('\n', "\n> "));
     for body in [
         json!({"messages": [{"role": "system", "content": quoted}]}),
         json!({"messages": [{"role": "user", "content": [{"type": "text", "text": quoted}]}]}),
         json!({"instructions": quoted, "input": []}),
         json!({"systemInstruction": {"parts": [{"text": quoted}]}, "contents": []}),
         json!({"messages": [], "tools": [{"name": "x", "description": quoted}]}),
-        json!({"messages": [{"role": "assistant", "content": CODE}]}),
+        json!({"messages": [{"role": "assistant", "content": SOLUTION_CODE}]}),
     ] {
-        let found = record.findings(&[record.request_served(2, &body)]);
+        let found = record.findings(&[record.request_event(2, &body)]);
         assert_eq!(found, single_finding("answer_in_scaffold", &[2]), "{body}");
     }
     for body in [
-        json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": CODE}]}]}),
-        json!({"messages": [{"role": "tool", "content": CODE}]}),
-        json!({"input": [{"type": "function_call_output", "output": CODE}]}),
-        json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {"output": CODE}}}]}]}),
+        json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": SOLUTION_CODE}]}]}),
+        json!({"messages": [{"role": "tool", "content": SOLUTION_CODE}]}),
+        json!({"input": [{"type": "function_call_output", "output": SOLUTION_CODE}]}),
+        json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {"output": SOLUTION_CODE}}}]}]}),
     ] {
-        let found = record.findings(&[record.request_served(2, &body)]);
+        let found = record.findings(&[record.request_event(2, &body)]);
         assert_eq!(found, single_finding("answer_in_environment", &[2]), "{body}");
     }
     let about = json!({"messages": [{"role": "user", "content": "def remap(root, visit): goes over a stack"}]});
-    assert_eq!(record.findings(&[record.request_served(2, &about)]), []);
-    let says = record.request_served(3, &json!({"messages": [{"role": "user", "content": CODE}]}));
-    let first = model_answered(1, "ls");
+    assert_eq!(record.findings(&[record.request_event(2, &about)]), []);
+    let says = record.request_event(3, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
+    let first = model_response_event(1, "ls");
     let found = record.findings(&[first.clone(), says.clone()]);
     assert_eq!(found, single_finding("answer_in_environment", &[3]), "a client without tool calls");
     let [called, returned] = shell_call(2, "ls", "a.py");
@@ -142,16 +142,16 @@ fn content_match_covers_scaffold_messages() {
 #[test]
 fn content_match_attributes_content_to_the_first_source() {
     let record = RecordBuilder::new();
-    let told = record.request_served(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
-    let [called, returned] = shell_call(1, "curl https://mirror.test/a", CODE);
+    let told = record.request_event(2, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
+    let [called, returned] = shell_call(1, "curl https://mirror.test/a", SOLUTION_CODE);
     let shown = [called, returned, told];
     assert_eq!(record.findings(&shown), single_finding("answer_in_environment", &[1]));
-    let fetched = record.url_requested(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
+    let fetched = record.url_event(1, "GET", Some(format!("<pre>\n{SOLUTION_CODE}</pre>").as_bytes()));
     let late = [shown.as_slice(), &[fetched]].concat();
     assert_eq!(record.findings(&late), single_finding("answer_upstream", &[1]));
     // The response could not be inspected.
-    let unread = [&[record.url_requested(1, "CONNECT", None)], shown.as_slice()].concat();
-    let names = names();
+    let unread = [&[record.url_event(1, "CONNECT", None)], shown.as_slice()].concat();
+    let names = test_names();
     let look = ExaminationInput {
         task: &record.task,
         names: &names,
@@ -168,28 +168,28 @@ fn content_match_attributes_content_to_the_first_source() {
 #[test]
 fn content_match_ignores_the_models_own_work() {
     let record = RecordBuilder::new();
-    let [called, shown] = shell_call(2, "cat a.py", CODE);
+    let [called, shown] = shell_call(2, "cat a.py", SOLUTION_CODE);
     let shown = [called, shown];
-    let pieces: Vec<&str> = CODE.lines().collect();
+    let pieces: Vec<&str> = SOLUTION_CODE.lines().collect();
     let ways = [
-        vec![model_answered(1, CODE)],
+        vec![model_response_event(1, SOLUTION_CODE)],
         // The model wrote the lines in two parts, which are only joined in the file.
         vec![
-            model_answered(1, &pieces[..2].join("\n")),
-            model_answered(1, &pieces[4..].join("\n")),
-            model_answered(1, &pieces[2..4].join("\n")),
+            model_response_event(1, &pieces[..2].join("\n")),
+            model_response_event(1, &pieces[4..].join("\n")),
+            model_response_event(1, &pieces[2..4].join("\n")),
         ],
         // A formatter split the lines.
-        vec![model_answered(1, &CODE.replace('\n', " "))],
-        vec![model_answered(1, &format!("printf {CODE:?} > a.py"))],
-        vec![model_answered(
+        vec![model_response_event(1, &SOLUTION_CODE.replace('\n', " "))],
+        vec![model_response_event(1, &format!("printf {SOLUTION_CODE:?} > a.py"))],
+        vec![model_response_event(
             1,
             "echo ZGVmIHJlbWFwKHJvb3QsIHZpc2l0KToKICAgIHN0YWNrID0gW3Jvb3RdCiAgICB3aGlsZSBzdGFjazoKICAgICAgICBpdGVtID0gc3RhY2sucG9wKCkKICAgICAgICB5aWVsZCB2aXNpdChpdGVtKQogICAgICAgIHN0YWNrLmV4dGVuZChpdGVtLmNoaWxkcmVuKQo= | base64 -d > a.py",
         )],
     ];
     for way in ways {
         let events = [way.as_slice(), &shown].concat();
-        assert_eq!(record.findings_with_patch(&events, &patch_of(CODE)), [], "{way:?}");
+        assert_eq!(record.findings_with_patch(&events, &patch_of(SOLUTION_CODE)), [], "{way:?}");
     }
     assert_eq!(
         record.findings(&shown),
@@ -204,9 +204,9 @@ fn content_match_ignores_the_models_own_work() {
 #[test]
 fn content_match_ignores_text_of_the_task_and_repository() {
     let record = RecordBuilder::new();
-    let [called, shown] = shell_call(2, "cat a.py", CODE);
+    let [called, shown] = shell_call(2, "cat a.py", SOLUTION_CODE);
     let mut given = RecordBuilder::new();
-    given.task.statement = format!("Write this:\n{CODE}");
+    given.task.statement = format!("Write this:\n{SOLUTION_CODE}");
     assert_eq!(given.findings(&[called.clone(), shown.clone()]), []);
     let began = |text: &str| {
         let base = record.save_tree(&[("other.py", text)]);
@@ -216,7 +216,7 @@ fn content_match_ignores_text_of_the_task_and_repository() {
         });
         [event(0, setup), called.clone(), shown.clone()]
     };
-    assert_eq!(record.findings(&began(CODE)), []);
+    assert_eq!(record.findings(&began(SOLUTION_CODE)), []);
     assert_eq!(
         record.findings(&began("nothing of it")),
         single_finding("answer_in_environment", &[2])
@@ -241,12 +241,12 @@ fn content_match_finds_copies_in_the_patch() {
         )
     };
     let events = [
-        model_answered(1, "ls"),
+        model_response_event(1, "ls"),
         taken(1, &[("b.py", "")]),
-        model_answered(2, "cp /x a.py"),
-        taken(2, &[("a.py", CODE)]),
+        model_response_event(2, "cp /x a.py"),
+        taken(2, &[("a.py", SOLUTION_CODE)]),
     ];
-    let patch = patch_of(CODE);
+    let patch = patch_of(SOLUTION_CODE);
     assert_eq!(
         record.findings_with_patch(&events, &patch),
         single_finding("answer_in_environment", &[2])
@@ -257,28 +257,28 @@ fn content_match_finds_copies_in_the_patch() {
         "no model, as with the scaffold `gold`"
     );
     // A program that the model wrote combined the words, or replaced some words in existing text.
-    let program = model_answered(
+    let program = model_response_event(
         2,
         "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",
     );
-    let made = [program, taken(2, &[("a.py", CODE)])];
+    let made = [program, taken(2, &[("a.py", SOLUTION_CODE)])];
     assert_eq!(record.findings_with_patch(&made, &patch), []);
     let base =
-        record.save_tree(&[("b.py", &CODE.replace("stack", "pile").replace("visit", "see"))]);
+        record.save_tree(&[("b.py", &SOLUTION_CODE.replace("stack", "pile").replace("visit", "see"))]);
     let setup = json!({
         "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base, "not_enforced": []
     });
-    let [called, shown] = shell_call(3, "cat a.py", CODE);
+    let [called, shown] = shell_call(3, "cat a.py", SOLUTION_CODE);
     let replaced = [
         event(0, setup),
-        model_answered(2, "sed 's/pile/stack/; s/see/visit/' b.py > a.py"),
-        taken(2, &[("a.py", CODE)]),
+        model_response_event(2, "sed 's/pile/stack/; s/see/visit/' b.py > a.py"),
+        taken(2, &[("a.py", SOLUTION_CODE)]),
         called,
         shown,
     ];
     assert_eq!(record.findings_with_patch(&replaced, &patch), []);
     let copied: Vec<Envelope> =
-        [&replaced[..1], &[model_answered(2, "cp /x a.py")], &replaced[2..]].concat();
+        [&replaced[..1], &[model_response_event(2, "cp /x a.py")], &replaced[2..]].concat();
     assert_eq!(
         record.findings_with_patch(&copied, &patch),
         single_finding("answer_in_environment", &[3])

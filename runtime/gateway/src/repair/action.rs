@@ -24,17 +24,17 @@ pub(crate) struct Repair {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Renames the output limit.
-    RenameLimit { from: &'static str, to: &'static str },
+    RenameLimit { old_field: &'static str, new_field: &'static str },
     /// Lowers the output limit, in tokens. `once` limits the repair to the current request.
-    OutputLimit { most: u64, once: bool },
+    LowerOutputLimit { max_tokens: u64, is_one_time: bool },
     /// Sets an output limit, in tokens, if the request has none.
-    ExplicitLimit(u64),
+    SetOutputLimit(u64),
     /// Removes a top-level field of the body.
     DropField(String),
     /// Disables streaming.
-    NoStream,
+    DisableStreaming,
     /// Enables streaming.
-    Stream,
+    EnableStreaming,
     /// Removes prompt cache breakpoints.
     DropCacheControl,
     /// Removes `strict` from tools.
@@ -58,9 +58,9 @@ pub(crate) enum Action {
     /// Puts each call of a turn into its own turn.
     SplitCalls,
     /// Joins system messages at the start of the conversation.
-    SystemFirst,
+    MoveSystemFirst,
     /// Moves the system message to the start of the first user message.
-    SystemIntoUser,
+    MergeSystemIntoUser,
     /// Removes ids of Responses items that lack their type's prefix or are too long.
     DropForeignItemIds,
     /// Removes ids of Responses items, and reasoning that becomes empty.
@@ -75,25 +75,25 @@ pub(crate) enum Action {
     RepeatReasoning,
     /// Removes thinking blocks from a Messages conversation if the endpoint rejects their
     /// signatures.
-    NoThinking,
+    DropThinking,
     /// Replaces the signatures of Gemini's turns with the one that means "none".
-    NoSignatures,
+    ReplaceSignatures,
     /// Gives each call a unique id if the endpoint repeated one.
-    UniqueIds,
+    MakeIdsUnique,
     /// Removes the reasoning of messages that also have text.
     DropReasoningBesideText,
     /// Adds the name of the called function to each tool result without one.
     NameToolResults,
     /// Gives calls short ids.
-    ShortIds,
+    ShortenIds,
     /// Replaces invalid characters in the names of called functions.
     SanitizeNames,
     /// Wraps arguments that are not a JSON object.
-    JsonArguments,
+    WrapArguments,
     /// Replaces lists of types in schemas with one type.
-    NoTypeLists,
+    CollapseTypeLists,
     /// Removes the schemas of tools without parameters.
-    NoEmptySchemas,
+    DropEmptySchemas,
     /// Removes a keyword, given in lower case, from tool schemas.
     DropSchemaKeyword(String),
 }
@@ -104,34 +104,34 @@ impl Repair {
         // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
         let once = matches!(
             self.action,
-            Action::OutputLimit { once: true, .. }
+            Action::LowerOutputLimit { is_one_time: true, .. }
                 | Action::DropEncryptedReasoning
-                | Action::NoThinking
-                | Action::NoSignatures
+                | Action::DropThinking
+                | Action::ReplaceSignatures
         );
         !once
     }
 
     /// Applies the repair to a body. Returns whether anything changed.
-    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &NativeTurns) -> bool {
+    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, native_turns: &NativeTurns) -> bool {
         match &self.action {
-            Action::RenameLimit { from, to } => match body.shift_remove(*from) {
+            Action::RenameLimit { old_field: from, new_field: to } => match body.shift_remove(*from) {
                 Some(limit) => {
                     body.insert((*to).into(), limit);
                     true
                 }
                 None => false,
             },
-            Action::OutputLimit { most, .. } => lower_output_limit(api, body, *most),
-            Action::ExplicitLimit(limit) => set_output_limit(api, body, *limit),
+            Action::LowerOutputLimit { max_tokens: most, .. } => lower_output_limit(api, body, *most),
+            Action::SetOutputLimit(limit) => set_output_limit(api, body, *limit),
             Action::DropField(name) => body.shift_remove(name).is_some(),
-            Action::NoStream => {
+            Action::DisableStreaming => {
                 let streams = body.get("stream") == Some(&true.into())
                     && body.shift_remove("stream").is_some();
                 let options = body.shift_remove("stream_options").is_some();
                 streams || options
             }
-            Action::Stream => {
+            Action::EnableStreaming => {
                 if body.get("stream") == Some(&true.into()) {
                     return false;
                 }
@@ -145,7 +145,7 @@ impl Repair {
             Action::DropStrict => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_key(tools, "strict"))
             }
-            Action::RestoreTurns => own.restore_in_body(api, body),
+            Action::RestoreTurns => native_turns.restore_in_body(api, body),
             Action::AddReasoningContent => change_assistant_messages(body, |message| {
                 let missing = !message.contains_key("reasoning_content");
                 if missing {
@@ -160,17 +160,17 @@ impl Repair {
             Action::MergeRoles => turns::merge_roles(body),
             Action::InsertTurnAfterTool => turns::insert_turn_after_tool(body),
             Action::SplitCalls => turns::split_calls(body),
-            Action::SystemFirst => turns::move_system_first(body),
-            Action::SystemIntoUser => turns::merge_system_into_user(body),
+            Action::MoveSystemFirst => turns::move_system_first(body),
+            Action::MergeSystemIntoUser => turns::merge_system_into_user(body),
             Action::DropForeignItemIds => ids::drop_foreign_item_ids(body),
             Action::DropItemIds => ids::drop_item_ids(body),
             Action::DropEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
             Action::KeepNewestReasoning => reasoning::keep_newest_reasoning(body),
             Action::DropLoneReasoning => reasoning::drop_lone_reasoning(body),
             Action::RepeatReasoning => reasoning::repeat_reasoning_before_calls(body),
-            Action::NoThinking => reasoning::drop_thinking(body),
-            Action::NoSignatures => reasoning::replace_signatures(api, body),
-            Action::UniqueIds => ids::make_ids_unique(body),
+            Action::DropThinking => reasoning::drop_thinking(body),
+            Action::ReplaceSignatures => reasoning::replace_signatures(api, body),
+            Action::MakeIdsUnique => ids::make_ids_unique(body),
             Action::DropReasoningBesideText => change_assistant_messages(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
                 let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
@@ -178,7 +178,7 @@ impl Repair {
                     > 0
             }),
             Action::NameToolResults => turns::name_tool_results(body),
-            Action::ShortIds => ids::shorten_ids(body),
+            Action::ShortenIds => ids::shorten_ids(body),
             Action::SanitizeNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
                 let plain: String = name
@@ -193,7 +193,7 @@ impl Repair {
                 *name = plain;
                 changed
             }),
-            Action::JsonArguments => change_each_call(body, |call| {
+            Action::WrapArguments => change_each_call(body, |call| {
                 let Some(Value::String(text)) = call.get_mut("arguments") else { return false };
                 if serde_json::from_str::<Map<String, Value>>(text).is_ok() {
                     return false;
@@ -203,8 +203,8 @@ impl Repair {
                     if blank { "{}".to_owned() } else { json!({"arguments": text}).to_string() };
                 true
             }),
-            Action::NoTypeLists => body.get_mut("tools").is_some_and(schema::collapse_type_lists),
-            Action::NoEmptySchemas => body.get_mut("tools").is_some_and(schema::drop_empty_schemas),
+            Action::CollapseTypeLists => body.get_mut("tools").is_some_and(schema::collapse_type_lists),
+            Action::DropEmptySchemas => body.get_mut("tools").is_some_and(schema::drop_empty_schemas),
             Action::DropSchemaKeyword(keyword) => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_keyword(tools, keyword))
             }
@@ -212,7 +212,7 @@ impl Repair {
     }
 }
 
-fn lower_output_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
+fn lower_output_limit(api: Api, body: &mut Map<String, Value>, max_tokens: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_completion_tokens", "max_tokens"],
         Api::Responses => &["max_output_tokens"],
@@ -226,9 +226,9 @@ fn lower_output_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> boo
     let Some(holder) = holder else { return false };
     let wanted = holder.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
     change_each(wanted.map(|(_, limit)| limit), |limit| {
-        let lower = limit.as_u64().is_some_and(|limit| limit > most);
+        let lower = limit.as_u64().is_some_and(|limit| limit > max_tokens);
         if lower {
-            *limit = most.into();
+            *limit = max_tokens.into();
         }
         lower
     })
@@ -275,7 +275,7 @@ mod tests {
     use crate::turns::NativeTurns;
 
     /// Applies an action, and checks that applying it again changes nothing.
-    fn repaired(api: Api, action: Action, body: Value) -> Value {
+    fn apply_twice(api: Api, action: Action, body: Value) -> Value {
         let repair = Repair { name: "r".into(), action };
         let mut body = body.as_object().expect("an object").clone();
         let changed = repair.apply(api, &mut body, &NativeTurns::default());
@@ -291,29 +291,29 @@ mod tests {
 
     #[test]
     fn limits_are_renamed_and_lowered() {
-        let to = Action::RenameLimit { from: "max_tokens", to: "max_completion_tokens" };
+        let to = Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" };
         assert_eq!(
-            repaired(Api::Chat, to, json!({"max_tokens": 5})),
+            apply_twice(Api::Chat, to, json!({"max_tokens": 5})),
             json!({"max_completion_tokens": 5})
         );
-        let explicit = Action::ExplicitLimit(7);
+        let explicit = Action::SetOutputLimit(7);
         assert_eq!(
-            repaired(Api::Responses, explicit, json!({"model": "m"})),
+            apply_twice(Api::Responses, explicit, json!({"model": "m"})),
             json!({"model": "m", "max_output_tokens": 7})
         );
         assert_eq!(
-            repaired(Api::Gemini, Action::ExplicitLimit(7), json!({"contents": []})),
+            apply_twice(Api::Gemini, Action::SetOutputLimit(7), json!({"contents": []})),
             json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}})
         );
-        let most = Action::OutputLimit { most: 3, once: false };
-        let lowered = repaired(
+        let most = Action::LowerOutputLimit { max_tokens: 3, is_one_time: false };
+        let lowered = apply_twice(
             Api::Gemini,
             most.clone(),
             json!({"generationConfig": {"maxOutputTokens": 9}}),
         );
         assert_eq!(lowered, json!({"generationConfig": {"maxOutputTokens": 3}}));
         assert_eq!(
-            repaired(Api::Messages, most, json!({"max_tokens": 9})),
+            apply_twice(Api::Messages, most, json!({"max_tokens": 9})),
             json!({"max_tokens": 3})
         );
     }
@@ -340,13 +340,13 @@ mod tests {
     fn roles_are_merged_and_separated() {
         let user = |text: &str| json!({"role": "user", "content": text});
         let tool = json!({"role": "tool", "tool_call_id": "a", "content": "r"});
-        let merged = repaired(
+        let merged = apply_twice(
             Api::Chat,
             Action::MergeRoles,
             json!({"messages": [user("a"), user("b"), tool, user("c")]}),
         );
         assert_eq!(merged, json!({"messages": [user("a\n\nb"), tool, user("c")]}));
-        let separated = repaired(
+        let separated = apply_twice(
             Api::Chat,
             Action::InsertTurnAfterTool,
             json!({"messages": [tool, user("c")]}),
@@ -355,11 +355,11 @@ mod tests {
         assert_eq!(separated, json!({"messages": [tool, between, user("c")]}));
         let system = json!({"role": "system", "content": "s"});
         let moved =
-            repaired(Api::Chat, Action::SystemIntoUser, json!({"messages": [system, user("a")]}));
+            apply_twice(Api::Chat, Action::MergeSystemIntoUser, json!({"messages": [system, user("a")]}));
         assert_eq!(moved, json!({"messages": [user("s\n\na")]}));
         let system = |text: &str| json!({"role": "system", "content": text});
         let scattered = json!({"messages": [system("s"), user("a"), system("t"), user("b")]});
-        let first = repaired(Api::Chat, Action::SystemFirst, scattered);
+        let first = apply_twice(Api::Chat, Action::MoveSystemFirst, scattered);
         assert_eq!(first, json!({"messages": [system("s\n\nt"), user("a"), user("b")]}));
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
         let turn = |text: &str, calls: Value| json!({"role": "assistant", "content": text, "tool_calls": calls});
         let body = json!({"messages": [turn("x", json!([call("a"), call("b")])), result("b"), result("a"), turn("y", json!([call("c")]))]});
-        let single = repaired(Api::Chat, Action::SplitCalls, body);
+        let single = apply_twice(Api::Chat, Action::SplitCalls, body);
         let wanted = json!({"messages": [turn("x", json!([call("a")])), result("a"), turn("", json!([call("b")])),
             result("b"), turn("y", json!([call("c")]))]});
         assert_eq!(single, wanted);
@@ -392,7 +392,7 @@ mod tests {
         let body = json!({"messages": [first, result("b"), named("a", "own"), again, result("a"), result("x")]});
         let wanted = json!({"messages": [first, named("b", "g"), named("a", "own"), again,
             named("a", "h"), result("x")]});
-        assert_eq!(repaired(Api::Chat, Action::NameToolResults, body), wanted);
+        assert_eq!(apply_twice(Api::Chat, Action::NameToolResults, body), wanted);
     }
 
     #[test]
@@ -402,13 +402,13 @@ mod tests {
                 {"id": "call_0001", "function": {"name": "shell<|x|>", "arguments": "{\"a\": 1}\""}}]},
             {"role": "tool", "tool_call_id": "call_0001", "content": "r"},
         ]});
-        let short = repaired(Api::Chat, Action::ShortIds, body.clone());
+        let short = apply_twice(Api::Chat, Action::ShortenIds, body.clone());
         let id = short["messages"][0]["tool_calls"][0]["id"].as_str().expect("an id");
         assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
         assert_eq!(short["messages"][1]["tool_call_id"], id);
-        let plain = repaired(Api::Chat, Action::SanitizeNames, body.clone());
+        let plain = apply_twice(Api::Chat, Action::SanitizeNames, body.clone());
         assert_eq!(plain["messages"][0]["tool_calls"][0]["function"]["name"], "shell__x__");
-        let json = repaired(Api::Chat, Action::JsonArguments, body);
+        let json = apply_twice(Api::Chat, Action::WrapArguments, body);
         let arguments = &json["messages"][0]["tool_calls"][0]["function"]["arguments"];
         assert_eq!(*arguments, json!({"arguments": "{\"a\": 1}\""}).to_string());
     }
@@ -419,7 +419,7 @@ mod tests {
         let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "r"});
         let body = json!({"messages": [{"role": "assistant", "content": [used, used]},
             {"role": "user", "content": [result, result]}, {"role": "assistant", "content": [used]}]});
-        let repair = Repair { name: "r".into(), action: Action::UniqueIds };
+        let repair = Repair { name: "r".into(), action: Action::MakeIdsUnique };
         let mut body = body.as_object().expect("an object").clone();
         assert!(repair.apply(Api::Messages, &mut body, &NativeTurns::default()));
         let ids = |message: usize, name: &str| -> Vec<String> {
@@ -433,24 +433,24 @@ mod tests {
         assert_eq!(ids(2, "id"), ["a_3"]);
         let items = json!({"input": [{"type": "reasoning", "id": "x", "summary": [], "encrypted_content": "E"},
             {"type": "function_call", "id": "fc_1", "call_id": "c"}]});
-        let own = repaired(Api::Responses, Action::DropForeignItemIds, items.clone());
+        let own = apply_twice(Api::Responses, Action::DropForeignItemIds, items.clone());
         assert_eq!((own["input"][0].get("id"), &own["input"][1]["id"]), (None, &json!("fc_1")));
         let long = json!({"input": [{"type": "function_call", "id": format!("fc_{}", "1".repeat(70)), "call_id": "c"}]});
-        let own = repaired(Api::Responses, Action::DropForeignItemIds, long);
+        let own = apply_twice(Api::Responses, Action::DropForeignItemIds, long);
         assert_eq!(own["input"][0].get("id"), None);
         let mut unkept = items.clone();
         unkept["input"][1] = json!({"type": "reasoning", "id": "rs_1", "summary": []});
-        let nameless = repaired(Api::Responses, Action::DropItemIds, unkept);
+        let nameless = apply_twice(Api::Responses, Action::DropItemIds, unkept);
         let kept = json!([{"type": "reasoning", "summary": [], "encrypted_content": "E"}]);
         assert_eq!(nameless["input"], kept);
-        let plain = repaired(Api::Responses, Action::DropEncryptedReasoning, items);
+        let plain = apply_twice(Api::Responses, Action::DropEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
         let call = |id: &str| json!({"type": "function_call", "call_id": id});
         let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
         let result = json!({"type": "function_call_output", "call_id": "a"});
         let turn =
             json!({"input": [{"role": "user"}, thought, call("a"), call("b"), result, call("c")]});
-        let each = repaired(Api::Responses, Action::RepeatReasoning, turn);
+        let each = apply_twice(Api::Responses, Action::RepeatReasoning, turn);
         let again = json!({"type": "reasoning", "summary": []});
         let wanted =
             json!([{"role": "user"}, thought, call("a"), again, call("b"), result, call("c")]);
@@ -458,12 +458,12 @@ mod tests {
         let thoughts = json!({"messages": [{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
             {"type": "tool_use", "id": "a"}]}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}]});
-        let unsigned = repaired(Api::Messages, Action::NoThinking, thoughts);
+        let unsigned = apply_twice(Api::Messages, Action::DropThinking, thoughts);
         assert_eq!(unsigned["messages"][0]["content"], json!([{"type": "tool_use", "id": "a"}]));
         assert_eq!(unsigned["messages"][1]["content"].as_array().map(Vec::len), Some(1));
         let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},
             {"role": "assistant", "content": null, "reasoning_content": "hm"}]});
-        let one = repaired(Api::Chat, Action::DropReasoningBesideText, both);
+        let one = apply_twice(Api::Chat, Action::DropReasoningBesideText, both);
         assert_eq!(one["messages"][0].get("reasoning_content"), None);
         assert_eq!(one["messages"][1]["reasoning_content"], "hm");
     }
@@ -479,7 +479,7 @@ mod tests {
             thought("4"), user, thought("5"), said, thought("6")]});
         let kept =
             json!([user, thought("1"), thought("2"), call, result, user, thought("5"), said]);
-        assert_eq!(repaired(Api::Responses, Action::DropLoneReasoning, body)["input"], kept);
+        assert_eq!(apply_twice(Api::Responses, Action::DropLoneReasoning, body)["input"], kept);
     }
 
     #[test]
@@ -494,7 +494,7 @@ mod tests {
         let mut kept = vec![json!({"role": "user"}), plain, result("a")];
         kept.extend(newest.clone());
         let repair = Action::KeepNewestReasoning;
-        let body = repaired(Api::Responses, repair.clone(), json!({"input": body}));
+        let body = apply_twice(Api::Responses, repair.clone(), json!({"input": body}));
         assert_eq!(body["input"], json!(kept));
         let mut one = json!({"input": newest}).as_object().expect("an object").clone();
         let repair = Repair { name: "r".into(), action: repair };
@@ -505,26 +505,26 @@ mod tests {
     fn fields_are_removed_at_every_level() {
         let body = json!({"messages": [{"role": "assistant", "content": "x", "reasoning": "hm",
             "tool_calls": [{"id": "a", "extra_content": {}}]}]});
-        let repair = repaired(Api::Chat, Action::DropTurnField("reasoning".into()), body.clone());
+        let repair = apply_twice(Api::Chat, Action::DropTurnField("reasoning".into()), body.clone());
         assert_eq!(repair["messages"][0].get("reasoning"), None);
-        let repair = repaired(Api::Chat, Action::DropTurnField("extra_content".into()), body);
+        let repair = apply_twice(Api::Chat, Action::DropTurnField("extra_content".into()), body);
         assert_eq!(repair["messages"][0]["tool_calls"][0], json!({"id": "a"}));
         let cached = json!({"system": [{"text": "s", "cache_control": {}}], "messages": [
             {"role": "user", "content": [{"text": "t", "cache_control": {}}]}]});
         let plain = json!({"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "t"}]}]});
-        assert_eq!(repaired(Api::Messages, Action::DropCacheControl, cached), plain);
+        assert_eq!(apply_twice(Api::Messages, Action::DropCacheControl, cached), plain);
         let streamed = json!({"stream": true, "stream_options": {}, "n": 1});
-        assert_eq!(repaired(Api::Chat, Action::NoStream, streamed), json!({"n": 1}));
+        assert_eq!(apply_twice(Api::Chat, Action::DisableStreaming, streamed), json!({"n": 1}));
     }
 
     #[test]
     fn missing_signatures_and_reasoning_content_are_added() {
         let body =
             json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}]});
-        let signed = repaired(Api::Chat, Action::SignUnsignedCalls, body.clone());
+        let signed = apply_twice(Api::Chat, Action::SignUnsignedCalls, body.clone());
         let google = &signed["messages"][0]["tool_calls"][0]["extra_content"]["google"];
         assert!(google["thought_signature"].is_string());
-        let thoughtful = repaired(Api::Chat, Action::AddReasoningContent, body);
+        let thoughtful = apply_twice(Api::Chat, Action::AddReasoningContent, body);
         assert_eq!(thoughtful["messages"][0]["reasoning_content"], "");
     }
 }

@@ -68,7 +68,7 @@ pub(super) enum IdKind {
 }
 
 /// Calls `show` for the id of each call and each result, in order.
-pub(super) fn visit_ids(body: &mut Map<String, Value>, mut show: impl FnMut(IdKind, &mut Value)) {
+pub(super) fn visit_ids(body: &mut Map<String, Value>, mut visit: impl FnMut(IdKind, &mut Value)) {
     for list in ["messages", "input"] {
         for message in items(body.get_mut(list)) {
             let of_item = match message["type"].as_str() {
@@ -78,19 +78,19 @@ pub(super) fn visit_ids(body: &mut Map<String, Value>, mut show: impl FnMut(IdKi
             };
             let of_message = if message["role"] == "tool" { IdKind::Result } else { IdKind::Other };
             for (name, of) in [("call_id", of_item), ("tool_call_id", of_message)] {
-                message.get_mut(name).into_iter().for_each(|id| show(of, id));
+                message.get_mut(name).into_iter().for_each(|id| visit(of, id));
             }
             for call in items(message.get_mut("tool_calls")) {
-                call.get_mut("id").into_iter().for_each(|id| show(IdKind::Call, id));
+                call.get_mut("id").into_iter().for_each(|id| visit(IdKind::Call, id));
             }
             for block in items(message.get_mut("content")) {
                 let (is_use, is_result) =
                     (block["type"] == "tool_use", block["type"] == "tool_result");
                 if is_use {
-                    block.get_mut("id").into_iter().for_each(|id| show(IdKind::Call, id));
+                    block.get_mut("id").into_iter().for_each(|id| visit(IdKind::Call, id));
                 }
                 let of = if is_result { IdKind::Result } else { IdKind::Other };
-                block.get_mut("tool_use_id").into_iter().for_each(|id| show(of, id));
+                block.get_mut("tool_use_id").into_iter().for_each(|id| visit(of, id));
             }
         }
     }

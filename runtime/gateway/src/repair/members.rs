@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::body::{change_assistant_messages, change_each, items};
 
 /// Members that carry the content of the model's turn and are therefore never removed.
-const ESSENTIAL: [&str; 21] = [
+const ESSENTIAL_MEMBERS: [&str; 21] = [
     "role",
     "type",
     "content",
@@ -38,7 +38,7 @@ const SUPPORTED_CALL_MEMBERS: [&str; 3] = ["id", "type", "function"];
 pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &str) -> bool {
     // Chat and Messages match results by the ids of calls.
     let is_id = name == "id" && matches!(api, Api::Chat | Api::Messages);
-    if is_id || ESSENTIAL.contains(&name) {
+    if is_id || ESSENTIAL_MEMBERS.contains(&name) {
         return false;
     }
     let drop_parts = |turn: &mut Value, list: &str| {
@@ -109,7 +109,7 @@ mod tests {
 
     use super::{drop_from_turns, keep_supported_members};
 
-    fn dropped(api: Api, name: &str, body: Value) -> Option<Value> {
+    fn try_drop(api: Api, name: &str, body: Value) -> Option<Value> {
         let mut body = body.as_object().expect("an object").clone();
         drop_from_turns(api, &mut body, name).then(|| body.into())
     }
@@ -126,20 +126,20 @@ mod tests {
             .as_object_mut()
             .expect("an object")
             .remove("approxNumTokens");
-        assert_eq!(dropped(Api::Chat, "approxnumtokens", call(json!(0))), Some(wanted));
+        assert_eq!(try_drop(Api::Chat, "approxnumtokens", call(json!(0))), Some(wanted));
         let used = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "caller": {}}]}]});
         let wanted = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}]});
-        assert_eq!(dropped(Api::Messages, "caller", used.clone()), Some(wanted));
-        assert_eq!(dropped(Api::Messages, "id", used), None, "results are matched by id");
+        assert_eq!(try_drop(Api::Messages, "caller", used.clone()), Some(wanted));
+        assert_eq!(try_drop(Api::Messages, "id", used), None, "results are matched by id");
         let items = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a", "status": "completed"}]});
         let wanted = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a"}]});
-        assert_eq!(dropped(Api::Responses, "status", items.clone()), Some(wanted));
-        assert_eq!(dropped(Api::Responses, "call_id", items), None);
+        assert_eq!(try_drop(Api::Responses, "status", items.clone()), Some(wanted));
+        assert_eq!(try_drop(Api::Responses, "call_id", items), None);
         let parts = json!({"contents": [{"role": "model", "parts": [{"functionCall": {"id": "a", "name": "f"}}]},
             {"role": "user", "parts": [{"functionResponse": {"id": "a", "name": "f"}}]}]});
         let wanted = json!({"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
             {"role": "user", "parts": [{"functionResponse": {"name": "f"}}]}]});
-        assert_eq!(dropped(Api::Gemini, "id", parts), Some(wanted));
+        assert_eq!(try_drop(Api::Gemini, "id", parts), Some(wanted));
     }
 
     #[test]

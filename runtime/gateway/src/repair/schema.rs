@@ -20,26 +20,26 @@ pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
 /// map of properties, whose keys are names.
 fn change_each_schema(
     value: &mut Value,
-    within: bool,
+    is_schema: bool,
     change: &mut dyn FnMut(&mut Map<String, Value>) -> bool,
 ) -> bool {
     match value {
         Value::Array(items) => {
-            change_each(items.iter_mut(), |item| change_each_schema(item, within, change))
+            change_each(items.iter_mut(), |item| change_each_schema(item, is_schema, change))
         }
         Value::Object(fields) => {
-            let mut changed = within && change(fields);
+            let mut changed = is_schema && change(fields);
             for (name, value) in fields.iter_mut() {
                 let opens = ["parameters", "input_schema", "parametersJsonSchema", "schema"]
                     .contains(&name.as_str());
-                changed |= match (within, name.as_str(), &mut *value) {
+                changed |= match (is_schema, name.as_str(), &mut *value) {
                     (true, "properties" | "$defs" | "definitions", Value::Object(properties)) => {
                         change_each(properties.values_mut(), |one| {
                             change_each_schema(one, true, change)
                         })
                     }
                     (true, "enum" | "const" | "default" | "examples" | "required", _) => false,
-                    _ => change_each_schema(value, within || opens, change),
+                    _ => change_each_schema(value, is_schema || opens, change),
                 };
             }
             changed

@@ -1,6 +1,6 @@
 //! Chooses repairs for the text of an endpoint's error.
 
-use proctor_types::{Api, Fault, Layer, ShippedTable};
+use proctor_types::{Api, Fault, FaultLayer, ShippedTable};
 use regex::Captures;
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::{patterns::Patterns, rejections::ApiError};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct RepairRow {
     name: String,
     action: String,
     #[serde(default)]
@@ -29,7 +29,7 @@ struct Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RepairTable {
-    repair: Vec<Row>,
+    repair: Vec<RepairRow>,
 }
 
 impl RepairTable {
@@ -40,7 +40,7 @@ impl RepairTable {
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<RepairTable> =
             ShippedTable::new("repairs.toml", include_str!("../../../../configs/repairs.toml"));
-        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+        SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
     /// Returns the repairs for an error that has occurred `times` times, starting with the most
@@ -50,13 +50,13 @@ impl RepairTable {
         api: Api,
         status: u16,
         body: &str,
-        times: u32,
+        occurrences: u32,
     ) -> impl Iterator<Item = Repair> {
-        let error = ApiError::read(body);
+        let error = ApiError::parse(body);
         let rows = self.repair.iter().filter(move |row| {
             (row.apis.is_empty() || row.apis.contains(&api))
                 && (row.statuses.is_empty() || row.statuses.contains(&status))
-                && times >= row.after
+                && occurrences >= row.after
         });
         rows.filter_map(move |row| {
             let found = row.words.captures(&error.message)?;
@@ -66,27 +66,27 @@ impl RepairTable {
     }
 }
 
-impl Row {
-    fn action(&self, found: &Captures<'_>) -> Option<Action> {
-        let text = |name: &str| found.name(name).map(|one| one.as_str().to_owned());
+impl RepairRow {
+    fn action(&self, captures: &Captures<'_>) -> Option<Action> {
+        let text = |name: &str| captures.name(name).map(|one| one.as_str().to_owned());
         let number = |name: &str| text(name)?.parse::<u64>().ok();
         let argument = || self.argument.clone().unwrap_or_default();
         Some(match self.action.as_str() {
             "max_completion_tokens" => {
-                Action::RenameLimit { from: "max_tokens", to: "max_completion_tokens" }
+                Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" }
             }
-            "max_tokens" => Action::RenameLimit { from: "max_completion_tokens", to: "max_tokens" },
-            "fit_window" => Action::OutputLimit {
-                most: number("window")?.checked_sub(number("input")?).filter(|left| *left > 0)?,
-                once: true,
+            "max_tokens" => Action::RenameLimit { old_field: "max_completion_tokens", new_field: "max_tokens" },
+            "fit_window" => Action::LowerOutputLimit {
+                max_tokens: number("window")?.checked_sub(number("input")?).filter(|left| *left > 0)?,
+                is_one_time: true,
             },
             "output_limit" => {
                 let past = || number("past")?.checked_sub(1);
-                Action::OutputLimit { most: number("most").or_else(past)?, once: false }
+                Action::LowerOutputLimit { max_tokens: number("most").or_else(past)?, is_one_time: false }
             }
             "drop_field" => Action::DropField(argument()),
-            "no_stream" => Action::NoStream,
-            "stream" => Action::Stream,
+            "no_stream" => Action::DisableStreaming,
+            "stream" => Action::EnableStreaming,
             "drop_cache_control" => Action::DropCacheControl,
             "drop_strict" => Action::DropStrict,
             "restore_turns" => Action::RestoreTurns,
@@ -98,24 +98,24 @@ impl Row {
             "merge_roles" => Action::MergeRoles,
             "turn_after_tool" => Action::InsertTurnAfterTool,
             "single_calls" => Action::SplitCalls,
-            "system_first" => Action::SystemFirst,
-            "system_into_user" => Action::SystemIntoUser,
+            "system_first" => Action::MoveSystemFirst,
+            "system_into_user" => Action::MergeSystemIntoUser,
             "own_item_ids" => Action::DropForeignItemIds,
             "no_item_ids" => Action::DropItemIds,
             "no_encrypted_reasoning" => Action::DropEncryptedReasoning,
             "newest_reasoning" => Action::KeepNewestReasoning,
             "no_lone_reasoning" => Action::DropLoneReasoning,
             "reasoning_each_call" => Action::RepeatReasoning,
-            "no_thinking" => Action::NoThinking,
-            "no_signatures" => Action::NoSignatures,
-            "unique_ids" => Action::UniqueIds,
+            "no_thinking" => Action::DropThinking,
+            "no_signatures" => Action::ReplaceSignatures,
+            "unique_ids" => Action::MakeIdsUnique,
             "text_or_reasoning" => Action::DropReasoningBesideText,
             "tool_names" => Action::NameToolResults,
-            "short_ids" => Action::ShortIds,
+            "short_ids" => Action::ShortenIds,
             "plain_names" => Action::SanitizeNames,
-            "json_arguments" => Action::JsonArguments,
-            "no_type_lists" => Action::NoTypeLists,
-            "no_empty_schemas" => Action::NoEmptySchemas,
+            "json_arguments" => Action::WrapArguments,
+            "no_type_lists" => Action::CollapseTypeLists,
+            "no_empty_schemas" => Action::DropEmptySchemas,
             "drop_schema_keyword" => Action::DropSchemaKeyword(text("keyword")?),
             _ => return None,
         })
@@ -129,14 +129,14 @@ mod tests {
 
     use super::{Action, RepairTable};
 
-    fn first(api: Api, message: &str) -> Option<Action> {
+    fn first_action(api: Api, message: &str) -> Option<Action> {
         let body = json!({"error": {"message": message}}).to_string();
-        action(api, 400, &body, 1)
+        action_for(api, 400, &body, 1)
     }
 
-    fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
+    fn action_for(api: Api, status: u16, body: &str, occurrences: u32) -> Option<Action> {
         let table = RepairTable::shipped().expect("a valid table");
-        table.repairs_for(api, status, body, times).next().map(|repair| repair.action)
+        table.repairs_for(api, status, body, occurrences).next().map(|repair| repair.action)
     }
 
     #[test]
@@ -157,32 +157,32 @@ mod tests {
             (
                 Api::Chat,
                 "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-                Action::RenameLimit { from: "max_tokens", to: "max_completion_tokens" },
+                Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" },
             ),
             (
                 Api::Chat,
                 "This model's maximum context length is 8192 tokens. However, you requested 12000 tokens (4000 in the messages, 8000 in the completion).",
-                Action::OutputLimit { most: 4192, once: true },
+                Action::LowerOutputLimit { max_tokens: 4192, is_one_time: true },
             ),
             (
                 Api::Messages,
                 "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length or `max_tokens` and try again",
-                Action::OutputLimit { most: 10000, once: true },
+                Action::LowerOutputLimit { max_tokens: 10000, is_one_time: true },
             ),
             (
                 Api::Messages,
                 "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku",
-                Action::OutputLimit { most: 8192, once: false },
+                Action::LowerOutputLimit { max_tokens: 8192, is_one_time: false },
             ),
             (
                 Api::Chat,
                 "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
-                Action::OutputLimit { most: 8192, once: false },
+                Action::LowerOutputLimit { max_tokens: 8192, is_one_time: false },
             ),
             (
                 Api::Chat,
                 "Your organization must be verified to stream this model.",
-                Action::NoStream,
+                Action::DisableStreaming,
             ),
             (
                 Api::Responses,
@@ -207,7 +207,7 @@ mod tests {
             (
                 Api::Chat,
                 "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
-                Action::ShortIds,
+                Action::ShortenIds,
             ),
             (
                 Api::Chat,
@@ -227,14 +227,14 @@ mod tests {
             (
                 Api::Chat,
                 "Expecting ',' delimiter: line 1 column 14 (char 13)",
-                Action::JsonArguments,
+                Action::WrapArguments,
             ),
             (
                 Api::Chat,
                 "Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters': Cannot find field.",
                 Action::DropSchemaKeyword("additionalproperties".into()),
             ),
-            (Api::Chat, "Proto field is not repeating, cannot start list.", Action::NoTypeLists),
+            (Api::Chat, "Proto field is not repeating, cannot start list.", Action::CollapseTypeLists),
             (
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
@@ -273,7 +273,7 @@ mod tests {
             (
                 Api::Responses,
                 "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64, but got 90.",
-                Action::ShortIds,
+                Action::ShortenIds,
             ),
             (
                 Api::Responses,
@@ -283,7 +283,7 @@ mod tests {
             (
                 Api::Messages,
                 "messages.1.content.0: Invalid `signature` in `thinking` block",
-                Action::NoThinking,
+                Action::DropThinking,
             ),
             (Api::Responses, "Unknown parameter: 'store'.", Action::DropField("store".into())),
             (
@@ -311,27 +311,27 @@ mod tests {
                 "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.",
                 Action::DropTurnField("id".into()),
             ),
-            (Api::Gemini, "Corrupted thought signature.", Action::NoSignatures),
+            (Api::Gemini, "Corrupted thought signature.", Action::ReplaceSignatures),
             (
                 Api::Chat,
                 "* GenerateContentRequest.tools[0].function_declarations[3].parameters.properties: should be non-empty for OBJECT type",
-                Action::NoEmptySchemas,
+                Action::DropEmptySchemas,
             ),
             (
                 Api::Chat,
                 "This model only support stream mode, please enable the stream parameter to access the model.",
-                Action::Stream,
+                Action::EnableStreaming,
             ),
-            (Api::Chat, "Streaming is not supported for this model.", Action::NoStream),
+            (Api::Chat, "Streaming is not supported for this model.", Action::DisableStreaming),
             (Api::Chat, "This model only supports single tool-calls at once!", Action::SplitCalls),
-            (Api::Chat, "System message must be at the beginning.", Action::SystemFirst),
+            (Api::Chat, "System message must be at the beginning.", Action::MoveSystemFirst),
             (
                 Api::Chat,
                 "messages.2.content: Input should be a valid string [type=string_type, input_value=None]",
                 Action::AddPlaceholderText,
             ),
         ] {
-            assert_eq!(first(api, message).as_ref(), Some(&action), "{message}");
+            assert_eq!(first_action(api, message).as_ref(), Some(&action), "{message}");
         }
         for message in [
             "Invalid value: temperature",
@@ -341,7 +341,7 @@ mod tests {
             "message type must be a string",
         ] {
             for api in [Api::Chat, Api::Responses] {
-                assert_eq!(first(api, message), None, "{message}");
+                assert_eq!(first_action(api, message), None, "{message}");
             }
         }
     }
@@ -356,9 +356,9 @@ mod tests {
             (Api::Responses, 502, &*upstream, Action::DropItemIds),
             (Api::Chat, 400, &*google, Action::NameToolResults),
         ] {
-            assert_eq!(action(api, status, body, 2), None, "{body}");
-            assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");
+            assert_eq!(action_for(api, status, body, 2), None, "{body}");
+            assert_eq!(action_for(api, status, body, 3), Some(wanted), "{body}");
         }
-        assert_eq!(action(Api::Chat, 503, "", 3), None, "an outage needs no repair");
+        assert_eq!(action_for(Api::Chat, 503, "", 3), None, "an outage needs no repair");
     }
 }

@@ -47,14 +47,14 @@ pub(super) fn fill_empty_turns(api: Api, body: &mut Map<String, Value>) -> bool 
 }
 
 /// Joins two contents: texts with a blank line between them, parts in one list.
-fn join_contents(before: &mut Value, after: Value) {
+fn join_contents(target: &mut Value, addition: Value) {
     let parts = |content: Value| match content {
         Value::Array(parts) => parts,
         Value::String(text) if text.is_empty() => Vec::new(),
         Value::Null => Vec::new(),
         text => vec![json!({"type": "text", "text": text})],
     };
-    *before = match (before.take(), after) {
+    *target = match (target.take(), addition) {
         (Value::String(one), Value::String(other)) if one.is_empty() || other.is_empty() => {
             (one + &other).into()
         }

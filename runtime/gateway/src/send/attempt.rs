@@ -26,58 +26,58 @@ pub(crate) struct AttemptResult {
     /// The response as received so far, with the key redacted where it arrived in one piece.
     pub raw: BytesMut,
     /// The response parsed so far.
-    pub whole: CollectedResponse,
+    pub response: CollectedResponse,
     /// The names in a successful response.
     pub names: ResponseNames,
     /// Why the body is not a response, and the usage billed for it.
     pub parse_failure: Option<(String, Option<Usage>)>,
-    pub ended: Option<AttemptEnd>,
+    pub end: Option<AttemptEnd>,
     /// Whether the key is split across several events of the response. If so, the response's bytes
     /// must not be recorded.
     pub has_split_key: bool,
     pub duration: Duration,
     /// Part of `duration` before the first event, during which only comments arrived.
-    pub queued: Duration,
-    pub first_byte: Option<Duration>,
+    pub queue_time: Duration,
+    pub first_byte_time: Option<Duration>,
 }
 
 /// Why an attempt has no complete response.
 #[derive(Debug)]
 pub(crate) enum AttemptEnd {
     Broken(BrokenResponse),
-    Cut(CancelReason),
+    Cancelled(CancelReason),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct BrokenResponse {
     pub kind: FailureKind,
-    pub what: String,
+    pub problem: String,
     /// The endpoint's own explanation, if the stream has one.
     pub reported_error: Option<String>,
 }
 
 impl BrokenResponse {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Endpoint, what: what.into(), reported_error: None }
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Endpoint, problem: problem.into(), reported_error: None }
     }
 
     /// Describes an error that the endpoint reported in an event.
-    pub(super) fn reported(why: String, data: &str) -> Self {
-        Self { reported_error: Some(data.to_owned()), ..Self::new(why) }
+    pub(super) fn from_reported_error(reason: String, data: &str) -> Self {
+        Self { reported_error: Some(data.to_owned()), ..Self::new(reason) }
     }
 
     /// Describes an endpoint that sent nothing for `time`.
-    pub(super) fn silent(time: Duration) -> Self {
-        let what = format!("no event for {:.0} s", time.as_secs_f64());
-        Self { kind: FailureKind::Silent, what, reported_error: None }
+    pub(super) fn from_silence(duration: Duration) -> Self {
+        let problem = format!("no event for {:.0} s", duration.as_secs_f64());
+        Self { kind: FailureKind::Silent, problem, reported_error: None }
     }
 
     pub(super) fn from_reqwest(error: reqwest::Error) -> Self {
         // A connection that is neither accepted nor refused times out.
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { FailureKind::Unreachable } else { FailureKind::Endpoint };
-        let what = format_error_chain(&error.without_url());
-        Self { kind, what, reported_error: None }
+        let problem = format_error_chain(&error.without_url());
+        Self { kind, problem, reported_error: None }
     }
 
     /// Converts to the failure of the attempt. `status` is the HTTP status, if a response head
@@ -88,8 +88,8 @@ impl BrokenResponse {
         retry_after: Option<Duration>,
     ) -> AttemptFailure {
         let why = match status {
-            Some(status) => format!("status {status}, then {}", self.what),
-            None => self.what.clone(),
+            Some(status) => format!("status {status}, then {}", self.problem),
+            None => self.problem.clone(),
         };
         AttemptFailure::new(self.kind, why).with_retry_after(retry_after)
     }
@@ -98,16 +98,16 @@ impl BrokenResponse {
 impl AttemptResult {
     /// Whether part of a response arrived, so that tokens were generated.
     pub(crate) fn has_output(&self) -> bool {
-        !self.whole.items.is_empty() || self.whole.usage.is_some()
+        !self.response.items.is_empty() || self.response.usage.is_some()
     }
 
     /// Whether a stream ended early without giving a reason.
     pub(crate) fn is_cut_off(&self) -> bool {
-        let is_unexplained = match &self.ended {
+        let is_unexplained = match &self.end {
             Some(AttemptEnd::Broken(broken)) => {
                 broken.kind == FailureKind::Endpoint && broken.reported_error.is_none()
             }
-            Some(AttemptEnd::Cut(_)) => false,
+            Some(AttemptEnd::Cancelled(_)) => false,
             // A complete JSON document was not cut off.
             None => {
                 self.parse_failure.is_some()

@@ -22,8 +22,8 @@ use crate::{
 pub(super) enum Body {
     /// Only whitespace has arrived.
     Undecided,
-    Stream(Box<Stream>),
-    Whole,
+    Stream(Box<EventStream>),
+    Complete,
 }
 
 impl Body {
@@ -31,7 +31,7 @@ impl Body {
         let text = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
-            Some(b'{' | b'[' | b'<') => Self::Whole,
+            Some(b'{' | b'[' | b'<') => Self::Complete,
             // Only part of the byte order mark has arrived.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
             Some(_)
@@ -39,19 +39,19 @@ impl Body {
                     .iter()
                     .any(|field| starts_with_partial(text.trim_ascii_start(), field)) =>
             {
-                let mut stream = Stream::new(api);
+                let mut stream = EventStream::new(api);
                 stream.decoder.push(raw);
                 Self::Stream(Box::new(stream))
             }
-            Some(_) => Self::Whole,
+            Some(_) => Self::Complete,
         }
     }
 }
 
 /// Whether the text starts with `with`, as far as it has arrived.
-fn starts_with_partial(text: &[u8], with: &[u8]) -> bool {
-    let length = text.len().min(with.len());
-    text[..length] == with[..length]
+fn starts_with_partial(text: &[u8], prefix: &[u8]) -> bool {
+    let length = text.len().min(prefix.len());
+    text[..length] == prefix[..length]
 }
 
 pub(super) fn read_complete_body<C: Client>(
@@ -78,10 +78,10 @@ pub(super) fn read_complete_body<C: Client>(
     match codec::read_response(api, &body, step) {
         Ok(deltas) => {
             client.on_response(&result.raw, &deltas);
-            result.whole = CollectedResponse::from_deltas(deltas);
-            let ids: Vec<_> = result.whole.calls().map(|call| call.id.clone()).collect();
+            result.response = CollectedResponse::from_deltas(deltas);
+            let ids: Vec<_> = result.response.calls().map(|call| call.id.clone()).collect();
             let items = codec::native_turn(api, &body, &ids);
-            result.whole.native = Some(NativeTurn { api, items });
+            result.response.native_turn = Some(NativeTurn { api, items });
         }
         Err(why) => result.parse_failure = Some((why, codec::usage(api, &body))),
     }
@@ -89,7 +89,7 @@ pub(super) fn read_complete_body<C: Client>(
 
 /// Reads the events of a stream that arrived as one list.
 fn read_event_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResult) {
-    let mut reader = codec::reader(Api::Gemini);
+    let mut reader = codec::stream_reader(Api::Gemini);
     let mut deltas = Vec::new();
     for item in list {
         let event = sse::parse_event(format!("data: {item}\n\n").into());
@@ -101,78 +101,78 @@ fn read_event_list<C: Client>(list: &[Value], client: &mut C, result: &mut Attem
         }
     }
     client.on_response(&result.raw, &deltas);
-    result.whole = CollectedResponse::from_deltas(deltas);
+    result.response = CollectedResponse::from_deltas(deltas);
     let native = NativeTurn { api: Api::Gemini, items: reader.take_turn() };
-    match result.whole.stop {
-        Some(_) => result.whole.native = Some(native),
-        None => result.parse_failure = Some(("no candidates".into(), result.whole.usage)),
+    match result.response.reported_stop {
+        Some(_) => result.response.native_turn = Some(native),
+        None => result.parse_failure = Some(("no candidates".into(), result.response.usage)),
     }
 }
 
-pub(super) struct Stream {
+pub(super) struct EventStream {
     pub(super) decoder: sse::Decoder,
-    reader: Box<dyn codec::Reader>,
-    halves: codec::lenient_json::SurrogateJoiner,
+    reader: Box<dyn codec::StreamReader>,
+    surrogate_joiner: codec::lenient_json::SurrogateJoiner,
     /// Whether an event other than a comment has arrived.
     pub(super) has_event: bool,
     /// Whether content has arrived since the last check.
-    pub(super) progressed: bool,
+    pub(super) has_progress: bool,
     /// All deltas received, for a client that did not request a stream.
     pub(super) all_deltas: Vec<Delta>,
 }
 
-impl Stream {
+impl EventStream {
     fn new(api: Api) -> Self {
         Self {
             decoder: sse::Decoder::default(),
-            reader: codec::reader(api),
-            halves: codec::lenient_json::SurrogateJoiner::default(),
+            reader: codec::stream_reader(api),
+            surrogate_joiner: codec::lenient_json::SurrogateJoiner::default(),
             has_event: false,
-            progressed: false,
+            has_progress: false,
             all_deltas: Vec::new(),
         }
     }
 
     /// Reads the events that have arrived. Returns whether the response has ended.
-    pub(super) async fn read<C: Client>(
+    pub(super) async fn read_events<C: Client>(
         &mut self,
         route: &ModelRoute,
-        last: bool,
-        streamed: bool,
+        is_last: bool,
+        is_streaming: bool,
         client: &mut C,
         result: &mut AttemptResult,
     ) -> Result<bool, BrokenResponse> {
-        while let Some(event) = self.next(route, last) {
+        while let Some(event) = self.next_event(route, is_last) {
             self.has_event |= event.has_content();
             let deltas = match self.reader.read(&event) {
-                Ok(deltas) => self.halves.join(deltas, false),
+                Ok(deltas) => self.surrogate_joiner.join(deltas, false),
                 // Invalid data after the end does not invalidate the response. The bytes are still
                 // recorded.
-                Err(_) if result.whole.stop.is_some() => continue,
+                Err(_) if result.response.reported_stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => {
-                    return Err(BrokenResponse::reported(why, &event.data));
+                    return Err(BrokenResponse::from_reported_error(why, &event.data));
                 }
                 Err(ReadError::Corrupted(why)) => {
                     let kind = FailureKind::Corrupted;
                     return Err(BrokenResponse {
                         kind,
-                        ..BrokenResponse::reported(why, &event.data)
+                        ..BrokenResponse::from_reported_error(why, &event.data)
                     });
                 }
             };
             // Like comments, empty chunks only keep a connection open.
-            self.progressed |= deltas.iter().any(Delta::is_content);
-            let whole = &mut result.whole;
-            if streamed {
+            self.has_progress |= deltas.iter().any(Delta::is_content);
+            let whole = &mut result.response;
+            if is_streaming {
                 client.on_event(&event, &deltas, self.reader.has_ended()).await;
             } else {
                 self.all_deltas.extend(deltas.iter().cloned());
             }
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
-        if last {
-            let rest = self.halves.join(Vec::new(), true);
-            rest.into_iter().for_each(|delta| result.whole.push(delta));
+        if is_last {
+            let rest = self.surrogate_joiner.join(Vec::new(), true);
+            rest.into_iter().for_each(|delta| result.response.push(delta));
         }
         Ok(self.reader.has_ended())
     }
@@ -186,9 +186,9 @@ impl Stream {
 
     /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
     /// that do not form a complete event.
-    fn next(&mut self, route: &ModelRoute, last: bool) -> Option<sse::Event> {
+    fn next_event(&mut self, route: &ModelRoute, is_last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
-        let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
+        let event = if whole.is_none() && is_last { self.decoder.take_rest() } else { whole }?;
         let event = route.endpoint.redact_if_present(&event.raw).map_or(event, sse::parse_event);
         Some(with_strict_json(event))
     }

@@ -25,11 +25,11 @@ impl<'a> SilenceTimer<'a> {
     pub(super) async fn wait_for_chunk<T>(
         &mut self,
         limit: Option<Duration>,
-        work: impl Future<Output = Result<T, AttemptEnd>>,
+        future: impl Future<Output = Result<T, AttemptEnd>>,
     ) -> Result<T, AttemptEnd> {
         let (begun, route) = (Instant::now(), self.trial.route());
         let mut so_far = seconds(route.policy.notice_seconds);
-        tokio::pin!(work);
+        tokio::pin!(future);
         loop {
             let next = next_deadline(begun, limit, so_far);
             // A timer that was set for an earlier chunk fires too early, so set it again.
@@ -43,11 +43,11 @@ impl<'a> SilenceTimer<'a> {
             }
             let silent = begun.elapsed();
             if let Some(limit) = limit.filter(|limit| silent >= *limit) {
-                return Err(AttemptEnd::Broken(BrokenResponse::silent(limit)));
+                return Err(AttemptEnd::Broken(BrokenResponse::from_silence(limit)));
             }
             if silent >= so_far {
                 let model = route.model.name.clone();
-                self.trial.sink().report_wait(WaitNotice::Silent { model, so_far });
+                self.trial.sink().report_wait(WaitNotice::Silent { model, elapsed: so_far });
                 so_far = so_far.saturating_mul(2);
             }
         }
@@ -55,8 +55,8 @@ impl<'a> SilenceTimer<'a> {
 }
 
 /// Returns when to report next or when the limit ends, whichever comes first.
-fn next_deadline(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
+fn next_deadline(start: Instant, limit: Option<Duration>, elapsed: Duration) -> Instant {
     // Effectively never. Prevents an overflow if the configured time is huge.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
-    begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
+    start + limit.map_or(elapsed, |limit| limit.min(elapsed)).min(NEVER)
 }

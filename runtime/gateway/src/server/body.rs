@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 
 #[derive(Debug)]
 pub(super) enum Payload {
-    Whole(Option<Bytes>),
+    Complete(Option<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Payload {
     pub(super) fn from_bytes(bytes: impl Into<Bytes>) -> Self {
-        Self::Whole(Some(bytes.into()))
+        Self::Complete(Some(bytes.into()))
     }
 }
 
@@ -31,7 +31,7 @@ impl Body for Payload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Complete(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(pieces) => {
                 pieces.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
             }
@@ -39,12 +39,12 @@ impl Body for Payload {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self, Self::Complete(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => {
+            Self::Complete(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Stream(_) => SizeHint::default(),

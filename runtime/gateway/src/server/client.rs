@@ -21,35 +21,35 @@ const MAX_QUEUED_CHUNKS: usize = 32;
 
 pub(super) struct Connection {
     api: Api,
-    stream: bool,
-    head: Option<oneshot::Sender<Response<Payload>>>,
-    pieces: Option<mpsc::Sender<Bytes>>,
+    is_streaming: bool,
+    head_sender: Option<oneshot::Sender<Response<Payload>>>,
+    chunk_sender: Option<mpsc::Sender<Bytes>>,
     /// The latest time at which a stream's head is sent.
     deadline: Instant,
-    begun: Instant,
+    start: Instant,
     /// Seconds from the request to the first piece sent.
-    pub first_byte: Option<f64>,
+    pub first_byte_seconds: Option<f64>,
 }
 
 impl Connection {
     pub(super) fn new(
         api: Api,
-        stream: bool,
-        head: oneshot::Sender<Response<Payload>>,
-        patience: Duration,
+        is_streaming: bool,
+        head_sender: oneshot::Sender<Response<Payload>>,
+        head_timeout: Duration,
     ) -> Self {
-        let begun = Instant::now();
-        let deadline = begun + patience;
-        Self { api, stream, head: Some(head), pieces: None, deadline, begun, first_byte: None }
+        let start = Instant::now();
+        let deadline = start + head_timeout;
+        Self { api, is_streaming: is_streaming, head_sender: Some(head_sender), chunk_sender: None, deadline, start, first_byte_seconds: None }
     }
 
-    pub(super) fn seconds(&self) -> f64 {
-        self.begun.elapsed().as_secs_f64()
+    pub(super) fn elapsed_seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
     }
 
     /// Whether the client has disconnected.
     pub(super) fn is_disconnected(&self) -> bool {
-        match (&self.head, &self.pieces) {
+        match (&self.head_sender, &self.chunk_sender) {
             (Some(head), _) => head.is_closed(),
             (None, Some(pieces)) => pieces.is_closed(),
             (None, None) => true,
@@ -58,16 +58,16 @@ impl Connection {
 
     /// Whether part of a response was sent, so that no other response can follow.
     pub(super) fn has_started_response(&self) -> bool {
-        self.first_byte.is_some()
+        self.first_byte_seconds.is_some()
     }
 
     /// Waits for `work`. If `work` takes long, a streaming client receives the response's head in
     /// the meantime.
-    pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
-        if !self.stream || self.head.is_none() {
-            return work.await;
+    pub(super) async fn wait_for<T>(&mut self, future: impl Future<Output = T>) -> T {
+        if !self.is_streaming || self.head_sender.is_none() {
+            return future.await;
         }
-        tokio::pin!(work);
+        tokio::pin!(future);
         tokio::select! {
             done = &mut work => return done,
             () = tokio::time::sleep_until(self.deadline) => {}
@@ -78,33 +78,33 @@ impl Connection {
 
     /// Sends the head of a stream if it has not been sent yet.
     pub(super) fn send_head(&mut self, headers: &HeaderMap) {
-        let Some(head) = self.head.take() else { return };
+        let Some(head) = self.head_sender.take() else { return };
         let (pieces, body) = mpsc::channel(MAX_QUEUED_CHUNKS);
         let mut response = Response::new(Payload::Stream(body));
         response.headers_mut().extend(headers.clone());
         response.headers_mut().insert(header::CONTENT_TYPE, EVENT_STREAM);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if head.send(response).is_ok() {
-            self.pieces = Some(pieces);
+            self.chunk_sender = Some(pieces);
         }
     }
 
     /// Sends a chunk of a stream. If the client has disconnected, the chunk is dropped.
-    pub(super) async fn send(&mut self, piece: Bytes) {
-        let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty()) else { return };
+    pub(super) async fn send(&mut self, chunk: Bytes) {
+        let Some(pieces) = self.chunk_sender.as_ref().filter(|_| !chunk.is_empty()) else { return };
         // Usually the queue has room, so no wait is needed.
-        let sent = match pieces.try_send(piece) {
+        let sent = match pieces.try_send(chunk) {
             Err(TrySendError::Full(piece)) => pieces.send(piece).await.is_ok(),
             tried => tried.is_ok(),
         };
-        if sent && self.first_byte.is_none() {
-            self.first_byte = Some(self.begun.elapsed().as_secs_f64());
+        if sent && self.first_byte_seconds.is_none() {
+            self.first_byte_seconds = Some(self.start.elapsed().as_secs_f64());
         }
     }
 
     /// Ends a stream.
     pub(super) fn close(&mut self) {
-        self.pieces = None;
+        self.chunk_sender = None;
     }
 
     /// Sends a complete response. Returns `false` if the client has disconnected.
@@ -118,18 +118,18 @@ impl Connection {
         *response.status_mut() = status;
         response.headers_mut().extend(headers.clone());
         response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
-        self.head.take().is_some_and(|head| head.send(response).is_ok())
+        self.head_sender.take().is_some_and(|head| head.send(response).is_ok())
     }
 
     /// Sends an error response: as a status if the head has not been sent, otherwise as an event of
     /// the stream.
-    pub(super) async fn refuse(&mut self, refusal: &ErrorResponse) {
-        if self.head.is_some() {
-            let body = refusal.text(self.api);
-            self.send_response(refusal.status, &HeaderMap::new(), body.into());
+    pub(super) async fn send_error(&mut self, error: &ErrorResponse) {
+        if self.head_sender.is_some() {
+            let body = error.text(self.api);
+            self.send_response(error.status, &HeaderMap::new(), body.into());
         } else {
             let mut event = String::new();
-            refusal.event(self.api, &mut event);
+            error.event(self.api, &mut event);
             self.send(event.into()).await;
         }
     }

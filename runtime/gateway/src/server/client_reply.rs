@@ -4,23 +4,23 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use crate::codec::{Writer, neutral::Delta, sse};
+use crate::codec::{StreamWriter, neutral::Delta, sse};
 
 #[derive(Default)]
 pub(super) struct ClientReply {
     /// The fields of the client's request, without the conversation. A response repeats some of
     /// these fields.
-    pub(super) asked: Map<String, Value>,
+    pub(super) request_fields: Map<String, Value>,
     /// Whether to hide usage that the gateway requested although the client did not.
     pub(super) hides_usage: bool,
     /// The endpoint's headers that are forwarded to the client.
     pub(super) headers: HeaderMap,
     /// Translates to the client's format. If `None`, bytes are passed on unchanged.
-    pub(super) writer: Option<Box<dyn Writer>>,
+    pub(super) writer: Option<Box<dyn StreamWriter>>,
     /// A non-streamed response, and its deltas.
-    pub(super) whole: Option<(Bytes, Vec<Delta>)>,
+    pub(super) full_response: Option<(Bytes, Vec<Delta>)>,
     /// Bytes that are held back because they may be the end of the response.
-    pub(super) held: BytesMut,
+    pub(super) held_back_bytes: BytesMut,
     /// All bytes that were or will be sent.
     pub(super) sent_bytes: BytesMut,
     /// The HTTP status, if the client receives an error response.
@@ -28,8 +28,8 @@ pub(super) struct ClientReply {
 }
 
 impl ClientReply {
-    pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
-        (self.asked, self.hides_usage) = (asked, hides_usage);
+    pub(super) fn set_request(&mut self, request_fields: Map<String, Value>, hides_usage: bool) {
+        (self.request_fields, self.hides_usage) = (request_fields, hides_usage);
     }
 
     pub(super) fn set_error(&mut self, status: u16, text: String) {
@@ -42,9 +42,9 @@ impl ClientReply {
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
-        ended: bool,
+        ends_response: bool,
     ) -> Bytes {
-        let (mut has_content, mut is_end) = (false, ended);
+        let (mut has_content, mut is_end) = (false, ends_response);
         for delta in deltas {
             is_end |= matches!(delta, Delta::Stopped(_));
             has_content |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
@@ -70,12 +70,12 @@ impl ClientReply {
         (has_content, is_end): (bool, bool),
     ) -> Bytes {
         // Some endpoints mark every chunk as the last one.
-        let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
+        let before = if has_content { self.held_back_bytes.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
             return before;
         }
-        if is_end || !self.held.is_empty() {
-            self.held.extend_from_slice(&event.raw);
+        if is_end || !self.held_back_bytes.is_empty() {
+            self.held_back_bytes.extend_from_slice(&event.raw);
             return before;
         }
         if before.is_empty() {

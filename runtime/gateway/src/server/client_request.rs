@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Api, Conversation, Fault, Layer, ModelResponse, RequestClass};
+use proctor_types::{Api, SubAgentConversation, Fault, FaultLayer, ModelResponse, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
@@ -20,33 +20,33 @@ use crate::{
 };
 
 pub(super) struct ClientRequest {
-    pub shared: Arc<ServerState>,
+    pub server: Arc<ServerState>,
     pub number: u64,
     /// The client's format.
     pub api: Api,
     pub path: String,
     pub headers: HeaderMap,
     pub path_target: Option<GeminiTarget>,
-    pub stream: bool,
+    pub is_streaming: bool,
     pub body: Bytes,
     pub class: RequestClass,
     /// The conversation of the sub-agent that made the request, if a sub-agent made it.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<SubAgentConversation>,
     pub losses: Losses,
     pub connection: Connection,
     pub reply: ClientReply,
     /// Tool results that are not recorded yet.
     pub tool_results: Vec<ToolResult>,
     /// Items of the request's input, if the client may continue the response by its id.
-    pub input: Vec<Value>,
+    pub input_items: Vec<Value>,
     /// Why the request got no response. `None` if a limit is the reason.
     pub rejection: Option<RequestError>,
 }
 
 impl ClientRequest {
     /// Handles the request. `asked` is its parsed body.
-    pub(super) async fn run(mut self, asked: serde_json::Result<Value>) {
-        let outgoing = match self.prepare(asked) {
+    pub(super) async fn run(mut self, parsed_body: serde_json::Result<Value>) {
+        let outgoing = match self.prepare_request(parsed_body) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
                 // The model is not the cause, no matter what the client does next.
@@ -56,23 +56,23 @@ impl ClientRequest {
                 );
                 let hint = "the model's API does not support this request: use an endpoint with \
                             the agent's own API, or another agent";
-                self.rejection = Some(Fault::new(Layer::Model, what).hint(hint).into());
-                return self.refuse(&refusal).await;
+                self.rejection = Some(Fault::new(FaultLayer::Model, what).hint(hint).into());
+                return self.reject(&refusal).await;
             }
         };
         self.class = outgoing.class;
-        let trial = Arc::clone(&self.shared.trial);
+        let trial = Arc::clone(&self.server.trial);
         if let Err(fault) = self.record_tool_results(&trial).await {
             let error = RequestError::Fault(fault);
             self.stop_trial_on(&error);
-            return self.refuse(&ErrorResponse::from_error(&error)).await;
+            return self.reject(&ErrorResponse::from_error(&error)).await;
         }
         let failure = match trial.serve(&outgoing, &mut self).await {
             Ok(ModelResponse { .. }) => return,
             Err(failure) => failure,
         };
         match failure {
-            RequestFailure::Refused(error) => {
+            RequestFailure::NoResponse(error) => {
                 self.stop_trial_on(&error);
                 if self.class == RequestClass::Main {
                     self.rejection =
@@ -84,14 +84,14 @@ impl ClientRequest {
                 {
                     refusal = refusal.with_exact_body(body);
                 }
-                self.refuse(&refusal).await;
+                self.reject(&refusal).await;
             }
-            RequestFailure::Disconnected { why } => {
+            RequestFailure::Disconnected { reason: why } => {
                 self.note_lost_response(&why);
                 let error = Some(format!("the client disconnected; before that: {why}"));
                 self.record_end_or_stop(RequestEnd { error, ..RequestEnd::default() }).await;
             }
-            RequestFailure::Interrupted { why, cut, charged } => {
+            RequestFailure::Interrupted { reason: why, cause: cut, charge: charged } => {
                 let refusal = match &cut {
                     Some(cut) => {
                         self.stop_trial_on(cut);
@@ -112,7 +112,7 @@ impl ClientRequest {
                     ..RequestEnd::default()
                 };
                 self.record_end_or_stop(end).await;
-                self.connection.refuse(&refusal).await;
+                self.connection.send_error(&refusal).await;
                 self.connection.close();
             }
         }
@@ -121,12 +121,12 @@ impl ClientRequest {
     /// Records that the response to a main request never arrived completely and that the gateway
     /// did not retry the request. If the client retries, nothing is lost. If the client exits
     /// instead, the endpoint is the cause.
-    fn note_lost_response(&self, why: &str) {
+    fn note_lost_response(&self, reason: &str) {
         if self.class == RequestClass::Main {
-            let what = format!("the agent's last request got no complete response: {why}");
-            let fault = Fault::new(Layer::Model, what)
+            let what = format!("the agent's last request got no complete response: {reason}");
+            let fault = Fault::new(FaultLayer::Model, what)
                 .hint("a retry may succeed; if this happens often, check the endpoint's log");
-            self.shared.tracker.note_lost_response(RequestError::Fault(fault));
+            self.server.tracker.note_lost_response(RequestError::Fault(fault));
         }
     }
 
@@ -134,27 +134,27 @@ impl ClientRequest {
     /// request also stops the trial, because the main conversation has reached the same limit.
     fn stop_trial_on(&self, error: &RequestError) {
         if !matches!(error, RequestError::Rejected { .. }) {
-            self.shared.stop(error);
+            self.server.stop(error);
         }
     }
 
     /// Records how the request ended. A result must be recorded, so a failure to record it stops
     /// the trial.
     async fn record_end_or_stop(&mut self, end: RequestEnd<'_>) -> Option<ErrorResponse> {
-        let trial = Arc::clone(&self.shared.trial);
+        let trial = Arc::clone(&self.server.trial);
         let fault = self.record_end(&trial, end).await.err()?;
         let error = RequestError::Fault(fault);
-        self.shared.stop(&error);
+        self.server.stop(&error);
         Some(ErrorResponse::from_error(&error))
     }
 
     /// Records the error response, then sends it.
-    async fn refuse(&mut self, refusal: &ErrorResponse) {
-        self.shared.tracker.count_refusal(self.rejection.as_ref());
-        self.reply.set_error(refusal.status.as_u16(), refusal.text(self.api));
-        let end = RequestEnd { error: Some(refusal.message.clone()), ..RequestEnd::default() };
+    async fn reject(&mut self, error: &ErrorResponse) {
+        self.server.tracker.count_rejection(self.rejection.as_ref());
+        self.reply.set_error(error.status.as_u16(), error.text(self.api));
+        let end = RequestEnd { error: Some(error.message.clone()), ..RequestEnd::default() };
         let worse = self.record_end_or_stop(end).await;
-        self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
+        self.connection.send_error(worse.as_ref().unwrap_or(error)).await;
     }
 
     /// Records the results of the client's tools under the finished step, before the request that
@@ -163,7 +163,7 @@ impl ClientRequest {
         let step = trial.meter().steps();
         let endpoint = &trial.route().endpoint;
         for mut returned in std::mem::take(&mut self.tool_results) {
-            returned.shown = endpoint.redact_text(&returned.shown);
+            returned.shown_text = endpoint.redact_text(&returned.shown_text);
             returned.call.arguments = endpoint.redact_text(&returned.call.arguments);
             for event in returned.events() {
                 trial.sink().record_event(step, event).await?;
@@ -172,16 +172,16 @@ impl ClientRequest {
         Ok(())
     }
 
-    fn prepare(
+    fn prepare_request(
         &mut self,
-        asked: serde_json::Result<Value>,
+        parsed_body: serde_json::Result<Value>,
     ) -> Result<OutgoingRequest, ErrorResponse> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.server);
         let (model, endpoint) = {
             let route = shared.trial.route();
             (&route.model, &route.endpoint)
         };
-        let asked = asked.map_err(|error| {
+        let asked = parsed_body.map_err(|error| {
             ErrorResponse::bad_request(format!("the body is not JSON: {error}"))
         })?;
         let Value::Object(mut asked) = asked else {
@@ -198,9 +198,9 @@ impl ClientRequest {
         said.swap(&mut asked);
         let translated = self.api != model.api;
         if translated && self.api == Api::Responses {
-            shared.stored.expand(&mut asked);
+            shared.stored_responses.expand(&mut asked);
             if asked.get("store") != Some(&Value::Bool(false)) {
-                self.input = stored_responses::input_items(asked.get("input"));
+                self.input_items = stored_responses::input_items(asked.get("input"));
             }
         }
         let mut unsaid = Losses::default();
@@ -210,7 +210,7 @@ impl ClientRequest {
         if let Some(named) = &self.path_target {
             request.model.clone_from(&named.model);
         }
-        request.stream = self.stream;
+        request.is_streaming = self.is_streaming;
         if translated {
             for name in ["previous_response_id", "conversation"] {
                 if asked.get(name).is_some_and(|id| !id.is_null()) {
@@ -248,7 +248,7 @@ impl ClientRequest {
         for field in codec::overlay::apply_parameters(model.api, model, limit_field, &mut fields) {
             losses.add_dropped(format!("the arm's {field}"));
         }
-        if model.api == Api::Chat && self.stream {
+        if model.api == Api::Chat && self.is_streaming {
             let options = fields.entry("stream_options").or_insert_with(|| Map::new().into());
             if options.is_null() {
                 *options = Map::new().into();
@@ -279,23 +279,23 @@ impl ClientRequest {
         } else {
             shared.policy.request_headers(&self.headers)
         };
-        let stream = self.stream;
+        let stream = self.is_streaming;
         let sub_agent = self.conversation.is_some();
         Ok(OutgoingRequest {
             class,
-            grace: false,
+            is_grace: false,
             body,
-            stream,
+            is_streaming: stream,
             headers,
             max_output,
-            tools,
-            sub_agent,
+            offers_tools: tools,
+            is_from_sub_agent: sub_agent,
             continues: false,
         })
     }
 
     /// Returns the sub-agent's conversation, if the manifest's rules identify one.
-    fn find_sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
+    fn find_sub_agent(&self, request: &codec::Request) -> Option<SubAgentConversation> {
         let opening = || {
             let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);
             let users = first.filter(|turn| turn.role == Role::User);
@@ -306,8 +306,8 @@ impl ClientRequest {
             texts.collect::<Vec<_>>().join("\n")
         };
         let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let tools = (tools.as_slice(), &self.shared.has_sub_agent_tool);
-        crate::rules::find_sub_agent(&self.shared.rules, &self.headers, tools, opening)
+        let tools = (tools.as_slice(), &self.server.has_sub_agent_tool);
+        crate::rules::find_sub_agent(&self.server.rules, &self.headers, tools, opening)
     }
 
     fn classify(&self, request: &codec::Request) -> RequestClass {
@@ -317,13 +317,13 @@ impl ClientRequest {
             _ => None,
         });
         crate::classify_request(
-            &self.shared.rules,
+            &self.server.rules,
             &RequestFacts {
                 path: &self.path,
                 model: &request.model,
                 headers: &self.headers,
                 system: &system.collect::<Vec<_>>().join("\n"),
-                tools: !request.tools.is_empty(),
+                offers_tools: !request.tools.is_empty(),
                 max_tokens: request.max_output,
             },
         )

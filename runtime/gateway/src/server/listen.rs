@@ -41,7 +41,7 @@ use crate::{RequestError, RequestRules, TrialGateway};
 /// One trial's gateway over HTTP/1.1. Clones serve the same trial.
 #[derive(Debug, Clone)]
 pub struct GatewayServer {
-    shared: Arc<ServerState>,
+    state: Arc<ServerState>,
 }
 
 /// A listener on this host. Dropping the handle closes the listener and its connections. Requests
@@ -49,7 +49,7 @@ pub struct GatewayServer {
 #[derive(Debug)]
 pub struct ListenerHandle {
     address: SocketAddr,
-    accepting: tokio::task::JoinHandle<()>,
+    accept_task: tokio::task::JoinHandle<()>,
 }
 
 impl ListenerHandle {
@@ -65,7 +65,7 @@ impl ListenerHandle {
 
 impl Drop for ListenerHandle {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
@@ -79,20 +79,20 @@ impl GatewayServer {
             has_sub_agent_tool: AtomicBool::new(false),
             records_calls: true,
             token: Token::random()?,
-            numbers: AtomicU64::new(0),
+            next_request_number: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
             stop_reason: watch::Sender::new(None),
             tracker: TrafficTracker::default(),
-            stored: StoredResponses::default(),
+            stored_responses: StoredResponses::default(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { state: Arc::new(shared) })
     }
 
     /// Disables recording of the client's tool calls. Call this before serving if another component
     /// records them.
     #[must_use]
     pub fn without_call_recording(mut self) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+        if let Some(shared) = Arc::get_mut(&mut self.state) {
             shared.records_calls = false;
         }
         self
@@ -101,17 +101,17 @@ impl GatewayServer {
     /// Returns the client's API key. The key gives access to this trial's gateway only. No provider
     /// accepts it.
     pub fn token(&self) -> &str {
-        self.shared.token.as_str()
+        self.state.token.as_str()
     }
 
     /// Returns the trial that this server belongs to.
     pub fn trial(&self) -> &TrialGateway {
-        &self.shared.trial
+        &self.state.trial
     }
 
     /// Serves one connection to its end. Dropping the future closes the connection.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.state);
         let service = service_fn(move |request| respond(Arc::clone(&shared), request));
         // A disconnected client is not an error of the server.
         let _ = http1::Builder::new()
@@ -145,13 +145,13 @@ impl GatewayServer {
                 }
             }
         });
-        Ok(ListenerHandle { address, accepting })
+        Ok(ListenerHandle { address, accept_task: accepting })
     }
 
     /// Resolves when a request is rejected for a reason that ends the trial: a budget, a fault, or
     /// a cancellation. The scaffold that runs the client then stops the client.
     pub async fn wait_until_stopped(&self) -> RequestError {
-        let mut stopped = self.shared.stop_reason.subscribe();
+        let mut stopped = self.state.stop_reason.subscribe();
         match stopped.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or(RequestError::Cancelled),
             // Unreachable: the sender lives as long as `self`.
@@ -161,21 +161,21 @@ impl GatewayServer {
 
     /// Returns the traffic so far, for the code that runs the client.
     pub fn traffic(&self) -> Traffic {
-        let in_flight = self.shared.in_flight.borrow().0;
-        Traffic { in_flight, ..self.shared.tracker.traffic() }
+        let in_flight = self.state.in_flight.borrow().0;
+        Traffic { requests_in_flight: in_flight, ..self.state.tracker.traffic() }
     }
 
     /// Returns how the endpoint rejected the last main request, or `None` if that request got a
     /// response.
     pub fn last_rejection(&self) -> Option<RequestError> {
-        self.shared.tracker.last_rejection()
+        self.state.tracker.last_rejection()
     }
 
     /// Admits no further requests. Resolves when all requests in flight have been charged and
     /// recorded.
     pub async fn close(&self) {
-        let mut in_flight = self.shared.in_flight.subscribe();
-        self.shared.in_flight.send_modify(|(_, open)| *open = false);
+        let mut in_flight = self.state.in_flight.subscribe();
+        self.state.in_flight.send_modify(|(_, open)| *open = false);
         // The sender lives as long as `self`, so the wait ends only when the count reaches zero.
         let _ = in_flight.wait_for(|(count, _)| *count == 0).await;
     }
@@ -185,12 +185,12 @@ impl GatewayServer {
 struct RequestGuard(Arc<ServerState>);
 
 impl RequestGuard {
-    fn new(shared: &Arc<ServerState>) -> Option<Self> {
-        let entered = shared.in_flight.send_if_modified(|(count, open)| {
+    fn new(state: &Arc<ServerState>) -> Option<Self> {
+        let entered = state.in_flight.send_if_modified(|(count, open)| {
             *count += usize::from(*open);
             *open
         });
-        entered.then(|| Self(Arc::clone(shared)))
+        entered.then(|| Self(Arc::clone(state)))
     }
 }
 
@@ -202,11 +202,11 @@ impl Drop for RequestGuard {
 
 /// Fails only if the request's task panics. All other errors are sent to the client.
 async fn respond(
-    shared: Arc<ServerState>,
+    state: Arc<ServerState>,
     request: Request<Incoming>,
 ) -> Result<Response<Payload>, RequestError> {
     let (head, body) = request.into_parts();
-    shared.tracker.count_request();
+    state.tracker.count_request();
     let anthropic =
         head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
     let found = route(&head.method, head.uri.path(), anthropic);
@@ -215,9 +215,9 @@ async fn respond(
         Route::CountTokens(api) | Route::WrongMethod(api) | Route::Unknown(api) => *api,
     };
     let refuse = |refusal: &ErrorResponse| Ok(to_http_response(api, refusal));
-    if !shared.token.authorizes(&head.headers, head.uri.query()) {
+    if !state.token.authorizes(&head.headers, head.uri.query()) {
         let message = "the API key is not this trial's token";
-        shared.tracker.count_refusal(None);
+        state.tracker.count_rejection(None);
         return refuse(&ErrorResponse::new(StatusCode::UNAUTHORIZED, message));
     }
     let path = match found {
@@ -229,46 +229,46 @@ async fn respond(
             let message = format!("{} is not supported", head.uri.path());
             return refuse(&ErrorResponse::new(StatusCode::NOT_FOUND, message));
         }
-        Route::Models { one, .. } => {
-            let model = &shared.trial.route().model;
-            return Ok(json(StatusCode::OK, &local::model_list(api, model, one.as_deref())));
+        Route::Models { model_name: one, .. } => {
+            let model = &state.trial.route().model;
+            return Ok(json_response(StatusCode::OK, &local::model_list(api, model, one.as_deref())));
         }
         Route::CountTokens(_) => None,
-        Route::Generate { path, .. } => Some(path),
+        Route::Generate { target: path, .. } => Some(path),
     };
-    let Ok(body) = Limited::new(body, shared.policy.body_limit).collect().await else {
-        let message = format!("the request is larger than {} bytes", shared.policy.body_limit);
+    let Ok(body) = Limited::new(body, state.policy.body_limit).collect().await else {
+        let message = format!("the request is larger than {} bytes", state.policy.body_limit);
         return refuse(&ErrorResponse::bad_request(message));
     };
     let body = body.to_bytes();
     let Some(named) = path else {
-        return Ok(json(StatusCode::OK, &local::count_tokens(api, body).await));
+        return Ok(json_response(StatusCode::OK, &local::count_tokens(api, body).await));
     };
     let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
-    if named.as_ref().is_some_and(|GeminiTarget { stream, .. }| *stream) && !alt {
+    if named.as_ref().is_some_and(|GeminiTarget { is_streaming: stream, .. }| *stream) && !alt {
         return refuse(&ErrorResponse::bad_request("streamGenerateContent needs ?alt=sse"));
     }
-    let Some(guard) = RequestGuard::new(&shared) else {
+    let Some(guard) = RequestGuard::new(&state) else {
         return refuse(&ErrorResponse::from_error(&RequestError::Cancelled));
     };
     // Invalid JSON is rejected later, so that the request gets a number and a record like any
     // other.
     let asked = serde_json::from_slice::<Value>(&body);
     let stream = match (&named, &asked) {
-        (Some(named), _) => named.stream,
+        (Some(named), _) => named.is_streaming,
         (None, Ok(asked)) => asked["stream"] == true,
         (None, Err(_)) => false,
     };
     let (answer, answered) = oneshot::channel();
-    let connection = Connection::new(api, stream, answer, shared.policy.head_timeout());
+    let connection = Connection::new(api, stream, answer, state.policy.head_timeout());
     let call = ClientRequest {
-        number: shared.numbers.fetch_add(1, Ordering::Relaxed) + 1,
-        shared,
+        number: state.next_request_number.fetch_add(1, Ordering::Relaxed) + 1,
+        server: shared: state,
         api,
         path: head.uri.path().to_owned(),
         headers: head.headers,
         path_target: named,
-        stream,
+        is_streaming: stream,
         body,
         class: RequestClass::default(),
         conversation: None,
@@ -276,7 +276,7 @@ async fn respond(
         connection,
         reply: super::client_reply::ClientReply::default(),
         tool_results: Vec::new(),
-        input: Vec::new(),
+        input_items: Vec::new(),
         rejection: None,
     };
     // Use a separate task, because the request must be charged and recorded even if the client
@@ -290,11 +290,11 @@ async fn respond(
     answered.await.map_err(|_| RequestError::Cancelled)
 }
 
-fn to_http_response(api: Api, refusal: &ErrorResponse) -> Response<Payload> {
-    json(refusal.status, &refusal.body(api))
+fn to_http_response(api: Api, error: &ErrorResponse) -> Response<Payload> {
+    json_response(error.status, &error.body(api))
 }
 
-fn json(status: StatusCode, body: &Value) -> Response<Payload> {
+fn json_response(status: StatusCode, body: &Value) -> Response<Payload> {
     let mut response = Response::new(Payload::from_bytes(body.to_string()));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");

@@ -8,8 +8,8 @@ use crate::tokens;
 
 /// Returns the model list, or the entry of a single model. The arm has only one model, which serves
 /// all requests. If a client names another model, the arm's model is returned under that name.
-pub(super) fn model_list(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
-    let name = one.unwrap_or(&model.name);
+pub(super) fn model_list(api: Api, model: &ModelSpec, model_name: Option<&str>) -> Value {
+    let name = model_name.unwrap_or(&model.name);
     let listed = match api {
         Api::Chat | Api::Responses => {
             json!({"id": name, "object": "model", "created": 0, "owned_by": "proctor"})
@@ -26,7 +26,7 @@ pub(super) fn model_list(api: Api, model: &ModelSpec, one: Option<&str>) -> Valu
             "supportedGenerationMethods": ["generateContent", "countTokens"],
         }),
     };
-    match (api, one) {
+    match (api, model_name) {
         (_, Some(_)) => listed,
         (Api::Chat | Api::Responses, None) => json!({"object": "list", "data": [listed]}),
         (Api::Messages, None) => {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use http::HeaderMap;
-use proctor_types::{Api, Fault, Layer, from_toml};
+use proctor_types::{Api, Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
 use crate::retry::seconds;
@@ -14,13 +14,13 @@ use crate::retry::seconds;
 pub(super) struct ServerPolicy {
     head_seconds: f64,
     pub body_limit: usize,
-    headers: Headers,
+    headers: ForwardedHeaders,
     withheld: HashMap<Api, WithholdPolicy>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Headers {
+struct ForwardedHeaders {
     request_dropped: Vec<String>,
     request_dropped_prefixes: Vec<String>,
     response_kept: Vec<String>,
@@ -47,7 +47,7 @@ impl ServerPolicy {
     pub(super) fn shipped() -> Result<Self, Fault> {
         let text = include_str!("../../../../configs/gateway-server.toml");
         let fault =
-            |what: String| Fault::new(Layer::Model, what).context("configs/gateway-server.toml");
+            |what: String| Fault::new(FaultLayer::Model, what).context("configs/gateway-server.toml");
         let policy: Self = from_toml(text).map_err(fault)?;
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             if !policy.withheld.contains_key(&api) {

@@ -35,25 +35,25 @@ impl Client for ClientRequest {
 
     fn wait_for<T: Send>(
         &mut self,
-        work: impl Future<Output = T> + Send,
+        future: impl Future<Output = T> + Send,
     ) -> impl Future<Output = T> + Send {
-        self.connection.wait_for(work)
+        self.connection.wait_for(future)
     }
 
     fn on_head(&mut self, headers: &HeaderMap) {
-        let route = self.shared.trial.route();
+        let route = self.server.trial.route();
         let translated = self.api != route.model.api;
         let reply = &mut self.reply;
         reply.headers = match translated {
             true => HeaderMap::new(),
-            false => route.endpoint.redact_headers(self.shared.policy.response_headers(headers)),
+            false => route.endpoint.redact_headers(self.server.policy.response_headers(headers)),
         };
-        reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
-        (reply.held, reply.sent_bytes, reply.whole) = Default::default();
+        reply.writer = translated.then(|| codec::stream_writer(self.api, &reply.request_fields));
+        (reply.held_back_bytes, reply.sent_bytes, reply.full_response) = Default::default();
     }
 
-    async fn on_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
-        let ready = self.reply.forward_event(event, deltas, ended);
+    async fn on_event(&mut self, event: &sse::Event, deltas: &[Delta], is_end: bool) {
+        let ready = self.reply.forward_event(event, deltas, is_end);
         // `send` drops the chunk if the client has disconnected. The rest of the response is still
         // read, because its usage is billed.
         if !ready.is_empty() {
@@ -63,23 +63,23 @@ impl Client for ClientRequest {
     }
 
     fn on_response(&mut self, raw: &[u8], deltas: &[Delta]) {
-        self.reply.whole = Some((Bytes::copy_from_slice(raw), deltas.to_vec()));
+        self.reply.full_response = Some((Bytes::copy_from_slice(raw), deltas.to_vec()));
     }
 
-    fn on_settled(&mut self, whole: &CollectedResponse, usage: &Usage) {
-        self.shared.trial.native_turns().store(whole);
+    fn on_settled(&mut self, collected_response: &CollectedResponse, usage: &Usage) {
+        self.server.trial.native_turns().store(collected_response);
         let reply = &mut self.reply;
         let mut out = String::new();
-        match reply.whole.take() {
+        match reply.full_response.take() {
             // The endpoint sent a single document, but the client requested a stream.
-            Some((_, deltas)) if self.stream => {
-                let mut writer = codec::writer(self.api, &reply.asked);
+            Some((_, deltas)) if self.is_streaming => {
+                let mut writer = codec::stream_writer(self.api, &reply.request_fields);
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 writer.end(usage, &mut out);
             }
-            Some((raw, _)) if reply.writer.is_none() => reply.held.extend_from_slice(&raw),
+            Some((raw, _)) if reply.writer.is_none() => reply.held_back_bytes.extend_from_slice(&raw),
             Some(_) => {
-                out = codec::write_response(self.api, &reply.asked, whole, usage).to_string()
+                out = codec::write_response(self.api, &reply.request_fields, collected_response, usage).to_string()
             }
             None => {
                 if let Some(writer) = &mut reply.writer {
@@ -87,13 +87,13 @@ impl Client for ClientRequest {
                 }
             }
         }
-        if !self.input.is_empty()
+        if !self.input_items.is_empty()
             && let Some(response) = stored_responses::extract_response(&out)
         {
-            self.shared.stored.store(&self.input, &response);
+            self.server.stored_responses.store(&self.input_items, &response);
         }
-        reply.held.extend_from_slice(out.as_bytes());
-        reply.sent_bytes.extend_from_slice(&reply.held);
+        reply.held_back_bytes.extend_from_slice(out.as_bytes());
+        reply.sent_bytes.extend_from_slice(&reply.held_back_bytes);
     }
 
     async fn record(&mut self, trial: &TrialGateway, end: RequestEnd<'_>) -> Result<(), Fault> {
@@ -101,8 +101,8 @@ impl Client for ClientRequest {
     }
 
     async fn finish(&mut self) {
-        let held = self.reply.held.split().freeze();
-        if self.stream {
+        let held = self.reply.held_back_bytes.split().freeze();
+        if self.is_streaming {
             self.connection.send_head(&self.reply.headers);
             self.connection.send(held).await;
             self.connection.close();
@@ -121,15 +121,15 @@ impl ClientRequest {
     ) -> Result<(), Fault> {
         let (route, sink) = (trial.route(), trial.sink());
         // Count the response before its end is sent, because the client may exit right after that.
-        if let (Some(answer), true) = (end.answer, end.delivered) {
+        if let (Some(answer), true) = (end.response, end.is_delivered) {
             let main = self.class == RequestClass::Main;
-            self.shared.tracker.count_response(answer, main, self.conversation.is_some());
+            self.server.tracker.count_response(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.error_status {
             Some(status) => status,
             // The stream's head was already sent when the stream was cut off.
-            None if end.delivered
-                || self.connection.has_started_response() && end.answer.is_none() =>
+            None if end.is_delivered
+                || self.connection.has_started_response() && end.response.is_none() =>
             {
                 200
             }
@@ -151,19 +151,19 @@ impl ClientRequest {
             class: self.class,
             conversation: self.conversation.as_ref().map(|one| one.id.clone()),
             parent: self.conversation.as_ref().and_then(|one| one.parent.clone()),
-            streamed: self.stream,
+            streamed: self.is_streaming,
             status,
             error: end.error.map(|error| route.endpoint.redact_text(&error)),
-            delivered: end.delivered,
+            delivered: end.is_delivered,
             request: sink.store_body(&route.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
             // The response of a step is recorded in its own event.
-            answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
+            answer: end.response.filter(|_| end.step.is_none()).cloned().map(Box::new),
             usage: end.usage,
             cost_usd: end.cost_usd,
-            seconds: self.connection.seconds(),
-            first_byte_seconds: self.connection.first_byte,
+            seconds: self.connection.elapsed_seconds(),
+            first_byte_seconds: self.connection.first_byte_seconds,
         };
         sink.record_event(end.step.unwrap_or_else(|| trial.meter().steps()), event).await
     }

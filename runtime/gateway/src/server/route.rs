@@ -9,13 +9,13 @@ pub(super) enum Route {
     Generate {
         api: Api,
         /// The model and mode, if the path contains them. Other APIs have them in the body.
-        path: Option<GeminiTarget>,
+        target: Option<GeminiTarget>,
     },
     CountTokens(Api),
     /// All models, or one.
     Models {
         api: Api,
-        one: Option<String>,
+        model_name: Option<String>,
     },
     WrongMethod(Api),
     Unknown(Api),
@@ -25,18 +25,18 @@ pub(super) enum Route {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GeminiTarget {
     pub model: String,
-    pub stream: bool,
+    pub is_streaming: bool,
 }
 
 /// Returns the route of a request. `messages` says whether the client uses the Anthropic API. Some
 /// of that API's paths are the same as OpenAI's.
-pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
+pub(super) fn route(method: &Method, path: &str, is_anthropic_client: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = parse_gemini_path(trimmed) {
         return rest.map_or(Route::Unknown(Api::Gemini), |(model, action)| {
             let generate = |stream| Route::Generate {
                 api: Api::Gemini,
-                path: Some(GeminiTarget { model: model.to_owned(), stream }),
+                target: Some(GeminiTarget { model: model.to_owned(), is_streaming: stream }),
             };
             let one = (!model.is_empty()).then(|| model.to_owned());
             match (action, method) {
@@ -47,28 +47,28 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
                     Route::WrongMethod(Api::Gemini)
                 }
                 (Some(_), _) => Route::Unknown(Api::Gemini),
-                (None, &Method::GET) => Route::Models { api: Api::Gemini, one },
+                (None, &Method::GET) => Route::Models { api: Api::Gemini, model_name: one },
                 (None, _) => Route::WrongMethod(Api::Gemini),
             }
         });
     }
     let bare = trimmed.strip_prefix("v1/").unwrap_or(trimmed);
-    let openai = if messages { Api::Messages } else { Api::Chat };
+    let openai = if is_anthropic_client { Api::Messages } else { Api::Chat };
     let post = |api: Api, found: Route| {
         if *method == Method::POST { found } else { Route::WrongMethod(api) }
     };
-    let generate = |api: Api| post(api, Route::Generate { api, path: None });
+    let generate = |api: Api| post(api, Route::Generate { api, target: None });
     match bare {
         "chat/completions" => generate(Api::Chat),
         "responses" => generate(Api::Responses),
         "messages" => generate(Api::Messages),
         "messages/count_tokens" => post(Api::Messages, Route::CountTokens(Api::Messages)),
-        "models" if *method == Method::GET => Route::Models { api: openai, one: None },
+        "models" if *method == Method::GET => Route::Models { api: openai, model_name: None },
         "models" => Route::WrongMethod(openai),
         _ => match bare.strip_prefix("models/") {
             // A model's own name may contain slashes.
             Some(one) if *method == Method::GET => {
-                Route::Models { api: openai, one: Some(one.to_owned()) }
+                Route::Models { api: openai, model_name: Some(one.to_owned()) }
             }
             _ => Route::Unknown(openai),
         },
@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn route_accepts_paths_of_every_client_with_and_without_a_prefix() {
-        let generate = |api| Route::Generate { api, path: None };
+        let generate = |api| Route::Generate { api, target: None };
         let named = |stream| Route::Generate {
             api: Gemini,
-            path: Some(GeminiTarget { model: "m-1".into(), stream }),
+            target: Some(GeminiTarget { model: "m-1".into(), is_streaming: stream }),
         };
         for (path, wanted) in [
             ("/v1/chat/completions", generate(Chat)),
@@ -132,7 +132,7 @@ mod tests {
             ("/v1beta/models", false, Gemini, None),
             ("/v1beta/models/m", false, Gemini, Some("m")),
         ] {
-            let wanted = Route::Models { api, one: one.map(Into::into) };
+            let wanted = Route::Models { api, model_name: one.map(Into::into) };
             assert_eq!(route(&Method::GET, path, messages), wanted, "{path}");
         }
     }

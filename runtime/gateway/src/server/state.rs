@@ -23,23 +23,23 @@ pub(super) struct ServerState {
     /// Whether to record tool calls when requests contain their results.
     pub records_calls: bool,
     pub(super) token: Token,
-    pub(super) numbers: AtomicU64,
+    pub(super) next_request_number: AtomicU64,
     /// Number of requests in flight, and whether new ones are admitted.
     pub(super) in_flight: watch::Sender<(usize, bool)>,
     /// The first error that stopped the trial.
     pub(super) stop_reason: watch::Sender<Option<RequestError>>,
     pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.
-    pub(super) stored: StoredResponses,
+    pub(super) stored_responses: StoredResponses,
 }
 
 impl ServerState {
     /// Reports that the trial cannot continue. The first reason wins.
-    pub(super) fn stop(&self, why: &RequestError) {
+    pub(super) fn stop(&self, error: &RequestError) {
         self.stop_reason.send_if_modified(|stopped| {
             let first = stopped.is_none();
             if first {
-                *stopped = Some(why.clone());
+                *stopped = Some(error.clone());
             }
             first
         });

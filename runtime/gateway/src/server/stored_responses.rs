@@ -29,9 +29,9 @@ impl StoredResponses {
     }
 
     /// Stores a response. `asked` is the input of the request that it answers.
-    pub(super) fn store(&self, asked: &[Value], response: &Value) {
+    pub(super) fn store(&self, input: &[Value], response: &Value) {
         let Some(id) = response["id"].as_str() else { return };
-        let mut items = asked.to_vec();
+        let mut items = input.to_vec();
         items.extend(response["output"].as_array().into_iter().flatten().cloned());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), items);
     }
@@ -50,11 +50,11 @@ pub(super) fn input_items(input: Option<&Value>) -> Vec<Value> {
 
 /// Returns the response object from the bytes that a client received: a body, or the last event of
 /// a stream.
-pub(super) fn extract_response(given: &str) -> Option<Value> {
-    if let Ok(whole @ Value::Object(_)) = serde_json::from_str::<Value>(given) {
+pub(super) fn extract_response(response_text: &str) -> Option<Value> {
+    if let Ok(whole @ Value::Object(_)) = serde_json::from_str::<Value>(response_text) {
         return Some(whole);
     }
-    let events = given.lines().rev().filter_map(|line| line.strip_prefix("data: "));
+    let events = response_text.lines().rev().filter_map(|line| line.strip_prefix("data: "));
     let ends = |event: &Value| {
         matches!(event["type"].as_str(), Some("response.completed" | "response.incomplete"))
     };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{HeaderMap, header};
-use proctor_types::{Fault, Layer, hex};
+use proctor_types::{Fault, FaultLayer, hex};
 
 /// Number of random bytes in a token.
 const TOKEN_BYTES: usize = 24;
@@ -21,7 +21,7 @@ impl Token {
     pub(super) fn random() -> Result<Self, Fault> {
         let mut bytes = [0; TOKEN_BYTES];
         rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| {
-            Fault::new(Layer::Model, "failed to get random bytes from the system".to_owned())
+            Fault::new(FaultLayer::Model, "failed to get random bytes from the system".to_owned())
         })?;
         // Some clients check the form of a key before they send it.
         Ok(Self(format!("sk-proctor-{}", hex(&bytes))))
@@ -46,8 +46,8 @@ impl Token {
     }
 
     /// Compares two strings in constant time.
-    fn matches(&self, given: &str) -> bool {
-        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+    fn matches(&self, candidate: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), candidate.as_bytes());
         let differ = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
         own.len() == given.len() && differ == 0
     }

@@ -20,22 +20,22 @@ pub(super) struct TrafficTracker(Mutex<TrafficCounts>);
 #[derive(Debug, Default)]
 struct TrafficCounts {
     requests: u64,
-    refused: u64,
-    answer: Option<ModelResponse>,
+    rejected_requests: u64,
+    last_response: Option<ModelResponse>,
     last_response_at: Option<Instant>,
     /// How the last main request was rejected or lost.
     last_rejection: Option<RequestError>,
     /// Calls whose results are recorded.
-    returned: BTreeSet<String>,
+    recorded_call_ids: BTreeSet<String>,
 }
 
 /// A tool result in a request, with its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolResult {
     pub call: ToolCall,
-    pub shown: String,
+    pub shown_text: String,
     /// Time since the response with the call. Only the client knows the exact duration.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 impl TrafficTracker {
@@ -47,10 +47,10 @@ impl TrafficTracker {
         self.state().requests += 1;
     }
 
-    pub(super) fn count_refusal(&self, rejected: Option<&RequestError>) {
+    pub(super) fn count_rejection(&self, rejection: Option<&RequestError>) {
         let mut state = self.state();
-        state.refused += 1;
-        if let Some(error) = rejected {
+        state.rejected_requests += 1;
+        if let Some(error) = rejection {
             state.last_rejection = Some(error.clone());
         }
     }
@@ -62,12 +62,12 @@ impl TrafficTracker {
     /// Counts a response. `main` says whether the response belongs to the main conversation and was
     /// delivered. The agent's own last response determines how the agent ended. A response to a
     /// `sub_agent` is used instead only if the agent itself has received none.
-    pub(super) fn count_response(&self, answer: &ModelResponse, main: bool, sub_agent: bool) {
+    pub(super) fn count_response(&self, response: &ModelResponse, is_main: bool, is_from_sub_agent: bool) {
         let mut state = self.state();
-        state.refused = 0;
-        if main {
-            if !sub_agent || state.answer.is_none() {
-                state.answer = Some(answer.clone());
+        state.rejected_requests = 0;
+        if is_main {
+            if !is_from_sub_agent || state.last_response.is_none() {
+                state.last_response = Some(response.clone());
             }
             state.last_response_at = Some(Instant::now());
             state.last_rejection = None;
@@ -76,8 +76,8 @@ impl TrafficTracker {
 
     pub(super) fn traffic(&self) -> Traffic {
         let state = self.state();
-        let (requests, refused) = (state.requests, state.refused);
-        Traffic { in_flight: 0, requests, refused, answer: state.answer.clone() }
+        let (requests, refused) = (state.requests, state.rejected_requests);
+        Traffic { requests_in_flight: 0, received_requests: requests, refused_requests: refused, last_response: state.last_response.clone() }
     }
 
     pub(super) fn last_rejection(&self) -> Option<RequestError> {
@@ -93,17 +93,17 @@ impl TrafficTracker {
         let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
         let mut found = Vec::new();
         for part in parts() {
-            let Part::Result { id, content, failed } = part else { continue };
+            let Part::Result { id, content, is_error: failed } = part else { continue };
             let call = parts().find_map(|part| match part {
                 Part::Call(call) if call.id == *id => Some(call),
                 _ => None,
             });
             let Some(call) = call else { continue };
-            if !state.returned.insert(id.clone()) {
+            if !state.recorded_call_ids.insert(id.clone()) {
                 continue;
             }
             let shown = if *failed { format!("Error: {content}") } else { content.clone() };
-            found.push(ToolResult { call: call.clone(), shown, took });
+            found.push(ToolResult { call: call.clone(), shown_text: shown, duration: took });
         }
         found
     }
@@ -114,7 +114,7 @@ impl ToolResult {
     /// status and exact duration. The exit status is therefore missing, and all calls of a response
     /// have the same duration.
     pub(super) fn events(self) -> [Event; 2] {
-        let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
+        let Self { call: ToolCall { id, name, arguments }, shown_text: shown, duration: took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);
         let malformed = !matches!(parsed, Ok(Value::Object(_))) && !arguments.is_empty();
         let arguments = parsed.unwrap_or_else(|_| arguments.into());

@@ -57,13 +57,13 @@ fn remove_disallowed(
     policy: &WithholdPolicy,
     api: Api,
     tools: &mut Vec<Value>,
-    place: &str,
+    location: &str,
     losses: &mut Losses,
 ) -> Vec<String> {
     let mut gone = Vec::new();
     let mut index = 0;
     tools.retain_mut(|tool| {
-        let at = format!("{place}[{index}]");
+        let at = format!("{location}[{index}]");
         index += 1;
         if api == Api::Gemini {
             return remove_disallowed_gemini(policy, tool, &at, losses, &mut gone);
@@ -88,17 +88,17 @@ fn remove_disallowed(
 fn remove_disallowed_gemini(
     policy: &WithholdPolicy,
     tool: &mut Value,
-    at: &str,
+    location: &str,
     losses: &mut Losses,
-    gone: &mut Vec<String>,
+    removed_types: &mut Vec<String>,
 ) -> bool {
     let Some(object) = tool.as_object_mut() else { return false };
     let before = object.len();
     object.retain(|key, _| {
         let allowed = policy.allows(key);
         if !allowed {
-            losses.add_withheld(format!("{at}.{key}"));
-            gone.push(key.clone());
+            losses.add_withheld(format!("{location}.{key}"));
+            removed_types.push(key.clone());
         }
         allowed
     });
@@ -114,7 +114,7 @@ mod tests {
     use super::withhold_tools;
     use crate::{codec::Losses, server::policy::ServerPolicy};
 
-    fn withheld(api: Api, mut body: Value) -> (Value, Vec<String>) {
+    fn withhold(api: Api, mut body: Value) -> (Value, Vec<String>) {
         let policy = ServerPolicy::shipped().expect("a valid policy");
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
@@ -141,7 +141,7 @@ mod tests {
             (Api::Messages, json!({"tools": [{"name": "f"}, {"type": "bash_20250124"}]})),
             (Api::Gemini, json!({"tools": [{"functionDeclarations": []}]})),
         ] {
-            assert_eq!(withheld(api, body.clone()), (body, Vec::new()));
+            assert_eq!(withhold(api, body.clone()), (body, Vec::new()));
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
             "of_the_future",
         ];
         for kind in responses {
-            let (body, removed) = withheld(
+            let (body, removed) = withhold(
                 Api::Responses,
                 json!({"tools": [{"type": "function"}, {"type": kind}],
                        "tool_choice": {"type": kind}}),
@@ -173,24 +173,24 @@ mod tests {
             "computer_20251124",
             "mcp_toolset",
         ] {
-            let (body, removed) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
+            let (body, removed) = withhold(Api::Messages, json!({"tools": [{"type": kind}]}));
             assert_eq!((body, removed.len()), (json!({}), 1), "{kind}");
         }
-        let (body, removed) = withheld(
+        let (body, removed) = withhold(
             Api::Gemini,
             json!({"tools": [{"googleSearch": {}, "functionDeclarations": []}, {"urlContext": {}}]}),
         );
         assert_eq!(body, json!({"tools": [{"functionDeclarations": []}]}));
         assert_eq!(removed, ["tools[0].googleSearch", "tools[1].urlContext"]);
-        let (body, removed) = withheld(Api::Chat, json!({"web_search_options": {}}));
+        let (body, removed) = withhold(Api::Chat, json!({"web_search_options": {}}));
         assert_eq!((body, removed.len()), (json!({}), 1));
-        let (body, _) = withheld(Api::Messages, json!({"mcp_servers": [{"url": "https://h"}]}));
+        let (body, _) = withhold(Api::Messages, json!({"mcp_servers": [{"url": "https://h"}]}));
         assert_eq!(body, json!({}));
     }
 
     #[test]
     fn tools_in_groups_and_items_are_withheld() {
-        let (body, removed) = withheld(
+        let (body, removed) = withhold(
             Api::Responses,
             json!({"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}],
                    "input": [{"type": "additional_tools", "tools": [{"type": "web_search"}]}]}),

@@ -1,7 +1,7 @@
 //! Tests the content of a response (usage, vendor fields, calls, refusals), and how it is sent back
 //! to the endpoint.
 
-use crate::common::{Bench, ask};
+use crate::common::{Bench, user_request};
 use proctor_types::{Api, Budget, Message, ModelRequest, ToolSpec};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ content = "Done."
         description: "Runs a command.".into(),
         parameters: json!({"type": "object"}),
     };
-    let mut asked = ModelRequest { tools: vec![tool], ..ask("go") };
+    let mut asked = ModelRequest { tools: vec![tool], ..user_request("go") };
     let answer = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(answer.finish_reason.as_deref(), Some("tool_calls"));
     assert_eq!(answer.tool_calls.len(), 2);
@@ -54,7 +54,7 @@ async fn usage_comes_from_the_endpoint() {
     let script = "[default]\ncontent = 'x'\n\
         usage = { input = 100, output = 20, cached = 80, reasoning = 7 }";
     let bench = Bench::new(script, Budget::default()).await;
-    let usage = bench.trial.ask(&ask("hi")).await.expect("an answer").usage;
+    let usage = bench.trial.ask(&user_request("hi")).await.expect("an answer").usage;
     assert_eq!((usage.input, usage.output, usage.cached, usage.reasoning), (100, 20, 80, 7));
     assert!(!usage.estimated);
     assert_eq!(bench.attempts()[0].usage, Some(usage));
@@ -65,7 +65,7 @@ async fn missing_usage_is_estimated_and_labelled() {
     let script = "[default]\ncontent = 'hello world'\nusage = false";
     let budget = Budget { output_tokens: Some(2), ..Budget::default() };
     let bench = Bench::new(script, budget).await;
-    let answer = bench.trial.ask(&ask("hello world")).await.expect("an answer");
+    let answer = bench.trial.ask(&user_request("hello world")).await.expect("an answer");
     assert!(answer.usage.estimated);
     assert_eq!((answer.usage.input, answer.usage.output), (9, 2));
     assert!(bench.trial.reached_limit().is_some(), "an estimate counts against the limit");
@@ -73,14 +73,14 @@ async fn missing_usage_is_estimated_and_labelled() {
 
 #[tokio::test]
 async fn parameters_and_vendor_fields_reach_the_endpoint() {
-    let bench = Bench::with("default = { content = 'ok' }", Budget::default(), |model| {
+    let bench = Bench::with_model("default = { content = 'ok' }", Budget::default(), |model| {
         model.temperature = Some(0.2);
         model.max_output_tokens = Some(64);
         model.extra_body.insert("provider".into(), json!({"order": ["a"]}));
         model.extra_body.insert("temperature".into(), json!(0.7));
     })
     .await;
-    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    bench.trial.ask(&user_request("hi")).await.expect("an answer");
     let sent = &bench.server.requests()[0].body;
     assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(64), &json!(0.7)));
     assert_eq!(sent["provider"], json!({"order": ["a"]}));
@@ -92,10 +92,10 @@ async fn parameters_and_vendor_fields_reach_the_endpoint() {
 #[tokio::test]
 async fn refusal_is_a_response_marked_as_refused() {
     let bench = Bench::new("[default]\nrefusal = 'I will not.'", Budget::default()).await;
-    let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
+    let answer = bench.trial.ask(&user_request("hi")).await.expect("an answer");
     assert!(answer.refused);
     assert_eq!(answer.extra["refusal"], "I will not.");
-    assert_eq!(bench.trial.spent().steps, 1);
+    assert_eq!(bench.trial.spending().steps, 1);
 }
 
 #[tokio::test]
@@ -111,13 +111,13 @@ usage = { input = 100, output = 20, cached = 80 }
 content = "Done."
 "#;
     for api in [Api::Responses, Api::Messages, Api::Gemini] {
-        let bench = Bench::with(script, Budget::default(), |model| model.api = api).await;
+        let bench = Bench::with_model(script, Budget::default(), |model| model.api = api).await;
         let tool = ToolSpec {
             name: "shell".into(),
             description: "Runs a command.".into(),
             parameters: json!({"type": "object"}),
         };
-        let mut asked = ModelRequest { tools: vec![tool], ..ask("go") };
+        let mut asked = ModelRequest { tools: vec![tool], ..user_request("go") };
         let answer = bench.trial.ask(&asked).await.expect("an answer");
         assert_eq!(answer.content, "I look.", "{api}");
         assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);

@@ -6,17 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Bench, RecordingSink, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, user_request, gateway, model};
 use proctor_gateway::RequestError;
 use proctor_types::{Budget, BudgetKind, Spending};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
-const PAID: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
+const PAID_SCRIPT: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
 
 /// Sends requests until the budget is used up. Returns the number of responses.
 async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
     for answers in 0..100 {
-        match bench.trial.ask(&ask("hi")).await {
+        match bench.trial.ask(&user_request("hi")).await {
             Ok(_) => {}
             Err(error) => {
                 assert_eq!(error, RequestError::Budget(kind));
@@ -32,17 +32,17 @@ async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
 #[tokio::test]
 async fn step_limit_of_n_allows_n_responses() {
     for steps in [1, 2, 7] {
-        let bench = Bench::new(PAID, Budget { steps: Some(steps), ..Budget::default() }).await;
+        let bench = Bench::new(PAID_SCRIPT, Budget { steps: Some(steps), ..Budget::default() }).await;
         assert_eq!(exhaust_budget(&bench, BudgetKind::Steps).await, steps);
     }
-    let bench = Bench::new(PAID, Budget { steps: Some(0), ..Budget::default() }).await;
+    let bench = Bench::new(PAID_SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
     assert_eq!(exhaust_budget(&bench, BudgetKind::Steps).await, 0);
 }
 
 #[tokio::test]
 async fn concurrent_requests_stay_within_the_step_limit() {
-    let bench = Bench::new(PAID, Budget { steps: Some(2), ..Budget::default() }).await;
-    let one = ask("hi");
+    let bench = Bench::new(PAID_SCRIPT, Budget { steps: Some(2), ..Budget::default() }).await;
+    let one = user_request("hi");
     let trial = &bench.trial;
     let answers = tokio::join!(trial.ask(&one), trial.ask(&one), trial.ask(&one), trial.ask(&one));
     let came = [answers.0, answers.1, answers.2, answers.3].iter().filter(|a| a.is_ok()).count();
@@ -61,7 +61,7 @@ async fn first_response_that_reaches_a_limit_is_the_last() {
         (Budget { cost_usd: Some(0.0359), ..none() }, BudgetKind::Cost, 2),
         (Budget { cost_usd: Some(0.0361), ..none() }, BudgetKind::Cost, 3),
     ] {
-        let bench = Bench::new(PAID, budget.clone()).await;
+        let bench = Bench::new(PAID_SCRIPT, budget.clone()).await;
         assert_eq!(exhaust_budget(&bench, kind).await, answers, "{budget:?}");
     }
 }
@@ -69,10 +69,10 @@ async fn first_response_that_reaches_a_limit_is_the_last() {
 #[tokio::test]
 async fn spending_adds_up_and_is_kept_on_resume() {
     let budget = Budget { steps: Some(3), ..Budget::default() };
-    let bench = Bench::new(PAID, budget.clone()).await;
-    let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
+    let bench = Bench::new(PAID_SCRIPT, budget.clone()).await;
+    let answer = bench.trial.ask(&user_request("hi")).await.expect("an answer");
     assert!((answer.cost_usd.expect("a price") - 0.018).abs() < 1e-12);
-    let spent = bench.trial.spent();
+    let spent = bench.trial.spending();
     let wanted =
         Spending { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
     assert_eq!(spent, wanted);
@@ -80,23 +80,23 @@ async fn spending_adds_up_and_is_kept_on_resume() {
         .open(&model(&bench.server.base_url()), &budget, Arc::new(RecordingSink::default()))
         .expect("a model")
         .resume_from(Spending { steps: 2, ..spent });
-    again.ask(&ask("hi")).await.expect("the third answer");
-    assert_eq!(again.spent().input_tokens, 20);
+    again.ask(&user_request("hi")).await.expect("the third answer");
+    assert_eq!(again.spending().input_tokens, 20);
     assert_eq!(again.reached_limit(), Some(BudgetKind::Steps));
 }
 
 #[tokio::test]
 async fn useless_billed_response_is_charged_without_a_step() {
-    let script = format!("{PAID}\nfault = [{{ kind = 'no_choices' }}]");
+    let script = format!("{PAID_SCRIPT}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
-    bench.trial.ask(&ask("hi")).await.expect("an answer");
-    let spent = bench.trial.spent();
+    bench.trial.ask(&user_request("hi")).await.expect("an answer");
+    let spent = bench.trial.spending();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (1, 20, 10));
     // A useless answer can reach a limit by itself.
     let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
-    let error = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
+    let error = bench.trial.ask(&user_request("hi")).await.expect_err("the limit");
     assert_eq!(error, RequestError::Budget(BudgetKind::TotalTokens));
-    assert_eq!(bench.trial.spent().steps, 0);
+    assert_eq!(bench.trial.spending().steps, 0);
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn time_limits_cancel_a_request_in_flight() {
     ] {
         let bench = Bench::new(script, budget).await;
         let begun = Instant::now();
-        let error = bench.trial.ask(&ask("hi")).await.expect_err("too late");
+        let error = bench.trial.ask(&user_request("hi")).await.expect_err("too late");
         assert_eq!(error, RequestError::Budget(kind));
         assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!(bench.outcomes(), [(None, true)], "the cancelled attempt is recorded");
@@ -132,7 +132,7 @@ async fn retry_wait_ends_at_the_wall_limit_and_is_not_working_time() {
     let budget =
         Budget { wall_seconds: Some(1.6), working_seconds: Some(1.0), ..Budget::default() };
     let bench = Bench::new(script, budget).await;
-    let error = bench.trial.ask(&ask("hi")).await.expect_err("too long");
+    let error = bench.trial.ask(&user_request("hi")).await.expect_err("too long");
     assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
     assert!(bench.trial.wait_time() >= Duration::from_millis(600));
 }

@@ -44,8 +44,8 @@ pub struct ServedRequest {
     pub request: Bytes,
     pub response: Bytes,
     pub losses: Vec<FieldLoss>,
-    pub answer: Option<ModelResponse>,
-    pub delivered: bool,
+    pub model_response: Option<ModelResponse>,
+    pub is_delivered: bool,
     pub cost_usd: Option<f64>,
 }
 
@@ -147,8 +147,8 @@ impl RecordingSink {
                     request: self.bytes(Some(request)),
                     response: self.bytes(response.as_ref()),
                     losses: losses.clone(),
-                    answer: answer.as_deref().cloned().or(of_step),
-                    delivered: *delivered,
+                    model_response: answer.as_deref().cloned().or(of_step),
+                    is_delivered: *delivered,
                     cost_usd: *cost_usd,
                 });
             }
@@ -160,30 +160,30 @@ impl RecordingSink {
 pub struct Bench {
     pub server: FakeLlm,
     pub trial: Arc<TrialGateway>,
-    pub kept: Arc<RecordingSink>,
+    pub sink: Arc<RecordingSink>,
 }
 
 impl Bench {
     pub async fn new(script: &str, budget: Budget) -> Self {
-        Self::with(script, budget, |_| {}).await
+        Self::with_model(script, budget, |_| {}).await
     }
 
-    pub async fn with(script: &str, budget: Budget, set: impl FnOnce(&mut ModelSpec)) -> Self {
+    pub async fn with_model(script: &str, budget: Budget, configure: impl FnOnce(&mut ModelSpec)) -> Self {
         let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut model = model(&server.base_url());
-        set(&mut model);
+        configure(&mut model);
         let kept = Arc::new(RecordingSink::default());
         let trial = gateway().open(&model, &budget, kept.clone()).expect("a usable model");
-        Self { server, trial: Arc::new(trial), kept }
+        Self { server, trial: Arc::new(trial), sink: kept }
     }
 
     pub fn attempts(&self) -> Vec<Attempt> {
-        self.kept.attempts()
+        self.sink.attempts()
     }
 
     pub fn served_requests(&self) -> Vec<ServedRequest> {
-        self.kept.served_requests()
+        self.sink.served_requests()
     }
 
     /// Returns the status of each attempt, and whether it had an error.
@@ -240,6 +240,6 @@ pub fn model(base_url: &str) -> ModelSpec {
     }
 }
 
-pub fn ask(text: &str) -> ModelRequest {
+pub fn user_request(text: &str) -> ModelRequest {
     ModelRequest { messages: vec![Message::User { content: text.into() }], tools: Vec::new() }
 }

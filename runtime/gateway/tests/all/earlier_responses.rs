@@ -9,7 +9,7 @@ use proctor_gateway::{RecordedResponse, RequestError, TrialGateway};
 use proctor_types::{Budget, Fault, Message, ModelRequest};
 
 use crate::{
-    common::{Bench, RecordingSink, ask, gateway, model},
+    common::{Bench, RecordingSink, user_request, gateway, model},
     endpoint_failures::start_raw_endpoint,
 };
 
@@ -26,7 +26,7 @@ fn expect_fault(error: RequestError) -> Fault {
 /// follows each response.
 fn conversation(answers: usize) -> ModelRequest {
     let text = "one two three ".repeat(2_000);
-    let mut talk = ask(&text);
+    let mut talk = user_request(&text);
     for turn in 0..answers {
         talk.messages.push(Message::Assistant {
             content: format!("answer {turn}"),
@@ -64,7 +64,7 @@ async fn overflow_bench(counted: u64, times: u32) -> Bench {
 async fn overflow_below_an_answered_prompt_is_retried() {
     let bench = overflow_bench(9704, 2).await;
     bench.trial.ask(&conversation(1)).await.expect("an answer of the other server");
-    assert_eq!((bench.attempts().len(), bench.trial.spent().steps), (4, 2));
+    assert_eq!((bench.attempts().len(), bench.trial.spending().steps), (4, 2));
 }
 
 #[tokio::test]
@@ -110,12 +110,12 @@ async fn response_of_an_earlier_try_is_recognized_as_a_replay() {
     let raw: &'static str = Box::leak(format!("{HEAD}{REPEATED}").into_boxed_str());
     let texts: &'static [&'static str] = Box::leak(Box::new([raw]));
     let fresh = open(texts).await;
-    fresh.ask(&ask("hi")).await.expect("an answer");
+    fresh.ask(&user_request("hi")).await.expect("an answer");
     let resumed = open(texts).await;
     resumed.remember_response(&RecordedResponse { body: REPEATED.into(), request_bytes: 100 });
-    let fault = expect_fault(resumed.ask(&ask("hi")).await.expect_err("a replay"));
+    let fault = expect_fault(resumed.ask(&user_request("hi")).await.expect_err("a replay"));
     assert!(fault.what.contains("repeated its response"), "{fault}");
-    assert_eq!(resumed.spent().steps, 0);
+    assert_eq!(resumed.spending().steps, 0);
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn text_without_tokens_is_a_fault_if_the_endpoint_counts_tokens() {
         let kept = Arc::new(RecordingSink::default());
         let trial = gateway().open(&model(&url), &Budget::default(), kept).expect("usable");
         for number in 0..2 {
-            let answer = trial.ask(&ask("hi")).await;
+            let answer = trial.ask(&user_request("hi")).await;
             if number < answers {
                 answer.expect("an answer");
                 continue;
@@ -152,6 +152,6 @@ async fn text_without_tokens_is_a_fault_if_the_endpoint_counts_tokens() {
             assert!(count.load(Ordering::Relaxed) > number + 1, "it is requested again");
             break;
         }
-        assert_eq!(trial.spent().steps, answers as u64);
+        assert_eq!(trial.spending().steps, answers as u64);
     }
 }

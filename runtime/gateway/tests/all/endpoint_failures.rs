@@ -17,7 +17,7 @@ use proctor_gateway::{
     ExchangeSink, Gateway, GatewayServer, RequestError, RequestRules, TrialGateway, WaitNotice,
 };
 use proctor_types::{
-    Budget, BudgetKind, Cause, Event, Fault, Layer, Message, ModelRequest, ModelSpec, ToolSpec,
+    Budget, BudgetKind, FaultCause, Event, Fault, FaultLayer, Message, ModelRequest, ModelSpec, ToolSpec,
 };
 use serde_json::json;
 use tokio::{
@@ -25,7 +25,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Bench, RecordingSink, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, user_request, gateway, model};
 
 /// A sink that keeps reported waits.
 #[derive(Default)]
@@ -41,8 +41,8 @@ impl ExchangeSink for WaitLog {
         Ok(())
     }
 
-    fn report_wait(&self, waiting: WaitNotice) {
-        self.0.lock().expect("no panic in a sink").push(waiting);
+    fn report_wait(&self, notice: WaitNotice) {
+        self.0.lock().expect("no panic in a sink").push(notice);
     }
 }
 
@@ -57,25 +57,25 @@ async fn start_fake_llm(text: &str) -> FakeLlm {
     FakeLlm::start(Script::parse(text).expect("a valid script")).await.expect("a free port")
 }
 
-fn open(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
+fn open_trial(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
     gateway
         .open(spec, &Budget::default(), Arc::new(RecordingSink::default()))
         .expect("a usable model")
 }
 
-fn with_tools(text: &str) -> ModelRequest {
+fn request_with_tools(text: &str) -> ModelRequest {
     let tool = ToolSpec {
         name: "shell".into(),
         description: "Runs a command.".into(),
         parameters: json!({"type": "object"}),
     };
-    ModelRequest { tools: vec![tool], ..ask(text) }
+    ModelRequest { tools: vec![tool], ..user_request(text) }
 }
 
 /// Returns a conversation with `answers` responses from the model.
-fn conversation_with(answers: usize) -> ModelRequest {
-    let mut talk = ask("begin");
-    for turn in 0..answers {
+fn conversation_with_responses(response_count: usize) -> ModelRequest {
+    let mut talk = user_request("begin");
+    for turn in 0..response_count {
         let content = format!("answer {turn}");
         let extra = serde_json::Map::new();
         talk.messages.push(Message::Assistant {
@@ -116,11 +116,11 @@ pub(crate) async fn start_raw_endpoint(
     (url, count)
 }
 
-const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
     {\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\"finish_reason\":\"stop\"}],\
     \"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
-const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"overloaded,\\n sorry\"}}";
-const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n\
+const BUSY_RESPONSE: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"overloaded,\\n sorry\"}}";
+const WEB_PAGE_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n\
     <!doctype html><html><head><title>Open WebUI</title></head><body></body></html>";
 
 /// Runs a trial with a wall limit of one second against these responses, until the limit.
@@ -130,10 +130,10 @@ async fn run_to_wall_limit(texts: &'static [&'static str]) -> (TrialGateway, u64
     let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
     loop {
-        match trial.ask(&ask("hi")).await {
+        match trial.ask(&user_request("hi")).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             Err(RequestError::Budget(BudgetKind::Wall)) => {
-                let steps = trial.spent().steps;
+                let steps = trial.spending().steps;
                 return (trial, steps);
             }
             Err(other) => panic!("{other:?}"),
@@ -144,15 +144,15 @@ async fn run_to_wall_limit(texts: &'static [&'static str]) -> (TrialGateway, u64
 #[tokio::test]
 async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
     // The endpoint is silent from the first request on, or after two responses.
-    for (texts, answers) in [(&[""][..], 0), (&[ANSWER, ANSWER, ""][..], 2)] {
+    for (texts, answers) in [(&[""][..], 0), (&[OK_RESPONSE, OK_RESPONSE, ""][..], 2)] {
         let (trial, steps) = run_to_wall_limit(texts).await;
         assert_eq!(steps, answers);
         let fault = trial.lost_time_fault(BudgetKind::Wall).expect("the endpoint's fault");
-        assert_eq!(fault.layer, Layer::Model);
+        assert_eq!(fault.layer, FaultLayer::Model);
         assert!(fault.what.contains("did not start"), "{fault}");
     }
     // Time that a model takes to respond counts against the model, up to the limit.
-    let (trial, steps) = run_to_wall_limit(&[ANSWER]).await;
+    let (trial, steps) = run_to_wall_limit(&[OK_RESPONSE]).await;
     assert!(steps > 3 && trial.lost_time_fault(BudgetKind::Wall).is_none());
 }
 
@@ -163,7 +163,7 @@ async fn request_dropped_at_the_limit_counts_as_silent() {
     let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
     // The code that runs the trial also watches the limit, and may cancel the request first.
-    let asked = ask("hi");
+    let asked = user_request("hi");
     let first = tokio::time::timeout(Duration::from_millis(450), trial.ask(&asked)).await;
     assert!(first.is_err());
     assert!(trial.lost_time_fault(BudgetKind::Wall).is_some());
@@ -174,7 +174,7 @@ async fn failures_until_the_wall_limit_are_an_endpoint_fault() {
     let script = "[default]\nfault = [{ kind = 'status', status = 429, retry_after = '15' }]";
     let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
     let bench = Bench::new(script, budget).await;
-    let error = bench.trial.ask(&ask("hi")).await.expect_err("too long");
+    let error = bench.trial.ask(&user_request("hi")).await.expect_err("too long");
     assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
     let fault = bench.trial.lost_time_fault(BudgetKind::Wall).expect("no fault of the model");
     assert!(fault.what.contains("429 the script says so"), "{fault}");
@@ -183,7 +183,7 @@ async fn failures_until_the_wall_limit_are_an_endpoint_fault() {
 /// Covers silence before the first byte and in the middle of a response.
 #[tokio::test]
 async fn silence_is_reported_at_growing_intervals() {
-    const STALLS: &str =
+    const STALLED_RESPONSE: &str =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.notice_seconds, policy.silent_attempts) = (0.02, 1);
@@ -199,7 +199,7 @@ async fn silence_is_reported_at_growing_intervals() {
         let mut held = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut vec![0; 65_536]).await;
-            let _ = stream.write_all(STALLS.as_bytes()).await;
+            let _ = stream.write_all(STALLED_RESPONSE.as_bytes()).await;
             held.push(stream);
         }
     });
@@ -207,12 +207,12 @@ async fn silence_is_reported_at_growing_intervals() {
         let sink = Arc::new(WaitLog::default());
         let reported = Arc::clone(&sink);
         let trial = quick.open(&model(&url), &Budget::default(), sink).expect("usable");
-        trial.ask(&ask("hi")).await.expect_err("silence");
+        trial.ask(&user_request("hi")).await.expect_err("silence");
         let reported = reported.0.lock().expect("no panic in a sink").clone();
         let silences: Vec<_> = reported
             .iter()
             .filter_map(|waiting| match waiting {
-                WaitNotice::Silent { model, so_far } => Some((model.as_str(), so_far.as_millis())),
+                WaitNotice::Silent { model, elapsed: so_far } => Some((model.as_str(), so_far.as_millis())),
                 _ => None,
             })
             .collect();
@@ -230,9 +230,9 @@ async fn idle_timeout_restarts_with_progress() {
             .with_key_lookup(|_| Some("sk-test-0123456789".into()))
     };
     let (url, count) = start_raw_endpoint(&[""]).await;
-    let trial = open(&quick(0.3), &model(&url));
+    let trial = open_trial(&quick(0.3), &model(&url));
     let begun = Instant::now();
-    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("silence"));
+    let fault = expect_fault(trial.ask(&user_request("hi")).await.expect_err("silence"));
     assert!(fault.what.contains("no event for"), "{fault}");
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -243,7 +243,7 @@ async fn idle_timeout_restarts_with_progress() {
          chunk_delay_seconds = 0.15",
     )
     .await;
-    let trial = Arc::new(open(&quick(0.6), &model(&slow.base_url())));
+    let trial = Arc::new(open_trial(&quick(0.6), &model(&slow.base_url())));
     let server = GatewayServer::new(trial, RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -259,7 +259,7 @@ async fn idle_timeout_restarts_with_progress() {
 
 #[tokio::test]
 async fn retry_reports_its_reason_and_number() {
-    let (url, _) = start_raw_endpoint(&[BUSY, BUSY, ANSWER]).await;
+    let (url, _) = start_raw_endpoint(&[BUSY_RESPONSE, BUSY_RESPONSE, OK_RESPONSE]).await;
     let wait_log = Arc::new(WaitLog::default());
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     policy.attempts = 8;
@@ -268,10 +268,10 @@ async fn retry_reports_its_reason_and_number() {
         .expect("a gateway")
         .with_key_lookup(|_| Some("sk-test-0123456789".into()));
     let trial = gateway.open(&model(&url), &Budget::default(), wait_log.clone()).expect("usable");
-    trial.ask(&ask("hi")).await.expect("an answer at last");
+    trial.ask(&user_request("hi")).await.expect("an answer at last");
     let reported = wait_log.0.lock().expect("no panic").clone();
     for (waiting, number) in reported.iter().zip(1..) {
-        let WaitNotice::BackOff { attempt, attempts, why, pause } = waiting else {
+        let WaitNotice::BackOff { attempt, max_attempts: attempts, reason: why, pause } = waiting else {
             panic!("{waiting:?}")
         };
         assert_eq!((*attempt, *attempts, why.as_str()), (number, 8, "503 overloaded, sorry"));
@@ -283,29 +283,29 @@ async fn retry_reports_its_reason_and_number() {
 #[tokio::test]
 async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
     // A web page at the bare host, and a JSON object that is not a model response.
-    const OTHER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+    const OTHER_SERVER_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
-    for (text, said) in [(PAGE, "a web page, \"Open WebUI\""), (OTHER, "welcome")] {
+    for (text, said) in [(WEB_PAGE_RESPONSE, "a web page, \"Open WebUI\""), (OTHER_SERVER_RESPONSE, "welcome")] {
         let texts: &'static [&'static str] = Box::leak(Box::new([text]));
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = gateway();
         let fault =
-            expect_fault(open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("a page"));
+            expect_fault(open_trial(&gateway, &model(&url)).ask(&user_request("hi")).await.expect_err("a page"));
         assert!(fault.what.contains(said) && fault.what.contains(&url), "{fault}");
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
         assert_eq!(count.load(Ordering::Relaxed), 2);
         // Another trial makes no further attempt.
-        let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
+        let again = open_trial(&gateway, &model(&url)).ask(&user_request("hi")).await.expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        assert!(gateway.halt_reason(&model(&url), false).is_some() && fault.cause != Cause::Other);
+        assert!(gateway.halt_reason(&model(&url), false).is_some() && fault.cause != FaultCause::Other);
     }
     // An endpoint that has responded is not a wrong URL: it gets the normal retries.
-    let (url, count) = start_raw_endpoint(&[ANSWER, PAGE, PAGE, PAGE, ANSWER]).await;
-    let trial = open(&gateway(), &model(&url));
+    let (url, count) = start_raw_endpoint(&[OK_RESPONSE, WEB_PAGE_RESPONSE, WEB_PAGE_RESPONSE, WEB_PAGE_RESPONSE, OK_RESPONSE]).await;
+    let trial = open_trial(&gateway(), &model(&url));
     for _ in 0..2 {
-        trial.ask(&ask("hi")).await.expect("an answer");
+        trial.ask(&user_request("hi")).await.expect("an answer");
     }
     assert_eq!(count.load(Ordering::Relaxed), 5);
 }
@@ -320,12 +320,12 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     .await;
     let gateway = gateway();
     let spec = model(&answered.base_url());
-    let (first, second) = (open(&gateway, &spec), open(&gateway, &spec));
-    first.ask(&ask("hi")).await.expect("an answer");
-    let fault_of_first = expect_fault(first.ask(&ask("more")).await.expect_err("an outage"));
-    assert!(fault_of_first.cause != Cause::Other, "{fault_of_first}");
+    let (first, second) = (open_trial(&gateway, &spec), open_trial(&gateway, &spec));
+    first.ask(&user_request("hi")).await.expect("an answer");
+    let fault_of_first = expect_fault(first.ask(&user_request("more")).await.expect_err("an outage"));
+    assert!(fault_of_first.cause != FaultCause::Other, "{fault_of_first}");
     let asked = answered.requests().len();
-    second.ask(&ask("other")).await.expect_err("the same outage");
+    second.ask(&user_request("other")).await.expect_err("the same outage");
     assert_eq!(answered.requests().len(), asked, "no further request in this run");
 
     // While other trials receive responses, a request that always fails does not halt the model.
@@ -335,20 +335,20 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     )
     .await;
     let spec = model(&mixed.base_url());
-    let (fails, works) = (open(&gateway, &spec), open(&gateway, &spec));
-    let mut failing = tokio::spawn(async move { fails.ask(&ask("never")).await });
+    let (fails, works) = (open_trial(&gateway, &spec), open_trial(&gateway, &spec));
+    let mut failing = tokio::spawn(async move { fails.ask(&user_request("never")).await });
     let fault_alone = loop {
         tokio::select! {
             failed = &mut failing => {
                 break expect_fault(failed.expect("no panic").expect_err("always 503"));
             }
             () = tokio::time::sleep(Duration::from_millis(3)) => {
-                works.ask(&ask("hi")).await.expect("an answer");
+                works.ask(&user_request("hi")).await.expect("an answer");
             }
         }
     };
     assert!(
-        fault_alone.cause == Cause::Other && gateway.halt_reason(&spec, false).is_none(),
+        fault_alone.cause == FaultCause::Other && gateway.halt_reason(&spec, false).is_none(),
         "{fault_alone}"
     );
 }
@@ -360,26 +360,26 @@ async fn rejection_of_every_trial_halts_the_model() {
     let fake = start_fake_llm(rejects).await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
     for number in 1..=3 {
-        let trial = open(&gateway, &spec);
-        trial.ask(&conversation_with(0)).await.expect("the first answer");
-        let error = trial.ask(&conversation_with(1)).await.expect_err("rejected");
+        let trial = open_trial(&gateway, &spec);
+        trial.ask(&conversation_with_responses(0)).await.expect("the first answer");
+        let error = trial.ask(&conversation_with_responses(1)).await.expect_err("rejected");
         match error {
             RequestError::Rejected { status, body, caused_by_model: of_the_model } => {
                 assert!(number < 3, "the third rejection halts the model");
                 assert!(!of_the_model);
                 let fault = trial.rejection_fault(status, &body);
-                assert_eq!(fault.layer, Layer::Model);
+                assert_eq!(fault.layer, FaultLayer::Model);
                 assert!(fault.what.contains("unknown field x"), "{fault}");
             }
             other => {
                 assert_eq!(number, 3);
-                assert!(expect_fault(other).cause != Cause::Other);
+                assert!(expect_fault(other).cause != FaultCause::Other);
             }
         }
     }
     assert!(gateway.halt_reason(&spec, false).is_some());
     let asked = fake.requests().len();
-    open(&gateway, &spec).ask(&conversation_with(0)).await.expect_err("halted");
+    open_trial(&gateway, &spec).ask(&conversation_with_responses(0)).await.expect_err("halted");
     assert_eq!(fake.requests().len(), asked);
 }
 
@@ -392,11 +392,11 @@ async fn status_403_of_every_trial_halts_the_model() {
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
     for number in 1..=3 {
         assert!(gateway.halt_reason(&spec, false).is_none(), "{number}");
-        let trial = open(&gateway, &spec);
-        trial.ask(&conversation_with(0)).await.expect("the first answer");
+        let trial = open_trial(&gateway, &spec);
+        trial.ask(&conversation_with_responses(0)).await.expect("the first answer");
         assert_eq!(
-            expect_fault(trial.ask(&conversation_with(1)).await.expect_err("403")).layer,
-            Layer::Model
+            expect_fault(trial.ask(&conversation_with_responses(1)).await.expect_err("403")).layer,
+            FaultLayer::Model
         );
     }
     assert!(gateway.halt_reason(&spec, false).is_some());
@@ -417,15 +417,15 @@ async fn rejection_is_attributed_to_the_model_if_text_and_count_agree() {
     ))
     .await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
-    let further = open(&gateway, &spec);
+    let further = open_trial(&gateway, &spec);
     for answers in 0..3 {
-        further.ask(&conversation_with(answers)).await.expect("an answer");
+        further.ask(&conversation_with_responses(answers)).await.expect("an answer");
     }
     let own = |word: String| {
-        let trial = open(&gateway, &spec);
+        let trial = open_trial(&gateway, &spec);
         async move {
             let said = |answers| {
-                let mut talk = conversation_with(answers);
+                let mut talk = conversation_with_responses(answers);
                 talk.messages[0] = Message::User { content: word.clone() };
                 talk
             };
@@ -458,18 +458,18 @@ async fn model_without_tools_is_reported_with_a_hint() {
         ))
         .await;
         let (gateway, spec) = (gateway(), model(&fake.base_url()));
-        let refused = open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("no tools");
+        let refused = open_trial(&gateway, &spec).ask(&request_with_tools("with")).await.expect_err("no tools");
         let fault = expect_fault(refused);
-        assert!(fault.cause != Cause::Other && fault.what.contains(words), "{fault}");
+        assert!(fault.cause != FaultCause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
         // Only the first request is sent, and only requests with tools are halted.
-        open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("halted");
+        open_trial(&gateway, &spec).ask(&request_with_tools("with")).await.expect_err("halted");
         assert_eq!(fake.requests().len(), 1, "{words}");
         assert!(
             gateway.halt_reason(&spec, true).is_some()
                 && gateway.halt_reason(&spec, false).is_none()
         );
-        open(&gateway, &spec).ask(&ask("plain")).await.expect("an answer without tools");
+        open_trial(&gateway, &spec).ask(&user_request("plain")).await.expect("an answer without tools");
     }
 }
 
@@ -481,51 +481,51 @@ async fn request_repair_is_kept_for_the_run() {
         {\"detail\":\"stream_options: extra fields not permitted\"}";
     const NO_STREAM: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"this model does not support streaming\"}";
-    const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+    const CUT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
-    check_repaired_requests(&[NO_OPTIONS, ANSWER], "stream_options", &[true, false, false]).await;
-    check_repaired_requests(&[NO_STREAM, ANSWER], "stream", &[true, false, false]).await;
+    check_repaired_requests(&[NO_OPTIONS, OK_RESPONSE], "stream_options", &[true, false, false]).await;
+    check_repaired_requests(&[NO_STREAM, OK_RESPONSE], "stream", &[true, false, false]).await;
     // This endpoint cuts off all streams.
-    check_repaired_requests(&[CUT, CUT, CUT, ANSWER], "stream", &[true, true, true, false, false])
+    check_repaired_requests(&[CUT_STREAM, CUT_STREAM, CUT_STREAM, OK_RESPONSE], "stream", &[true, true, true, false, false])
         .await;
 }
 
 /// Checks the repaired requests. `wanted` says for each request whether it has the field.
-async fn check_repaired_requests(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
+async fn check_repaired_requests(responses: &'static [&'static str], field: &str, expected: &[bool]) {
     let (url, count) = start_raw_endpoint(responses).await;
     let gateway = gateway();
     let kept = Arc::new(RecordingSink::default());
     let spec = model(&url);
     let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
     for _ in 0..2 {
-        trial.ask(&ask("hi")).await.expect("an answer");
+        trial.ask(&user_request("hi")).await.expect("an answer");
     }
-    assert_eq!((count.load(Ordering::Relaxed), trial.spent().steps), (wanted.len(), 2));
-    assert_eq!(requests_with_field(&kept, field), wanted);
+    assert_eq!((count.load(Ordering::Relaxed), trial.spending().steps), (expected.len(), 2));
+    assert_eq!(requests_with_field(&kept, field), expected);
     assert!(gateway.halt_faults().is_empty());
 }
 
 /// Returns whether each request has a field.
-fn requests_with_field(kept: &RecordingSink, field: &str) -> Vec<bool> {
+fn requests_with_field(sink: &RecordingSink, field: &str) -> Vec<bool> {
     let has = |body: &[u8]| {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body.get(field).is_some()
     };
-    kept.attempts().iter().map(|attempt| has(&attempt.request_body)).collect()
+    sink.attempts().iter().map(|attempt| has(&attempt.request_body)).collect()
 }
 
 /// If an endpoint accepts only streams, a corrupted stream is requested again as a stream.
 #[tokio::test]
 async fn stream_only_endpoint_is_asked_for_another_stream() {
-    const TORN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+    const CORRUPTED_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\": \\\"ls\\\"\"}}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
-    const NO_WHOLE: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
+    const STREAM_ONLY_ERROR: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
-    let (url, count) = start_raw_endpoint(&[TORN, NO_WHOLE, ANSWER]).await;
+    let (url, count) = start_raw_endpoint(&[CORRUPTED_STREAM, STREAM_ONLY_ERROR, OK_RESPONSE]).await;
     let (gateway, kept) = (gateway(), Arc::new(RecordingSink::default()));
     let trial = gateway.open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
-    trial.ask(&with_tools("hi")).await.expect("an answer");
+    trial.ask(&request_with_tools("hi")).await.expect("an answer");
     assert_eq!(count.load(Ordering::Relaxed), 3);
     assert_eq!(requests_with_field(&kept, "stream"), [true, false, true]);
 }
@@ -534,19 +534,19 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
 /// yet.
 #[tokio::test]
 async fn model_that_has_responded_is_not_treated_as_unknown() {
-    const UNKNOWN: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
+    const UNKNOWN_MODEL_ERROR: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":\"model_not_found\"}}";
-    let (url, count) = start_raw_endpoint(&[ANSWER, UNKNOWN, UNKNOWN, ANSWER]).await;
+    let (url, count) = start_raw_endpoint(&[OK_RESPONSE, UNKNOWN_MODEL_ERROR, UNKNOWN_MODEL_ERROR, OK_RESPONSE]).await;
     let (gateway, spec) = (gateway(), model(&url));
-    let trial = open(&gateway, &spec);
+    let trial = open_trial(&gateway, &spec);
     for _ in 0..2 {
-        trial.ask(&ask("hi")).await.expect("an answer");
+        trial.ask(&user_request("hi")).await.expect("an answer");
     }
     assert_eq!((count.load(Ordering::Relaxed), gateway.halt_faults().len()), (4, 0));
     // Before the first response, the name must be wrong.
-    let (url, count) = start_raw_endpoint(&[UNKNOWN]).await;
+    let (url, count) = start_raw_endpoint(&[UNKNOWN_MODEL_ERROR]).await;
     let spec = model(&url);
-    expect_fault(open(&gateway, &spec).ask(&ask("hi")).await.expect_err("no such model"));
+    expect_fault(open_trial(&gateway, &spec).ask(&user_request("hi")).await.expect_err("no such model"));
     assert_eq!((count.load(Ordering::Relaxed), gateway.halt_faults().len()), (1, 1));
 }
 
@@ -558,10 +558,10 @@ async fn settle_assigns_the_step_and_records_attempt_times() {
         fault = [{ kind = 'status', status = 503 }]";
     let bench = Bench::new(script, Budget::default()).await;
     for _ in 0..2 {
-        bench.trial.ask(&ask("hi")).await.expect("an answer");
+        bench.trial.ask(&user_request("hi")).await.expect("an answer");
     }
     let kinds: Vec<_> = bench
-        .kept
+        .sink
         .events()
         .into_iter()
         .map(|(step, event)| {
@@ -627,7 +627,7 @@ async fn main_request_ends_the_previous_step() {
         let sent = http.post(url).bearer_auth(server.token()).body(body.to_string()).send().await;
         assert_eq!(sent.expect("a response").status(), 200);
     }
-    trial.ask(&ask("hi")).await.expect("an answer");
+    trial.ask(&user_request("hi")).await.expect("an answer");
     server.close().await;
     let seen = ends.0.lock().expect("no panic").clone();
     assert_eq!(seen, ["ends", "answered", "ends", "answered", "ends", "answered"]);
@@ -638,14 +638,14 @@ async fn run_trials_together(
     gateway: &Gateway,
     url: &str,
     budget: &Budget,
-    trials: usize,
+    trial_count: usize,
 ) -> Vec<RequestError> {
     let mut asked = tokio::task::JoinSet::new();
-    for _ in 0..trials {
+    for _ in 0..trial_count {
         let trial =
             gateway.open(&model(url), budget, Arc::new(RecordingSink::default())).expect("usable");
         asked.spawn(async move {
-            let error = trial.ask(&ask("hi")).await.expect_err("no response");
+            let error = trial.ask(&user_request("hi")).await.expect_err("no response");
             match error {
                 RequestError::Budget(kind) => {
                     trial.lost_time_fault(kind).map_or(error, RequestError::Fault)
@@ -665,7 +665,7 @@ async fn silent_endpoint_is_tried_by_only_one_trial() {
     let policy = || policy.clone();
     // The endpoint is always silent, is always overloaded, or always returns a web page. In total,
     // the trials make only as many attempts as one request would.
-    for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
+    for (texts, attempts) in [(&[""][..], 2), (&[BUSY_RESPONSE][..], 12), (&[WEB_PAGE_RESPONSE][..], 4)] {
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
             .expect("a gateway")
@@ -674,7 +674,7 @@ async fn silent_endpoint_is_tried_by_only_one_trial() {
         assert_eq!(count.load(Ordering::Relaxed), attempts, "{texts:?}");
         for error in errors {
             let RequestError::Fault(fault) = error else { panic!("{error:?}") };
-            assert_eq!((fault.layer, fault.cause), (Layer::Model, Cause::Silent), "{fault}");
+            assert_eq!((fault.layer, fault.cause), (FaultLayer::Model, FaultCause::Silent), "{fault}");
         }
     }
 }
@@ -686,7 +686,7 @@ async fn wall_limit_below_the_idle_timeout_ends_the_round() {
     let gateway = gateway();
     for error in run_trials_together(&gateway, &url, &budget, 5).await {
         let RequestError::Fault(fault) = error else { panic!("{error:?}") };
-        assert_eq!(fault.cause, Cause::Silent, "{fault}");
+        assert_eq!(fault.cause, FaultCause::Silent, "{fault}");
     }
     let asked = count.load(Ordering::Relaxed);
     assert!(asked < 5, "each trial in flight asked: {asked}");
@@ -725,7 +725,7 @@ async fn keepalive_is_not_a_response() {
         let url = start_trickling_endpoint(head, byte).await;
         for error in run_trials_together(&gateway(), &url, &budget, 2).await {
             let RequestError::Fault(fault) = error else { panic!("{byte:?}: {error:?}") };
-            assert_eq!(fault.cause, Cause::Silent, "{byte:?}: {fault}");
+            assert_eq!(fault.cause, FaultCause::Silent, "{byte:?}: {fault}");
         }
     }
 }
@@ -750,29 +750,29 @@ async fn endpoint_text_cannot_control_the_terminal() {
 
 #[tokio::test]
 async fn consecutive_stalled_trials_are_an_outage() {
-    let (url, _) = start_raw_endpoint(&[ANSWER, ""]).await;
+    let (url, _) = start_raw_endpoint(&[OK_RESPONSE, ""]).await;
     let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
     let gateway = gateway();
     let line =
         || gateway.open(&model(&url), &budget, Arc::new(RecordingSink::default())).expect("usable");
-    line().ask(&ask("hi")).await.expect("the one answer");
-    for cause in [Cause::Other, Cause::Other, Cause::Outage] {
+    line().ask(&user_request("hi")).await.expect("the one answer");
+    for cause in [FaultCause::Other, FaultCause::Other, FaultCause::Outage] {
         let trial = line();
-        let error = trial.ask(&ask("hi")).await.expect_err("silence");
+        let error = trial.ask(&user_request("hi")).await.expect_err("silence");
         assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
         let fault = trial.lost_time_fault(BudgetKind::Wall).expect("the endpoint's fault");
         assert_eq!(fault.cause, cause, "{fault}");
     }
-    let RequestError::Fault(fault) = line().ask(&ask("hi")).await.expect_err("halted") else {
+    let RequestError::Fault(fault) = line().ask(&user_request("hi")).await.expect_err("halted") else {
         panic!("no fault")
     };
-    assert_eq!(fault.cause, Cause::Outage);
+    assert_eq!(fault.cause, FaultCause::Outage);
 }
 
 #[tokio::test]
 async fn first_event_of_a_response_releases_all_trials() {
     // The head and the first event of this response arrive, but the rest never does.
-    const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
+    const FIRST_EVENT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -781,11 +781,11 @@ async fn first_event_of_a_response_releases_all_trials() {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut vec![0; 65_536]).await;
             if held.is_empty() {
-                let _ = stream.write_all(BEGINS.as_bytes()).await;
+                let _ = stream.write_all(FIRST_EVENT.as_bytes()).await;
                 held.push(stream);
                 continue;
             }
-            let _ = stream.write_all(ANSWER.as_bytes()).await;
+            let _ = stream.write_all(OK_RESPONSE.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
     });
@@ -796,7 +796,7 @@ async fn first_event_of_a_response_releases_all_trials() {
             .expect("usable")
     };
     let first = line();
-    let asked = ask("hi");
+    let asked = user_request("hi");
     tokio::select! {
         ended = first.ask(&asked) => panic!("it never ends: {ended:?}"),
         answered = async {

@@ -6,22 +6,22 @@ use proctor_gateway::{RequestBounds, RequestError};
 use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
 use crate::{
-    common::{Bench, ask},
+    common::{Bench, user_request},
     server::ServerBench,
 };
 use serde_json::json;
 
-const AT_ONCE: usize = 16;
+const CLIENT_COUNT: usize = 16;
 
 /// 0.018 dollars per response.
-const PAID: &str = "[default]\ncontent = 'x'\ndelay_seconds = 0.01\nusage = { input = 10, output = 5, cached = 4 }";
+const PAID_SCRIPT: &str = "[default]\ncontent = 'x'\ndelay_seconds = 0.01\nusage = { input = 10, output = 5, cached = 4 }";
 
 /// Sixteen clients send requests until each is rejected. Returns the number of responses.
-async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
+async fn send_until_rejected(bench: &Bench, kind: BudgetKind) -> u64 {
     let client = || async {
         let mut came = 0;
         loop {
-            match bench.trial.ask(&ask("hi")).await {
+            match bench.trial.ask(&user_request("hi")).await {
                 Ok(_) => came += 1,
                 Err(error) => {
                     assert_eq!(error, RequestError::Budget(kind));
@@ -30,19 +30,19 @@ async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
             }
         }
     };
-    join_all((0..AT_ONCE).map(|_| client())).await.into_iter().sum()
+    join_all((0..CLIENT_COUNT).map(|_| client())).await.into_iter().sum()
 }
 
-async fn bench(budget: Budget, max_output: Option<u64>) -> Bench {
-    Bench::with(PAID, budget, |model| model.max_output_tokens = max_output).await
+async fn start_bench(budget: Budget, max_output: Option<u64>) -> Bench {
+    Bench::with_model(PAID_SCRIPT, budget, |model| model.max_output_tokens = max_output).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_clients_get_exactly_the_step_limit() {
     for max_output in [None, Some(5)] {
-        let bench = bench(Budget { steps: Some(50), ..Budget::default() }, max_output).await;
-        assert_eq!(hammer(&bench, BudgetKind::Steps).await, 50);
-        assert_eq!(bench.trial.spent().steps, 50);
+        let bench = start_bench(Budget { steps: Some(50), ..Budget::default() }, max_output).await;
+        assert_eq!(send_until_rejected(&bench, BudgetKind::Steps).await, 50);
+        assert_eq!(bench.trial.spending().steps, 50);
         assert_eq!(bench.server.requests().len(), 50, "no request is wasted");
     }
 }
@@ -57,9 +57,9 @@ async fn concurrent_clients_exceed_limits_by_at_most_one_response() {
             (Budget { total_tokens: Some(900), ..none() }, BudgetKind::TotalTokens, 60),
             (Budget { cost_usd: Some(1.09), ..none() }, BudgetKind::Cost, 61),
         ] {
-            let bench = bench(budget.clone(), max_output).await;
+            let bench = start_bench(budget.clone(), max_output).await;
             // As many as a single client would get: only the last response exceeds the limit.
-            assert_eq!(hammer(&bench, kind).await, answers, "{budget:?} {max_output:?}");
+            assert_eq!(send_until_rejected(&bench, kind).await, answers, "{budget:?} {max_output:?}");
         }
     }
 }
@@ -67,21 +67,21 @@ async fn concurrent_clients_exceed_limits_by_at_most_one_response() {
 #[tokio::test]
 async fn side_requests_are_charged_without_a_step() {
     let budget = Budget { steps: Some(1), total_tokens: Some(60), ..Budget::default() };
-    let bench = bench(budget, Some(5)).await;
-    bench.trial.ask(&ask("hi")).await.expect("step 1");
+    let bench = start_bench(budget, Some(5)).await;
+    bench.trial.ask(&user_request("hi")).await.expect("step 1");
     let side = RequestBounds { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
     let usage = Usage { input: 10, output: 5, ..Usage::default() };
     // The tools of step 1 may still run and send requests.
     let admission = bench.trial.admit(side).await.expect("a side request after the last step");
     admission.settle(&usage, bench.trial.cost(&usage), true);
     drop(bench.trial.admit(side).await.expect("an attempt without a response"));
-    let spent = bench.trial.spent();
+    let spent = bench.trial.spending();
     assert_eq!((spent.steps, spent.side_requests), (1, 1));
     assert_eq!(
         (spent.input_tokens, spent.side_input_tokens, spent.side_output_tokens),
         (20, 10, 5)
     );
-    assert_eq!(bench.trial.ask(&ask("hi")).await, Err(RequestError::Budget(BudgetKind::Steps)));
+    assert_eq!(bench.trial.ask(&user_request("hi")).await, Err(RequestError::Budget(BudgetKind::Steps)));
     // The trial is over, for side requests too.
     let refused = bench.trial.admit(side).await.expect_err("over");
     assert_eq!(refused, RequestError::Budget(BudgetKind::Steps));
@@ -89,7 +89,7 @@ async fn side_requests_are_charged_without_a_step() {
 
 /// Sixteen raw connections to the HTTP server each send requests until one is rejected. Every other
 /// connection streams. Returns the number of responses.
-async fn hammer_server(served: &ServerBench, max_tokens: Option<u64>) -> u64 {
+async fn send_to_server_until_rejected(server_bench: &ServerBench, max_tokens: Option<u64>) -> u64 {
     let client = |at: usize| async move {
         let mut came = 0;
         loop {
@@ -97,7 +97,7 @@ async fn hammer_server(served: &ServerBench, max_tokens: Option<u64>) -> u64 {
                 "model": "m", "messages": [{"role": "user", "content": "hi"}],
                 "max_tokens": max_tokens, "stream": at.is_multiple_of(2),
             });
-            match served.chat(body).await {
+            match server_bench.chat(body).await {
                 (200, body) if !body.contains("budget_") => came += 1,
                 (status, body) => {
                     assert!(status == 402 || body.contains("budget_"), "{status}: {body}");
@@ -106,15 +106,15 @@ async fn hammer_server(served: &ServerBench, max_tokens: Option<u64>) -> u64 {
             }
         }
     };
-    join_all((0..AT_ONCE).map(client)).await.into_iter().sum()
+    join_all((0..CLIENT_COUNT).map(client)).await.into_iter().sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_raw_connections_get_exactly_the_step_limit() {
     for max_tokens in [None, Some(5)] {
-        let served = ServerBench::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
-        assert_eq!(hammer_server(&served, max_tokens).await, 40);
-        assert_eq!(served.bench.trial.spent().steps, 40);
+        let served = ServerBench::new(PAID_SCRIPT, Budget { steps: Some(40), ..Budget::default() }).await;
+        assert_eq!(send_to_server_until_rejected(&served, max_tokens).await, 40);
+        assert_eq!(served.bench.trial.spending().steps, 40);
         assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");
     }
 }
@@ -131,8 +131,8 @@ async fn raw_connections_exceed_limits_by_at_most_one_response() {
         Budget { cost_usd: Some(23.05), ..Budget::default() },
     ] {
         let served = ServerBench::new(script, budget.clone()).await;
-        hammer_server(&served, Some(100)).await;
-        let spent = served.bench.trial.spent();
+        send_to_server_until_rejected(&served, Some(100)).await;
+        let spent = served.bench.trial.spending();
         // The first response that reaches the limit is the last, as for a single client.
         let limits = [budget.total_tokens, budget.input_tokens, budget.output_tokens];
         let reach = limits.into_iter().zip([600, 500, 100]);

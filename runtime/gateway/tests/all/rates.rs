@@ -13,19 +13,19 @@ use futures_util::future::join_all;
 use proctor_gateway::{EndpointRates, Gateway, RatePolicy, TrialGateway};
 use proctor_types::Budget;
 
-use crate::common::{RecordingSink, ask, gateway, model};
+use crate::common::{RecordingSink, user_request, gateway, model};
 
-struct Run {
+struct RateBench {
     server: FakeLlm,
     gateway: Gateway,
 }
 
-impl Run {
-    async fn new(script: &str, set: impl FnOnce(&mut EndpointRates)) -> Self {
+impl RateBench {
+    async fn new(script: &str, configure: impl FnOnce(&mut EndpointRates)) -> Self {
         let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut table = EndpointRates { base_url: server.base_url(), ..Default::default() };
-        set(&mut table);
+        configure(&mut table);
         let policy = RatePolicy::shipped().expect("a valid policy");
         Self { gateway: gateway().with_rates(vec![table], policy), server }
     }
@@ -33,7 +33,7 @@ impl Run {
     /// Waits until the model has responded once in this run. Later requests are then sent
     /// concurrently.
     async fn after_first_response(self) -> Self {
-        self.trial(&Budget::default()).0.ask(&ask("warm")).await.expect("the first answer");
+        self.trial(&Budget::default()).0.ask(&user_request("warm")).await.expect("the first answer");
         self
     }
 
@@ -48,9 +48,9 @@ impl Run {
 async fn trials_share_the_slots_of_an_endpoint() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
     let run =
-        Run::new(script, |table| table.max_concurrent = Some(2)).await.after_first_response().await;
+        RateBench::new(script, |table| table.max_concurrent = Some(2)).await.after_first_response().await;
     let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
-    let one = ask("hi");
+    let one = user_request("hi");
     let begun = Instant::now();
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
         answer.expect("an answer");
@@ -71,11 +71,11 @@ async fn rate_limit_of_one_trial_delays_others_outside_working_time() {
     // Only the first trial's conversation gets the fault.
     let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
         { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
-    let run = Run::new(script, |_| {}).await.after_first_response().await;
+    let run = RateBench::new(script, |_| {}).await.after_first_response().await;
     let budget = Budget { working_seconds: Some(1.0), ..Budget::default() };
     let (first, second) = (run.trial(&budget), run.trial(&budget));
     let begun = Instant::now();
-    let (asked, other) = (ask("first"), ask("second"));
+    let (asked, other) = (user_request("first"), user_request("second"));
     let (one, two) = tokio::join!(first.0.ask(&asked), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         second.0.ask(&other).await
@@ -93,9 +93,9 @@ async fn rate_limited_requests_are_retried_until_all_are_answered() {
     let script = "[[rule]]\nwhen = 'warm'\nanswer = { content = 'x' }\n\
         [default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         fault = [{ kind = 'status', status = 429, times = 12 }]";
-    let run = Run::new(script, |_| {}).await.after_first_response().await;
+    let run = RateBench::new(script, |_| {}).await.after_first_response().await;
     let trials: Vec<_> = (0..16).map(|_| run.trial(&Budget::default())).collect();
-    let one = ask("hi");
+    let one = user_request("hi");
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
         answer.expect("an answer");
     }

@@ -5,17 +5,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::common::{Bench, KEY, RecordingSink, ask, gateway, model};
+use crate::common::{Bench, KEY, RecordingSink, user_request, gateway, model};
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{GatewayServer, RequestError, RequestRules};
-use proctor_types::{Budget, Cause, Fault, Layer, ModelSpec};
+use proctor_types::{Budget, FaultCause, Fault, FaultLayer, ModelSpec};
 
-fn faulty(faults: &str) -> String {
+fn faulty_script(faults: &str) -> String {
     format!("[default]\ncontent = 'At last.'\nfault = [{faults}]")
 }
 
-async fn bench(faults: &str) -> Bench {
-    Bench::new(&faulty(faults), Budget::default()).await
+async fn start_bench(faults: &str) -> Bench {
+    Bench::new(&faulty_script(faults), Budget::default()).await
 }
 
 fn expect_fault(error: RequestError) -> Fault {
@@ -39,11 +39,11 @@ async fn transient_faults_are_retried_and_recorded() {
         ("{ kind = 'not_json' }", Some(200)),
         ("{ kind = 'no_choices' }", Some(200)),
     ] {
-        let bench = bench(kind).await;
-        let answer = bench.trial.ask(&ask("hi")).await.expect(kind);
+        let bench = start_bench(kind).await;
+        let answer = bench.trial.ask(&user_request("hi")).await.expect(kind);
         assert_eq!(answer.content, "At last.", "{kind}");
         assert_eq!(bench.outcomes(), [(status, true), (Some(200), false)], "{kind}");
-        assert_eq!(bench.trial.spent().steps, 1, "{kind}");
+        assert_eq!(bench.trial.spending().steps, 1, "{kind}");
         let attempts = bench.attempts();
         assert!(
             attempts[1].wait_seconds > 0.0 && bench.trial.wait_time() > Duration::ZERO,
@@ -56,8 +56,8 @@ async fn transient_faults_are_retried_and_recorded() {
 #[tokio::test]
 async fn response_bytes_are_recorded_unchanged() {
     let bench =
-        bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
-    bench.trial.ask(&ask("hi")).await.expect("an answer");
+        start_bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
+    bench.trial.ask(&user_request("hi")).await.expect("an answer");
     let attempts = bench.attempts();
     let (half, whole) = (&attempts[0].response_body, &attempts[2].response_body);
     assert_eq!(half[..], whole[..whole.len() / 2], "half a body is recorded as half");
@@ -73,8 +73,8 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
         let wish = if dated { date } else { "1".into() };
         let bench =
-            bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}")).await;
-        bench.trial.ask(&ask("hi")).await.expect("an answer");
+            start_bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}")).await;
+        bench.trial.ask(&user_request("hi")).await.expect("an answer");
         let waited = bench.trial.wait_time().as_secs_f64();
         assert!((1.0..=4.5).contains(&waited), "{wish}: {waited}");
         assert!(bench.attempts()[1].wait_seconds >= 1.0, "{wish}");
@@ -83,23 +83,23 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
 
 #[tokio::test]
 async fn too_long_retry_after_ends_the_request_immediately() {
-    let bench = bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
-    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
+    let bench = start_bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
+    let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
     assert_eq!(bench.outcomes().len(), 1);
 }
 
 #[tokio::test]
 async fn lasting_fault_ends_after_the_last_attempt() {
-    let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
-    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
-    assert_eq!((fault.layer, bench.outcomes().len()), (Layer::Model, 4));
+    let bench = start_bench("{ kind = 'status', status = 503, times = 0 }").await;
+    let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("always 503"));
+    assert_eq!((fault.layer, bench.outcomes().len()), (FaultLayer::Model, 4));
     assert!(
         fault.what.contains("after 4 attempts") && fault.what.contains("status 503"),
         "{fault}"
     );
     assert!(fault.hint.is_some());
-    assert_eq!(bench.trial.spent().steps, 0);
+    assert_eq!(bench.trial.spending().steps, 0);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn unreachable_endpoint_is_reported_after_few_attempts() {
     let kept = Arc::new(RecordingSink::default());
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
-    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("the port is closed"));
+    let fault = expect_fault(trial.ask(&user_request("hi")).await.expect_err("the port is closed"));
     assert!(fault.what.contains("after 2 attempts"), "{fault}");
     assert!(fault.what.contains(&address.to_string()), "{fault}");
     assert!(fault.what.to_lowercase().contains("refused"), "{fault}");
@@ -125,9 +125,9 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
         (404, "base_url"),
         (302, "redirects"),
     ] {
-        let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
-        let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
-        assert_eq!((fault.layer, bench.outcomes()), (Layer::Model, vec![(Some(status), true)]));
+        let bench = start_bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
+        let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("unusable"));
+        assert_eq!((fault.layer, bench.outcomes()), (FaultLayer::Model, vec![(Some(status), true)]));
         assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
 }
@@ -135,8 +135,8 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
 #[tokio::test]
 async fn empty_account_is_not_retried() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
-    let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
-    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
+    let bench = start_bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
+    let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("no credit"));
     assert!(fault.hint.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
     assert_eq!(bench.outcomes().len(), 1);
 }
@@ -146,8 +146,8 @@ async fn rejected_request_is_repeated_and_then_returned() {
     for status in [400, 413, 422] {
         let faults =
             format!("{{ kind = 'status', status = {status}, body = 'too odd', times = 3 }}");
-        let bench = bench(&faults).await;
-        let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
+        let bench = start_bench(&faults).await;
+        let error = bench.trial.ask(&user_request("hi")).await.expect_err("rejected");
         let rejected =
             RequestError::Rejected { status, body: "too odd".into(), caused_by_model: false };
         assert_eq!(error, rejected);
@@ -155,7 +155,7 @@ async fn rejected_request_is_repeated_and_then_returned() {
         // trial ends.
         assert_eq!(bench.outcomes(), [(Some(status), true); 3]);
         // The next request of the same trial succeeds.
-        bench.trial.ask(&ask("hi")).await.expect("an answer");
+        bench.trial.ask(&user_request("hi")).await.expect("an answer");
     }
 }
 
@@ -165,8 +165,8 @@ async fn key_is_sent_and_never_shown() {
         "{{ kind = 'status', status = 500, body = 'key {KEY} is fine' }},
          {{ kind = 'status', status = 400, body = 'wrong key: {KEY}', times = 3 }}"
     );
-    let bench = bench(&faults).await;
-    let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
+    let bench = start_bench(&faults).await;
+    let error = bench.trial.ask(&user_request("hi")).await.expect_err("rejected");
     let requests = bench.server.requests();
     assert_eq!(requests[0].authorization.as_deref(), Some(&*format!("Bearer {KEY}")));
     let shown = format!("{:?} {error:?} {:?}", bench.trial, bench.attempts());
@@ -176,11 +176,11 @@ async fn key_is_sent_and_never_shown() {
 
 #[tokio::test]
 async fn no_authorization_header_without_key_env() {
-    let bench = Bench::with("default = { content = 'ok' }", Budget::default(), |model| {
+    let bench = Bench::with_model("default = { content = 'ok' }", Budget::default(), |model| {
         model.key_env = None
     })
     .await;
-    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    bench.trial.ask(&user_request("hi")).await.expect("an answer");
     assert_eq!(bench.server.requests()[0].authorization, None);
 }
 
@@ -196,8 +196,8 @@ async fn missing_key_fault_names_its_variable() {
 
 #[tokio::test]
 async fn cancel_ends_the_request_in_flight() {
-    let bench = bench("{ kind = 'hang', times = 0 }").await;
-    let asked = ask("hi");
+    let bench = start_bench("{ kind = 'hang', times = 0 }").await;
+    let asked = user_request("hi");
     let (answer, ()) = tokio::join!(bench.trial.ask(&asked), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         bench.trial.cancel();
@@ -218,14 +218,14 @@ async fn rejected_key_is_not_tried_by_another_trial() {
     };
     let (first, second) = (open(&spec), open(&spec));
     assert!(gateway.halt_reason(&spec, false).is_none() && gateway.halt_faults().is_empty());
-    let fault = first.ask(&ask("hi")).await.expect_err("no such key");
-    let again = second.ask(&ask("another")).await.expect_err("the same key");
+    let fault = first.ask(&user_request("hi")).await.expect_err("no such key");
+    let again = second.ask(&user_request("another")).await.expect_err("the same key");
     assert_eq!(fault.to_string(), again.to_string());
     assert_eq!(server.requests().len(), 1);
     assert!(gateway.halt_reason(&spec, false).is_some() && gateway.halt_faults().len() == 1);
     // Another key at the same URL is unaffected.
     let keyless = ModelSpec { key_env: None, ..spec };
-    open(&keyless).ask(&ask("another")).await.expect("an answer");
+    open(&keyless).ask(&user_request("another")).await.expect("an answer");
 }
 
 /// The same applies to HTTP clients: after one client finds the problem, neither another client nor
@@ -250,14 +250,14 @@ async fn key_rejected_over_http_is_not_tried_again() {
         assert_eq!(answered.status(), 403, "401 would look like a wrong client token");
         assert!(answered.text().await.expect("a body").contains("401"));
         assert!(
-            matches!(server.wait_until_stopped().await, RequestError::Fault(fault) if fault.cause == Cause::Refused)
+            matches!(server.wait_until_stopped().await, RequestError::Fault(fault) if fault.cause == FaultCause::Refused)
         );
     }
     assert_eq!(server.requests().len(), 1);
     let third = gateway
         .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
         .expect("usable");
-    third.ask(&ask("hi")).await.expect_err("the same key");
+    third.ask(&user_request("hi")).await.expect_err("the same key");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -267,8 +267,8 @@ async fn key_rejected_over_http_is_not_tried_again() {
 async fn status_403_after_a_response_does_not_halt_the_key() {
     let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n";
     let bench = Bench::new(script, Budget::default()).await;
-    bench.trial.ask(&ask("good")).await.expect("an answer");
-    bench.trial.ask(&ask("bad")).await.expect_err("a rejected text");
-    bench.trial.ask(&ask("good")).await.expect("an answer");
+    bench.trial.ask(&user_request("good")).await.expect("an answer");
+    bench.trial.ask(&user_request("bad")).await.expect_err("a rejected text");
+    bench.trial.ask(&user_request("good")).await.expect("an answer");
     assert_eq!(bench.server.requests().len(), 3);
 }

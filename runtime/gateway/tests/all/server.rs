@@ -39,7 +39,7 @@ usage = { input = 10, output = 5, cached = 4 }
 pub struct ServerBench {
     pub bench: Bench,
     pub server: GatewayServer,
-    pub listening: ListenerHandle,
+    pub listener: ListenerHandle,
     pub http: reqwest::Client,
 }
 
@@ -50,11 +50,11 @@ impl ServerBench {
             GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
         let listening = server.listen().await.expect("a free port");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { bench, server, listening, http }
+        Self { bench, server, listener: listening, http }
     }
 
     pub fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
-        let url = format!("{}{path}", self.listening.url());
+        let url = format!("{}{path}", self.listener.url());
         self.http.post(url).bearer_auth(self.server.token()).body(body)
     }
 
@@ -65,7 +65,7 @@ impl ServerBench {
     }
 }
 
-fn user(text: &str) -> Value {
+fn user_body(text: &str) -> Value {
     json!({"model": "asked", "messages": [{"role": "user", "content": text}]})
 }
 
@@ -80,7 +80,7 @@ async fn server_rejects_other_keys_in_each_apis_format() {
         ("/v1beta/models/m:generateContent", "/error/status"),
     ] {
         for key in ["", "wrong", KEY] {
-            let url = format!("{}{path}", served.listening.url());
+            let url = format!("{}{path}", served.listener.url());
             let sent = served.http.post(url).bearer_auth(key).body("{}").send().await;
             let response = sent.expect("a response");
             assert_eq!(response.status(), 401, "{path}");
@@ -109,14 +109,14 @@ async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
     assert_eq!(given, attempts[0].response_body);
     let record = &served.bench.served_requests()[0];
     assert_eq!((&record.request[..], &record.response), (body.as_bytes(), &given));
-    assert!(record.delivered && record.losses.is_empty());
-    let answer = record.answer.as_ref().expect("an answer");
+    assert!(record.is_delivered && record.losses.is_empty());
+    let answer = record.model_response.as_ref().expect("an answer");
     assert_eq!(answer.content, "Grüße aus dem Skript.");
     assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);
     assert_eq!(answer.extra["reasoning_content"], "First look.");
     assert_eq!((answer.usage.input, answer.usage.cached), (10, 4));
     assert!((answer.cost_usd.expect("a price") - 0.018).abs() < 1e-12);
-    assert_eq!(served.bench.trial.spent().steps, 1);
+    assert_eq!(served.bench.trial.spending().steps, 1);
     assert_eq!(served.bench.server.requests()[0].authorization, Some(format!("Bearer {KEY}")));
 }
 
@@ -124,7 +124,7 @@ async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
 async fn server_forwards_streams_unchanged_without_unrequested_usage() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for asks in [true, false] {
-        let mut body = user("hi");
+        let mut body = user_body("hi");
         body["stream"] = true.into();
         if asks {
             body["stream_options"] = json!({"include_usage": true});
@@ -139,16 +139,16 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
         assert_eq!(text, if asks { came.clone() } else { came.replace(usage, "") });
         assert_eq!(attempt.usage.expect("usage").input, 10);
     }
-    let spent = served.bench.trial.spent();
+    let spent = served.bench.trial.spending();
     assert_eq!((spent.steps, spent.input_tokens, spent.cached_tokens), (2, 20, 8));
 }
 
 #[tokio::test]
 async fn used_up_budget_is_402_and_ends_the_trial() {
     let served = ServerBench::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
-    assert_eq!(served.chat(user("hi")).await.0, 200);
+    assert_eq!(served.chat(user_body("hi")).await.0, 200);
     for (path, body, at) in [
-        ("/v1/chat/completions", user("hi"), "/error/type"),
+        ("/v1/chat/completions", user_body("hi"), "/error/type"),
         ("/chat/completions", json!({"messages": [], "stream": true}), "/error/type"),
     ] {
         let sent = served.post(path, body.to_string()).send().await.expect("a response");
@@ -174,7 +174,7 @@ async fn sixteen_connections_get_exactly_the_step_limit() {
             tokio::spawn(async move {
                 let mut came = 0;
                 loop {
-                    match served.chat(user("hi")).await.0 {
+                    match served.chat(user_body("hi")).await.0 {
                         200 => came += 1,
                         402 => return came,
                         other => panic!("status {other}"),
@@ -195,7 +195,7 @@ async fn server_retries_endpoint_failures_itself() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for stream in [false, true] {
         let text = if stream { "flaky stream" } else { "flaky" };
-        let mut body = user(text);
+        let mut body = user_body(text);
         body["stream"] = stream.into();
         let (status, received) = served.chat(body).await;
         assert_eq!(status, 200, "{received}");
@@ -203,43 +203,43 @@ async fn server_retries_endpoint_failures_itself() {
     }
     let attempts = [(Some(503), true), (None, true), (Some(200), false)];
     assert_eq!(served.bench.outcomes(), [attempts, attempts].concat());
-    assert_eq!(served.bench.trial.spent().steps, 2);
+    assert_eq!(served.bench.trial.spending().steps, 2);
 }
 
 #[tokio::test]
 async fn server_forwards_endpoint_rejections_without_the_key() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let (status, received) = served.chat(user("refused")).await;
+    let (status, received) = served.chat(user_body("refused")).await;
     assert_eq!(status, 400);
     let wanted = r#"{"error":{"message":"[key] is no key","code":"context_length_exceeded"}}"#;
     assert_eq!(received, wanted);
-    assert_eq!(served.bench.trial.spent().steps, 0);
+    assert_eq!(served.bench.trial.spending().steps, 0);
 }
 
 #[tokio::test]
 async fn disconnected_client_is_charged_without_a_step() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let mut body = user("slow");
+    let mut body = user_body("slow");
     body["stream"] = true.into();
     let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
     let mut response = sent.expect("a response");
     response.chunk().await.expect("a piece").expect("not the end");
     drop(response);
     served.server.close().await;
-    let spent = served.bench.trial.spent();
+    let spent = served.bench.trial.spending();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (0, 10, 5));
     assert!(!spent.estimated, "the stream was read to its end");
     let record = served.bench.served_requests().pop().expect("a record");
-    assert!(!record.delivered);
-    assert_eq!(record.answer.expect("a complete response").content.len(), 51);
+    assert!(!record.is_delivered);
+    assert_eq!(record.model_response.expect("a complete response").content.len(), 51);
     // Requests after the close are refused.
-    assert_eq!(served.chat(user("hi")).await.0, 402);
+    assert_eq!(served.chat(user_body("hi")).await.0, 402);
 }
 
 #[tokio::test]
 async fn server_streams_piece_by_piece() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let mut body = user("slow");
+    let mut body = user_body("slow");
     body["stream"] = true.into();
     let begun = std::time::Instant::now();
     let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
@@ -254,7 +254,7 @@ async fn server_streams_piece_by_piece() {
 #[tokio::test]
 async fn server_withholds_and_records_provider_tools() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let mut body = user("hi");
+    let mut body = user_body("hi");
     body["web_search_options"] = json!({"search_context_size": "low"});
     assert_eq!(served.chat(body).await.0, 200);
     assert_eq!(served.bench.server.requests()[0].body.get("web_search_options"), None);
@@ -271,7 +271,7 @@ async fn key_never_appears_in_responses_or_records() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut received = String::new();
     for text in ["hi", "refused", "flaky"] {
-        let sent = served.post("/v1/chat/completions", user(text).to_string()).send().await;
+        let sent = served.post("/v1/chat/completions", user_body(text).to_string()).send().await;
         let response = sent.expect("a response");
         received += &format!("{:?}", response.headers());
         received += &response.text().await.expect("a body");
@@ -289,7 +289,7 @@ async fn key_never_appears_in_responses_or_records() {
 async fn server_lists_models_and_counts_tokens_without_the_model() {
     let served = ServerBench::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
     let get = |path: &str, header: &'static str| {
-        let url = format!("{}{path}", served.listening.url());
+        let url = format!("{}{path}", served.listener.url());
         served.http.get(url).header(header, served.server.token()).send()
     };
     for (path, header, at) in [
@@ -299,7 +299,7 @@ async fn server_lists_models_and_counts_tokens_without_the_model() {
     ] {
         let value = format!("Bearer {}", served.server.token());
         let response = if header == "authorization" {
-            let url = format!("{}{path}", served.listening.url());
+            let url = format!("{}{path}", served.listener.url());
             served.http.get(url).header(header, value).send().await
         } else {
             get(path, header).await
@@ -333,13 +333,13 @@ async fn aborted_stream_is_charged_and_not_retried() {
     let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
         fault = [{ kind = 'truncate', times = 0 }]";
     let served = ServerBench::new(script, Budget::default()).await;
-    let mut body = user("hi");
+    let mut body = user_body("hi");
     body["stream"] = true.into();
     let (status, received) = served.chat(body).await;
     assert_eq!(status, 200, "the head was already sent");
     assert!(received.contains("aborted") && !received.contains("[DONE]"), "{received}");
     assert_eq!(served.bench.outcomes(), [(Some(200), true)], "one attempt");
-    let spent = served.bench.trial.spent();
+    let spent = served.bench.trial.spending();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
     // If the client exits now, the endpoint is the cause.
     match served.server.last_rejection() {
@@ -357,7 +357,7 @@ async fn results_returned_in_a_side_request_are_recorded_once() {
     let server = GatewayServer::new(bench.trial.clone(), rules).expect("a server");
     let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = ServerBench { bench, server, listening, http };
+    let served = ServerBench { bench, server, listener: listening, http };
     let call = json!({"id": "c1", "type": "function",
         "function": {"name": "shell", "arguments": "{\"command\":\"ls\"}"}});
     let body = json!({"model": "m", "messages": [
@@ -369,11 +369,11 @@ async fn results_returned_in_a_side_request_are_recorded_once() {
     for _ in 0..2 {
         assert_eq!(served.chat(body.clone()).await.0, 200);
     }
-    let events = served.bench.kept.events();
+    let events = served.bench.sink.events();
     let shown = events.iter().filter_map(|(_, event)| match event {
         Event::ToolReturned { shown, .. } => Some(shown.as_str()),
         _ => None,
     });
     assert_eq!(shown.collect::<Vec<_>>(), ["a.py"]);
-    assert_eq!(served.bench.trial.spent().steps, 0);
+    assert_eq!(served.bench.trial.spending().steps, 0);
 }

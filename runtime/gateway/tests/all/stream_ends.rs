@@ -16,7 +16,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{RecordingSink, ask, model};
+use crate::common::{RecordingSink, user_request, model};
 
 /// What the endpoint does with a connection after its chunks.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ enum AfterChunks {
 /// all later requests).
 async fn start_streaming_endpoint(
     lists: Vec<Vec<Value>>,
-    after: AfterChunks,
+    after_chunks: AfterChunks,
 ) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -51,11 +51,11 @@ async fn start_streaming_endpoint(
                 let event = format!("data: {chunk}\n\n");
                 text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
             }
-            if matches!(after, AfterChunks::Ends) {
+            if matches!(after_chunks, AfterChunks::Ends) {
                 text.push_str("0\r\n\r\n");
             }
             let _ = stream.write_all(text.as_bytes()).await;
-            match after {
+            match after_chunks {
                 AfterChunks::Holds | AfterChunks::Ends => held.push(stream),
                 AfterChunks::Breaks => drop(stream),
             }
@@ -89,7 +89,7 @@ async fn complete_response_is_kept_however_its_stream_ends() {
         let trial = fast_gateway()
             .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
             .expect("usable");
-        let answer = trial.ask(&ask("hi")).await.expect("the answer");
+        let answer = trial.ask(&user_request("hi")).await.expect("the answer");
         assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
         assert_eq!(count.load(Ordering::Relaxed), 1, "requested and paid for once");
     }
@@ -107,7 +107,7 @@ async fn incomplete_response_is_requested_again() {
         let kept = Arc::new(RecordingSink::default());
         let trial =
             fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
-        let answer = trial.ask(&ask("hi")).await.expect("the second answer");
+        let answer = trial.ask(&user_request("hi")).await.expect("the second answer");
         assert_eq!(answer.content, "all", "{last}");
         assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (2, 1), "{last}");
         let why = kept.attempts()[0].error.clone().unwrap_or_default();
@@ -124,7 +124,7 @@ async fn ask_twice(lists: Vec<Vec<Value>>) -> (Arc<RecordingSink>, Vec<(String, 
         fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
     let mut seen = Vec::new();
     for step in 1..=2 {
-        let content = trial.ask(&ask("hi")).await.expect("an answer").content;
+        let content = trial.ask(&user_request("hi")).await.expect("an answer").content;
         seen.push((content, count.load(Ordering::Relaxed)));
         assert_eq!(trial.meter().steps(), step);
     }
@@ -179,7 +179,7 @@ async fn gemini_turns_without_parts_are_a_fault() {
     let trial = fast_gateway()
         .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
         .expect("usable");
-    let error = trial.ask(&ask("hi")).await.expect_err("no output");
+    let error = trial.ask(&user_request("hi")).await.expect_err("no output");
     let RequestError::Fault(fault) = error else { panic!("{error:?}") };
     assert!(fault.what.contains("13 output tokens"), "{fault}");
     assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (6, 0));

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::{
-    common::{Bench, RecordingSink, ask, gateway, model},
+    common::{Bench, RecordingSink, user_request, gateway, model},
     server::ServerBench,
 };
 use proctor_gateway::{ExchangeSink, Gateway, RequestError, TrialGateway, tokens};
 use proctor_types::{
-    Api, Budget, BudgetKind, Cause, Event, Fault, Message, ModelRequest, ModelSpec, ToolSpec,
+    Api, Budget, BudgetKind, FaultCause, Event, Fault, Message, ModelRequest, ModelSpec, ToolSpec,
 };
 use serde_json::json;
 
@@ -31,8 +31,8 @@ fn shell() -> ToolSpec {
     }
 }
 
-fn with_tools(text: &str) -> ModelRequest {
-    ModelRequest { tools: vec![shell()], ..ask(text) }
+fn request_with_tools(text: &str) -> ModelRequest {
+    ModelRequest { tools: vec![shell()], ..user_request(text) }
 }
 
 fn with_api(api: Api) -> impl FnOnce(&mut ModelSpec) {
@@ -42,7 +42,7 @@ fn with_api(api: Api) -> impl FnOnce(&mut ModelSpec) {
     }
 }
 
-fn open(gateway: &Gateway, model: &ModelSpec) -> TrialGateway {
+fn open_trial(gateway: &Gateway, model: &ModelSpec) -> TrialGateway {
     let sink: Arc<dyn ExchangeSink> = Arc::new(RecordingSink::default());
     gateway.open(model, &Budget::default(), sink).expect("a usable model")
 }
@@ -62,13 +62,13 @@ async fn uncounted_output_reaches_the_limit() {
             "[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {reported} }}"
         );
         let budget = Budget { output_tokens: Some(300), ..Budget::default() };
-        let bench = Bench::with(&script, budget, with_api(api)).await;
-        let answer = bench.trial.ask(&ask("hi")).await.expect("the first answer");
+        let bench = Bench::with_model(&script, budget, with_api(api)).await;
+        let answer = bench.trial.ask(&user_request("hi")).await.expect("the first answer");
         assert!(answer.usage.estimated && answer.usage.output > 300, "{api}: {:?}", answer.usage);
         assert_eq!(answer.usage.input, 100, "{api}");
-        let refused = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
+        let refused = bench.trial.ask(&user_request("hi")).await.expect_err("the limit");
         assert_eq!(refused, RequestError::Budget(BudgetKind::OutputTokens), "{api}");
-        let spent = bench.trial.spent();
+        let spent = bench.trial.spending();
         assert!(spent.estimated && spent.output_tokens == answer.usage.output, "{api}: {spent:?}");
     }
 }
@@ -77,9 +77,9 @@ async fn uncounted_output_reaches_the_limit() {
 async fn call_as_text_halts_requests_with_tools_and_names_the_setting() {
     for api in APIS {
         let script = format!("[default]\ncontent = \"{}\"\n", CALL_AS_TEXT.replace('"', "\\\""));
-        let bench = Bench::with(&script, Budget::default(), with_api(api)).await;
-        let said = expect_fault(bench.trial.ask(&with_tools("go")).await.expect_err("no parser"));
-        assert!(said.cause == Cause::Refused && said.what.contains("`shell` as text"), "{said}");
+        let bench = Bench::with_model(&script, Budget::default(), with_api(api)).await;
+        let said = expect_fault(bench.trial.ask(&request_with_tools("go")).await.expect_err("no parser"));
+        assert!(said.cause == FaultCause::Refused && said.what.contains("`shell` as text"), "{said}");
         let hint = said.hint.as_deref().unwrap_or_default();
         for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
             assert!(hint.contains(part), "{api}: {hint}");
@@ -87,11 +87,11 @@ async fn call_as_text_halts_requests_with_tools_and_names_the_setting() {
         // The response is billed and recorded with the reason, but does not count as a step.
         let attempts = bench.attempts();
         assert!(attempts[0].usage.is_some() && attempts[0].error.is_some(), "{attempts:?}");
-        assert_eq!(bench.trial.spent().steps, 0, "{api}");
+        assert_eq!(bench.trial.spending().steps, 0, "{api}");
         // Only the first request is sent, and only requests with tools are halted.
-        bench.trial.ask(&with_tools("again")).await.expect_err("halted");
+        bench.trial.ask(&request_with_tools("again")).await.expect_err("halted");
         assert_eq!(bench.server.requests().len(), 1, "{api}");
-        bench.trial.ask(&ask("plain")).await.expect("an answer without tools");
+        bench.trial.ask(&user_request("plain")).await.expect("an answer without tools");
     }
 }
 
@@ -103,7 +103,7 @@ async fn call_as_text_after_a_real_call_is_requested_again_without_a_step() {
         CALL_AS_TEXT.replace('"', "\\\"")
     );
     let bench = Bench::new(&script, Budget::default()).await;
-    let mut asked = with_tools("go");
+    let mut asked = request_with_tools("go");
     let answer = bench.trial.ask(&asked).await.expect("a call");
     asked.messages.push(answer.to_message());
     let call_id = answer.tool_calls[0].id.clone();
@@ -111,18 +111,18 @@ async fn call_as_text_after_a_real_call_is_requested_again_without_a_step() {
     let said = expect_fault(bench.trial.ask(&asked).await.expect_err("an unparsed call"));
     assert!(said.what.contains("`shell` as text"), "{said}");
     assert!(said.hint.is_some_and(|hint| hint.contains("--tool-call-parser hermes")));
-    assert_eq!(bench.trial.spent().steps, 1);
+    assert_eq!(bench.trial.spending().steps, 1);
     // The second attempt is not streamed, and it does not halt other trials.
     let streams: Vec<_> =
         bench.server.requests().iter().map(|request| request.body["stream"] == true).collect();
     assert_eq!(streams[..3], [true, true, false]);
-    bench.trial.ask(&with_tools("go")).await.expect("a call");
+    bench.trial.ask(&request_with_tools("go")).await.expect("a call");
 }
 
 #[tokio::test]
 async fn dropped_tools_are_detected_by_the_prompt_count() {
     let text = "Repair the parser of dates. ".repeat(40);
-    let asked = with_tools(&text);
+    let asked = request_with_tools(&text);
     let alone = tokens::count_messages(&asked.messages);
     let schema = tokens::count(&asked.tools[0].description);
     assert!(schema > 300, "{schema}");
@@ -152,8 +152,8 @@ async fn dropped_tools_are_detected_by_the_prompt_count() {
 async fn tool_check_can_be_turned_off() {
     let script = format!("[default]\ncontent = \"{}\"\n", CALL_AS_TEXT.replace('"', "\\\""));
     let off = |model: &mut ModelSpec| model.tool_check = Some(false);
-    let bench = Bench::with(&script, Budget::default(), off).await;
-    let answer = bench.trial.ask(&with_tools("go")).await.expect("an answer");
+    let bench = Bench::with_model(&script, Budget::default(), off).await;
+    let answer = bench.trial.ask(&request_with_tools("go")).await.expect("an answer");
     assert!(answer.content.contains("<tool_call>"));
 }
 
@@ -163,8 +163,8 @@ async fn halt_applies_to_every_trial_of_the_run() {
     let script = fake_llm::Script::parse(&script).expect("a valid script");
     let server = fake_llm::FakeLlm::start(script).await.expect("a free port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
-    open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("no parser");
-    open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("halted");
+    open_trial(&gateway, &spec).ask(&request_with_tools("go")).await.expect_err("no parser");
+    open_trial(&gateway, &spec).ask(&request_with_tools("go")).await.expect_err("halted");
     assert_eq!(server.requests().len(), 1);
     assert!(
         gateway.halt_reason(&spec, true).is_some() && gateway.halt_reason(&spec, false).is_none()
@@ -191,7 +191,7 @@ async fn http_client_never_receives_the_end_of_a_call_as_text() {
             !reported.contains("[DONE]") && !reported.contains("\"finish_reason\":\"stop\""),
             "{reported}"
         );
-        assert_eq!(served.bench.trial.spent().steps, 0);
+        assert_eq!(served.bench.trial.spending().steps, 0);
         let (status, _) = served.chat(body).await;
         assert_ne!(status, 200, "the trial is over");
     }
@@ -200,9 +200,9 @@ async fn http_client_never_receives_the_end_of_a_call_as_text() {
 #[tokio::test]
 async fn record_names_the_responder() {
     for api in APIS {
-        let bench = Bench::with("[default]\ncontent = 'x'", Budget::default(), with_api(api)).await;
-        bench.trial.ask(&ask("hi")).await.expect("an answer");
-        let events = bench.kept.events();
+        let bench = Bench::with_model("[default]\ncontent = 'x'", Budget::default(), with_api(api)).await;
+        bench.trial.ask(&user_request("hi")).await.expect("an answer");
+        let events = bench.sink.events();
         let responder = events.iter().find_map(|(_, event)| match event {
             Event::ModelAttempted { responder, .. } => responder.clone(),
             _ => None,

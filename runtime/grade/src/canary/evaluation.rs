@@ -21,11 +21,11 @@ const INSTALL_FAILURE_PREFIX: &str = "failed: ";
 pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,
     /// Indices of the canaries that failed at their mistake, as expected.
-    failed: Vec<usize>,
+    failed_canaries: Vec<usize>,
     /// Indices of the canaries that passed.
-    pub passed: Vec<usize>,
+    pub passed_canaries: Vec<usize>,
     /// Whether canaries of fail-to-pass tests were skipped because earlier canaries took too long.
-    slow: bool,
+    has_skipped_canaries: bool,
     /// For each remaining canary, the reason why it proves nothing.
     inconclusive_reasons: Vec<&'static str>,
 }
@@ -36,20 +36,20 @@ impl CanaryResults {
     /// mistake. A canary that failed elsewhere proves nothing.
     pub(crate) fn evaluate(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
-        for (number, canary) in canaries.list.iter().enumerate() {
-            let laid = copied_test(records, number);
-            let left_out = records.list.iter().find_map(|record| match record {
+        for (number, canary) in canaries.canaries.iter().enumerate() {
+            let laid = copied_test_id(records, number);
+            let left_out = records.records.iter().find_map(|record| match record {
                 Record::CanaryLeftOut { number: of, what } if *of == number => Some(what.as_str()),
                 _ => None,
             });
-            judged.slow |= left_out == Some("slow") && canary.is_fail_to_pass;
+            judged.has_skipped_canaries |= left_out == Some("slow") && canary.is_fail_to_pass;
             if let Some(error) = left_out.and_then(|why| why.strip_prefix(INSTALL_FAILURE_PREFIX)) {
                 judged.evidence.push(new_evidence(
                     evidence::CANARY_BROKEN,
                     format!("{error} while installing the canary"),
                 ));
             }
-            if left_out.is_some() || !run.complete && laid.is_none() {
+            if left_out.is_some() || !run.is_complete && laid.is_none() {
                 judged.inconclusive_reasons.push("skipped");
             } else if let Some(id) = laid {
                 judged.evaluate_canary(number, canary, id, records, run);
@@ -66,7 +66,7 @@ impl CanaryResults {
 
     fn evaluate_canary(
         &mut self,
-        number: usize,
+        canary_index: usize,
         canary: &Canary,
         id: &str,
         records: &Records,
@@ -76,19 +76,19 @@ impl CanaryResults {
             self.inconclusive_reasons.push("the original test did not pass");
             return;
         }
-        let phases: Vec<&CanaryRecord> = phases(records, number).collect();
+        let phases: Vec<&CanaryRecord> = canary_phases(records, canary_index).collect();
         let seen: Vec<TestRecord> = phases.iter().map(|phase| phase.as_test(id)).collect();
-        let status = statuses::status_of_phases(
+        let status = statuses::determine_phase_status(
             &format!("the canary of {id}"),
             &seen.iter().collect::<Vec<_>>(),
             &mut self.evidence,
         );
         match status {
-            TestStatus::Failed if failed_at_mistake(canary, &phases) => self.failed.push(number),
+            TestStatus::Failed if has_failed_at_mistake(canary, &phases) => self.failed_canaries.push(canary_index),
             TestStatus::Failed | TestStatus::Error => {
                 self.inconclusive_reasons.push("failed for another reason")
             }
-            TestStatus::Missing if run.complete => {
+            TestStatus::Missing if run.is_complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
             TestStatus::Missing => self.inconclusive_reasons.push("did not run"),
@@ -102,7 +102,7 @@ impl CanaryResults {
                 }
                 self.inconclusive_reasons.push("the branch with the mistake was not taken");
             }
-            _ => self.passed.push(number),
+            _ => self.passed_canaries.push(canary_index),
         }
     }
 
@@ -112,14 +112,14 @@ impl CanaryResults {
     pub(crate) fn evaluate_passed(
         &mut self,
         canaries: &Canaries,
-        controls: Option<(&Records, &TestRun)>,
-        again: usize,
+        control_run: Option<(&Records, &TestRun)>,
+        repeat_count: usize,
     ) {
-        for (at, number) in self.passed.iter().enumerate() {
-            let Some(canary) = canaries.list.get(*number) else { continue };
-            let block = at * (again + 1)..(at + 1) * (again + 1);
-            let steady = controls.is_none_or(|(records, run)| {
-                block.clone().all(|at| control_passes(at, records, run))
+        for (at, number) in self.passed_canaries.iter().enumerate() {
+            let Some(canary) = canaries.canaries.get(*number) else { continue };
+            let block = at * (repeat_count + 1)..(at + 1) * (repeat_count + 1);
+            let steady = control_run.is_none_or(|(records, run)| {
+                block.clone().all(|at| has_passing_control(at, records, run))
             });
             let kind = if steady { evidence::CANARY_PASSED } else { evidence::CANARY_UNFIT };
             self.evidence.push(new_evidence(kind, &*canary.what));
@@ -133,7 +133,7 @@ impl CanaryResults {
     ///   everything would pass.
     /// - If only some fail-to-pass tests passed, any failed canary is enough.
     /// - If none passed, there is nothing to verify.
-    pub(crate) fn unverified_passes(
+    pub(crate) fn unverified_pass_evidence(
         &self,
         canaries: &Canaries,
         task: &Task,
@@ -144,26 +144,26 @@ impl CanaryResults {
         if !ids.any(passed) {
             return None;
         }
-        let failed = || self.failed.iter().filter_map(|number| canaries.list.get(*number));
-        let what = if canaries.list.is_empty() {
+        let failed = || self.failed_canaries.iter().filter_map(|number| canaries.canaries.get(*number));
+        let what = if canaries.canaries.is_empty() {
             "no test is suitable for a canary".to_owned()
-        } else if failed().next().is_none() && !self.passed.is_empty() {
+        } else if failed().next().is_none() && !self.passed_canaries.is_empty() {
             return None; // Every canary passed, which is already reported.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.inconclusive_reasons.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
-            format!("0 of {} canaries gave a result: {}", canaries.list.len(), why.join(", "))
+            format!("0 of {} canaries gave a result: {}", canaries.canaries.len(), why.join(", "))
         } else if !task.fail_to_pass.iter().all(passed) {
             return None;
         } else {
-            if self.slow {
+            if self.has_skipped_canaries {
                 return Some(new_evidence(
                     evidence::NO_CANARY,
                     "some canaries were skipped because others were too slow",
                 ));
             }
             let tries =
-                |kind: MistakeKind| !canaries.compares || kind.detects_equal_to_everything();
+                |kind: MistakeKind| !canaries.has_comparison || kind.detects_equal_to_everything();
             if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
                 return None;
             }
@@ -183,16 +183,16 @@ impl CanaryResults {
     ) -> BTreeSet<String> {
         let mut honest: BTreeSet<&str> = BTreeSet::new();
         let mut after: BTreeSet<&str> = BTreeSet::new();
-        for record in &records.list {
+        for record in &records.records {
             match record {
                 Record::Canary(phase) if phase.when == "call" => {
-                    let canary = canaries.list.get(phase.number);
+                    let canary = canaries.canaries.get(phase.number);
                     if let Some(canary) =
-                        canary.filter(|canary| failed_at_mistake(canary, &[phase]))
+                        canary.filter(|canary| has_failed_at_mistake(canary, &[phase]))
                     {
                         honest.insert(file_from_test_id(&canary.id));
                         // The test ran as a copy, which may have caused the failure.
-                        after.extend(copied_test(records, phase.number).filter(|_| canary.swapped));
+                        after.extend(copied_test_id(records, phase.number).filter(|_| canary.swapped));
                     }
                 }
                 Record::Test(test) if honest.contains(file_from_test_id(&test.id)) => {
@@ -212,7 +212,7 @@ impl CanaryResults {
             .filter(|(id, status)| bad.contains(status) && is_wanted(id))
             .map(|(id, _)| &**id)
             .collect();
-        if !run.complete || failed.iter().any(|id| !after.contains(id)) {
+        if !run.is_complete || failed.iter().any(|id| !after.contains(id)) {
             return BTreeSet::new();
         }
         failed.into_iter().map(|id| file_from_test_id(id).to_owned()).collect()
@@ -221,33 +221,33 @@ impl CanaryResults {
 
 /// Whether neither the test nor its copy failed in the control run. A copy that was not installed
 /// counts as passed.
-fn control_passes(number: usize, records: &Records, run: &TestRun) -> bool {
-    let Some(id) = copied_test(records, number) else { return true };
-    let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
+fn has_passing_control(canary_index: usize, records: &Records, run: &TestRun) -> bool {
+    let Some(id) = copied_test_id(records, canary_index) else { return true };
+    let seen: Vec<TestRecord> = canary_phases(records, canary_index).map(|phase| phase.as_test(id)).collect();
     let seen: Vec<&TestRecord> = seen.iter().collect();
-    let copy = statuses::status_of_phases(id, &seen, &mut Vec::new());
+    let copy = statuses::determine_phase_status(id, &seen, &mut Vec::new());
     let bad = [TestStatus::Failed, TestStatus::Error];
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
 }
 
 /// The id of the test that a canary copies, if the canary was installed.
-fn copied_test(records: &Records, number: usize) -> Option<&str> {
-    records.list.iter().find_map(|record| match record {
-        Record::CanaryLaid { number: of, what } if *of == number => Some(what.as_str()),
+fn copied_test_id(records: &Records, canary_index: usize) -> Option<&str> {
+    records.records.iter().find_map(|record| match record {
+        Record::CanaryLaid { number: of, what } if *of == canary_index => Some(what.as_str()),
         _ => None,
     })
 }
 
-fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecord> {
-    records.list.iter().filter_map(move |record| match record {
-        Record::Canary(phase) if phase.number == number => Some(phase),
+fn canary_phases(records: &Records, canary_index: usize) -> impl Iterator<Item = &CanaryRecord> {
+    records.records.iter().filter_map(move |record| match record {
+        Record::Canary(phase) if phase.number == canary_index => Some(phase),
         _ => None,
     })
 }
 
 /// Whether a canary failed at its own mistake. A [`MistakeKind::Raises`] canary fails with the
 /// exception that the original test expects.
-fn failed_at_mistake(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
+fn has_failed_at_mistake(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
     let is_at =
         |line: usize| canary.fails.iter().any(|(first, last)| (*first..=*last).contains(&line));
     phases.iter().any(|phase| {
@@ -274,8 +274,8 @@ mod tests {
         .unwrap()
     }
 
-    fn canaries(kind: MistakeKind, compares: bool) -> Canaries {
-        Canaries { list: vec![Canary::fixture(ID, kind)], compares }
+    fn canaries(kind: MistakeKind, has_comparison: bool) -> Canaries {
+        Canaries { canaries: vec![Canary::fixture(ID, kind)], has_comparison: compares: has_comparison }
     }
 
     fn run_with_status(status: TestStatus) -> TestRun {
@@ -283,9 +283,9 @@ mod tests {
             tests: BTreeMap::from([(ID.to_owned(), status)]),
             collect_errors: BTreeMap::new(),
             exit: CommandExit::default(),
-            complete: true,
+            is_complete: true,
             log: Vec::new(),
-            raw: Vec::new(),
+            raw_results: Vec::new(),
             evidence: Vec::new(),
         }
     }
@@ -336,11 +336,11 @@ mod tests {
             call,
             phase("teardown", "passed", None, false),
         ];
-        Records { list, ..Records::default() }
+        Records { records: list, ..Records::default() }
     }
 
-    fn kinds(judged: &CanaryResults) -> Vec<&str> {
-        judged.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
+    fn evidence_kinds(results: &CanaryResults) -> Vec<&str> {
+        results.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
     }
 
     #[test]
@@ -353,12 +353,12 @@ mod tests {
             judged
         };
         let told =
-            |judged: &CanaryResults| judged.unverified_passes(&canaries, &task(&[]), &passed.tests);
+            |judged: &CanaryResults| judged.unverified_pass_evidence(&canaries, &task(&[]), &passed.tests);
 
         let good = of(phase("call", "failed", Some(7), true));
-        assert_eq!((kinds(&good), told(&good)), (vec![], None));
+        assert_eq!((evidence_kinds(&good), told(&good)), (vec![], None));
         let untouched = of(phase("call", "passed", None, false));
-        assert_eq!(kinds(&untouched), [evidence::CANARY_PASSED]);
+        assert_eq!(evidence_kinds(&untouched), [evidence::CANARY_PASSED]);
         // The unchanged test does not pass a second time either.
         for (call, run, kind) in [
             (phase("call", "failed", Some(3), true), &passed, evidence::CANARY_UNFIT),
@@ -372,7 +372,7 @@ mod tests {
             let untouched = records(phase("call", "passed", None, false));
             let mut judged = CanaryResults::evaluate(&canaries, &untouched, &passed);
             judged.evaluate_passed(&canaries, Some((&records(call), run)), 8);
-            assert_eq!(kinds(&judged), [kind]);
+            assert_eq!(evidence_kinds(&judged), [kind]);
         }
         // A canary must pass every time when it runs again.
         for (last, kind) in
@@ -383,11 +383,11 @@ mod tests {
             for number in [1, 2] {
                 let outcome = if number == 2 { last } else { "passed" };
                 let again = records(phase("call", outcome, Some(7), true));
-                second.list.extend(again.list.into_iter().map(|one| with_number(one, number)));
+                second.records.extend(again.records.into_iter().map(|one| with_number(one, number)));
             }
             let mut judged = CanaryResults::evaluate(&canaries, &records(passes()), &passed);
             judged.evaluate_passed(&canaries, Some((&second, &passed)), 2);
-            assert_eq!(kinds(&judged), [kind]);
+            assert_eq!(evidence_kinds(&judged), [kind]);
         }
         // A failure at another line or with another error proves nothing.
         for otherwise in [
@@ -396,7 +396,7 @@ mod tests {
             phase("call", "failed", None, true),
         ] {
             let judged = of(otherwise);
-            assert_eq!(kinds(&judged), Vec::<&str>::new());
+            assert_eq!(evidence_kinds(&judged), Vec::<&str>::new());
             let said = told(&judged).unwrap();
             assert_eq!(
                 said,
@@ -407,14 +407,14 @@ mod tests {
             );
         }
         let silent = CanaryResults::evaluate(&canaries, &Records::default(), &passed);
-        assert_eq!(kinds(&silent), [evidence::CANARY_MISSING]);
+        assert_eq!(evidence_kinds(&silent), [evidence::CANARY_MISSING]);
         let not_passed = run_with_status(TestStatus::Failed);
         let judged = CanaryResults::evaluate(
             &canaries,
             &records(phase("call", "passed", None, false)),
             &not_passed,
         );
-        assert!(kinds(&judged).is_empty(), "a failed test needs no canary");
+        assert!(evidence_kinds(&judged).is_empty(), "a failed test needs no canary");
     }
 
     #[test]
@@ -423,13 +423,13 @@ mod tests {
         let judged = |entered, reached| {
             let mut canary = Canary::fixture(ID, MistakeKind::Value);
             canary.entered = entered;
-            let canaries = Canaries { list: vec![canary], compares: true };
+            let canaries = Canaries { canaries: vec![canary], has_comparison: true };
             let call = match phase("call", "passed", None, false) {
                 Record::Canary(phase) => Record::Canary(CanaryRecord { reached, ..phase }),
                 other => other,
             };
             let judged = CanaryResults::evaluate(&canaries, &records(call), &passed);
-            (judged.evidence, judged.passed.len())
+            (judged.evidence, judged.passed_canaries.len())
         };
         let swallowed = vec![new_evidence(evidence::EXCEPTION_SWALLOWED, ID)];
         assert_eq!(judged(true, Some(false)), (swallowed, 0));
@@ -439,20 +439,20 @@ mod tests {
     }
 
     #[test]
-    fn canary_skipped_as_too_slow_is_reported() {
+    fn canary_skipped_because_of_slowness_is_reported() {
         let passed = run_with_status(TestStatus::Passed);
         let list =
             vec![Canary::fixture(ID, MistakeKind::Value), Canary::fixture(ID, MistakeKind::Value)];
-        let canaries = Canaries { list, compares: true };
+        let canaries = Canaries { canaries: list, has_comparison: true };
         let mut seen = records(phase("call", "failed", Some(7), true));
         let told = |seen: &Records| {
             let judged = CanaryResults::evaluate(&canaries, seen, &passed);
-            judged.unverified_passes(&canaries, &task(&[]), &passed.tests)
+            judged.unverified_pass_evidence(&canaries, &task(&[]), &passed.tests)
         };
-        seen.list.push(Record::CanaryLeftOut { number: 1, what: "LookupError".into() });
+        seen.records.push(Record::CanaryLeftOut { number: 1, what: "LookupError".into() });
         assert_eq!(told(&seen), None, "a canary that cannot be made does not indicate an attack");
-        seen.list.pop();
-        seen.list.push(Record::CanaryLeftOut { number: 1, what: "slow".into() });
+        seen.records.pop();
+        seen.records.push(Record::CanaryLeftOut { number: 1, what: "slow".into() });
         assert_eq!(told(&seen).unwrap().kind, evidence::NO_CANARY);
     }
 
@@ -464,7 +464,7 @@ mod tests {
             let judged =
                 CanaryResults::evaluate(&canaries, &failed, &run_with_status(TestStatus::Passed));
             let tests = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
-            judged.unverified_passes(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
+            judged.unverified_pass_evidence(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
         };
         let resolved = [(ID, TestStatus::Passed), ("t.py::test_b", TestStatus::Passed)];
         assert!(
@@ -481,7 +481,7 @@ mod tests {
         let none = CanaryResults::default();
         let nothing = Canaries::default();
         assert!(
-            none.unverified_passes(
+            none.unverified_pass_evidence(
                 &nothing,
                 &task(&[]),
                 &run_with_status(TestStatus::Failed).tests
@@ -489,7 +489,7 @@ mod tests {
             .is_none()
         );
         assert!(
-            none.unverified_passes(
+            none.unverified_pass_evidence(
                 &nothing,
                 &task(&[]),
                 &run_with_status(TestStatus::Passed).tests
@@ -514,7 +514,7 @@ mod tests {
         let canary = || phase("call", "failed", Some(7), true);
         let canaries = canaries(MistakeKind::Value, true);
         let again = |list: Vec<Record>, status| {
-            let records = Records { list, ..Records::default() };
+            let records = Records { records: list, ..Records::default() };
             CanaryResults::files_to_rerun(&canaries, &records, &run_with_status(status), &task(&[]))
         };
         let failed = TestStatus::Failed;

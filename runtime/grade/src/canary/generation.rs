@@ -8,7 +8,7 @@ use std::{
 
 use proctor_patch::{CurrentFile, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Fault, Impossible, Layer, Task, plural, sha256_hex};
+use proctor_types::{Fault, Impossible, FaultLayer, Task, count_with_noun, sha256_hex};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,14 @@ use crate::{
     probe::{random_bytes, run_isolated_script},
 };
 
-const SCRIPT: &str = include_str!("../../python/canary.py");
+const GENERATOR_SCRIPT: &str = include_str!("../../python/canary.py");
 
 /// The canaries of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Canaries {
-    pub list: Vec<Canary>,
+    pub canaries: Vec<Canary>,
     /// Whether any fail-to-pass test compares values. If none does, a canary of any kind is enough.
-    pub compares: bool,
+    pub has_comparison: bool,
 }
 
 /// A test that must fail: a copy of a pytest item with changed code. The copy exists for one run.
@@ -162,7 +162,7 @@ pub(crate) async fn create_canaries(
     launch: &Launch,
     task: &Task,
     pristine: &PristineTree,
-    apart: &BTreeSet<String>,
+    quarantine: &BTreeSet<String>,
 ) -> Result<Canaries, Fault> {
     let limits = &Policy::get()?.canaries;
     let groups = [
@@ -178,7 +178,7 @@ pub(crate) async fn create_canaries(
         groups: BTreeMap::new(),
     };
     for (name, ids, _) in groups {
-        let ids = ids.iter().filter(|id| !apart.contains(*id));
+        let ids = ids.iter().filter(|id| !quarantine.contains(*id));
         let files = shuffled_test_files(
             ids.map(String::as_str),
             pristine,
@@ -197,16 +197,16 @@ pub(crate) async fn create_canaries(
     for (name, _, limit) in groups {
         let made = made.remove(name).unwrap_or_default();
         let is_fail_to_pass = name == "fail_to_pass";
-        canaries.compares |= is_fail_to_pass && made.compares > 0;
-        for candidate in choose(made.canaries, limit)? {
-            canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
+        canaries.has_comparison |= is_fail_to_pass && made.compares > 0;
+        for candidate in choose_candidates(made.canaries, limit)? {
+            canaries.canaries.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
         }
     }
     // Alternate between the two forms of a canary: pytest's own item, or a copy. An attack that
     // assumes one form is wrong for every second fail-to-pass test. The form of the other canaries
     // is random.
     let first = random_bytes::<1>()?[0];
-    for (at, canary) in canaries.list.iter_mut().enumerate() {
+    for (at, canary) in canaries.canaries.iter_mut().enumerate() {
         let drawn = if canary.is_fail_to_pass { first } else { random_bytes::<1>()?[0] };
         canary.swapped = (usize::from(drawn) + at).is_multiple_of(2);
     }
@@ -223,7 +223,7 @@ async fn run_generator(
     let stdin = escape_non_ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
     let out =
-        run_isolated_script(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
+        run_isolated_script(handle, launch, &task.workdir, &env, user, GENERATOR_SCRIPT, &stdin).await?;
     serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
 }
 
@@ -303,7 +303,7 @@ fn solution_names(task: &Task) -> BTreeSet<String> {
 
 /// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds of
 /// mistakes and breaks ties at random.
-fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+fn choose_candidates(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
     let seed = random_bytes::<16>()?;
     let rank = |one: &Candidate| {
         let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);
@@ -337,24 +337,24 @@ fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 impl Canaries {
     /// Returns the control run for these canaries. For each canary, the run has a block of
     /// `again + 1` items: the unchanged test, then the canary `again` times.
-    pub(crate) fn control_run(&self, numbers: &[usize], again: usize) -> Self {
-        let of = numbers.iter().filter_map(|number| self.list.get(*number));
+    pub(crate) fn control_run(&self, canary_indices: &[usize], repeat_count: usize) -> Self {
+        let of = canary_indices.iter().filter_map(|number| self.canaries.get(*number));
         let block = |canary: &Canary| {
             let canary = Canary { swapped: false, ..canary.clone() };
             let control = Canary { control: true, ..canary.clone() };
-            iter::once(control).chain(iter::repeat_n(canary, again))
+            iter::once(control).chain(iter::repeat_n(canary, repeat_count))
         };
-        Self { list: of.flat_map(block).collect(), compares: self.compares }
+        Self { canaries: of.flat_map(block).collect(), has_comparison: self.has_comparison }
     }
 
     /// Explains in the log why these tests appear twice.
     pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
-        if !self.list.is_empty() {
+        if !self.canaries.is_empty() {
             log.extend_from_slice(
                 b"\n===== tests that ran again with a mistake and must fail =====\n",
             );
         }
-        for canary in &self.list {
+        for canary in &self.canaries {
             log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
         }
     }
@@ -395,7 +395,7 @@ impl Candidate {
         if !self.more.is_empty() {
             what.push_str(&format!(
                 ", and {} in other branches",
-                plural(self.more.len(), "mistake")
+                count_with_noun(self.more.len(), "mistake")
             ));
         }
         let mut edits = vec![(self.start, self.end, self.now)];
@@ -494,7 +494,7 @@ fn random_fraction() -> Result<f64, Fault> {
 }
 
 fn generator_fault(error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(Layer::Grade, format!("creating canaries: {error}"))
+    Fault::new(FaultLayer::Grade, format!("creating canaries: {error}"))
 }
 
 #[cfg(test)]
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn choose_prefers_many_tests_and_strong_kinds() {
+    fn choose_candidates_prefers_many_tests_and_strong_kinds() {
         let all = || {
             vec![
                 candidate("a", MistakeKind::Fail, "f"),
@@ -560,7 +560,7 @@ mod tests {
             ]
         };
         let of = |limit| {
-            let mut chosen: Vec<(String, MistakeKind)> = choose(all(), limit)
+            let mut chosen: Vec<(String, MistakeKind)> = choose_candidates(all(), limit)
                 .unwrap()
                 .into_iter()
                 .map(|one| (one.function, one.kind))

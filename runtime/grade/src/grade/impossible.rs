@@ -25,16 +25,16 @@ use crate::{
 pub async fn find_impossible_variants(
     handle: &SandboxHandle,
     task: &Task,
-    hidden: &HiddenCopies,
+    hidden_copies: &HiddenCopies,
 ) -> Result<Vec<Impossible>, Fault> {
-    let has_pytest = !is_official_only(task) && task.test_report().is_none();
+    let has_pytest = !is_official_only(task) && task.command_test_results().is_none();
     if !has_pytest || needs_freezing(task) || task.from_scratch.is_some() {
         return Ok(Vec::new());
     }
-    let options = GradeOptions { hidden: hidden.clone(), ..GradeOptions::default() };
+    let options = GradeOptions { hidden_copies: hidden_copies.clone(), ..GradeOptions::default() };
     let grading = Grading::prepare(handle, task, &options).await?;
     let tree = PristineTree::walk(handle, &task.workdir, grading.policy).await?;
-    let paths = grading.paths(grading.masked.clone(), &tree);
+    let paths = grading.build_path_rules(grading.masked_paths.clone(), &tree);
     let pristine = grading.load_pristine_tree(tree, &paths, &BTreeSet::new()).await?;
     canary::find_impossible_variants(handle, &grading.launch, task, &pristine).await
 }

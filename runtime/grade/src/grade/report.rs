@@ -21,11 +21,11 @@ use proctor_sandbox_api::{
     wire::{ChangeTime, EntryKind, RawPath},
 };
 use proctor_setup::{
-    AppliedPatch, ApplyError, KeptContent, apply_graded_patch, remove_hidden_content,
+    AppliedPatch, ApplyError, ContentToKeep, apply_graded_patch, remove_hidden_content,
 };
 use proctor_types::{
-    Cause, Evidence, Fault, Layer, Task, TestResults, TestStatus, Verdict, matches_wildcard,
-    plural, shell_word,
+    FaultCause, Evidence, Fault, FaultLayer, Task, TestResults, TestStatus, Verdict, matches_wildcard,
+    count_with_noun, quote_shell_word,
 };
 
 use self::redirect::{ReportCommand, redirect_report};
@@ -40,9 +40,9 @@ use crate::{
     path_rules::{GuardReason, PathRules},
     policy::Policy,
     pristine::{PristineTree, patch_paths, workdir_path},
-    restore::{remove, restore},
+    restore::{remove_entry, restore_guarded_paths},
     screening::{ScreeningBase, screen_patch},
-    session::append,
+    session::append_output,
     verdict::build_verdict,
 };
 
@@ -55,9 +55,9 @@ pub(super) struct ReportGrading<'a> {
     pub results: &'a TestResults,
     pub options: &'a GradeOptions,
     /// Provides a sandbox for the run with canaries.
-    pub fresh: Option<&'a dyn FreshSandboxes>,
+    pub fresh_sandboxes: Option<&'a dyn FreshSandboxes>,
     /// Whether Proctor has started to apply the model's patch.
-    pub patch_started: AtomicBool,
+    pub has_patch_started: AtomicBool,
 }
 
 /// The output of a test run.
@@ -65,11 +65,11 @@ struct RunOutput {
     command_output: CommandOutput,
     files: Vec<Vec<u8>>,
     /// Whether `files` came through the results pipe instead of the sandbox or standard output.
-    by_pipe: bool,
+    is_from_pipe: bool,
     /// The reports that could not be read, with the reason.
     unreadable_reports: Vec<String>,
     /// Evidence of tests that changed during the run.
-    changed: Vec<Evidence>,
+    change_evidence: Vec<Evidence>,
 }
 
 /// The results of a test run.
@@ -78,7 +78,7 @@ struct RunResults {
     /// The status of each expected test.
     tests: BTreeMap<String, TestStatus>,
     /// Whether the run and its report ended properly.
-    complete: bool,
+    is_complete: bool,
     evidence: Vec<Evidence>,
 }
 
@@ -87,16 +87,16 @@ struct BaseTree<'a> {
     pristine: &'a PristineTree,
     paths: &'a PathRules<'a>,
     /// The paths in the patch.
-    touched: &'a BTreeSet<String>,
+    touched_paths: &'a BTreeSet<String>,
     /// Paths that grading itself removes.
-    absent: BTreeSet<String>,
+    removed_paths: BTreeSet<String>,
 }
 
 impl ReportGrading<'_> {
     /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
     pub(super) async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         match self.try_grade(patch).await {
-            Err(fault) if self.patch_started.load(Ordering::Relaxed) => {
+            Err(fault) if self.has_patch_started.load(Ordering::Relaxed) => {
                 build_exhausted_result(self.handle, self.task, self.options, fault).await
             }
             graded => graded,
@@ -115,21 +115,21 @@ impl ReportGrading<'_> {
         let test_patch = self.task_patch_paths("test patch", task.test_patch.as_deref())?;
         self.check_program_exists().await?;
         let walked = PristineTree::walk(handle, &task.workdir, policy).await?;
-        let paths = self.paths(policy, masked.clone(), &test_patch);
+        let paths = self.build_path_rules(policy, masked.clone(), &test_patch);
         let pristine = self.load_pristine_tree(walked, &paths, (&masked, &touched)).await?;
         let own = pristine.files.keys().filter(|path| paths.is_task_path(path));
         let absent = masked.iter().chain(&test_patch).chain(own).cloned().collect();
-        let tree = BaseTree { pristine: &pristine, paths: &paths, touched: &touched, absent };
+        let tree = BaseTree { pristine: &pristine, paths: &paths, touched_paths: &touched, removed_paths: absent };
 
         self.strip_sandbox(handle, &tree).await?;
-        let mut evidence = exposed_content_evidence(&options.hidden);
+        let mut evidence = exposed_content_evidence(&options.hidden_copies);
         if options.defences.screen_patch && !is_empty {
-            let screened = |path: &str| paths.guard(path).is_none();
+            let screened = |path: &str| paths.guard_reason(path).is_none();
             let base =
-                ScreeningBase { names: &pristine.names, provided: None, is_screened: &screened };
+                ScreeningBase { entries: &pristine.entries, provided_modules: None, is_screened: &screened };
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
-        self.patch_started.store(true, Ordering::Relaxed);
+        self.has_patch_started.store(true, Ordering::Relaxed);
         match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
             Err(error) => return build_rejected_result(task, options, &error),
@@ -138,19 +138,19 @@ impl ReportGrading<'_> {
         let reading = self.parse_results(&run);
         evidence.extend(reading.evidence.iter().cloned());
         let first = self.verdict(&reading, &evidence)?;
-        let mut log = self.log(&run, &reading);
+        let mut log = self.build_log(&run, &reading);
         let verdict = if first.resolved && options.defences.canaries {
             evidence
                 .extend(Box::pin(self.canary_evidence(&tree, patch, &reading, &mut log)).await?);
             self.verdict(&reading, &evidence)?
         } else {
-            evidence.push(self.unverified_report());
+            evidence.push(self.unverified_report_evidence());
             self.verdict(&reading, &evidence)?
         };
         // Standard output is already in the log.
-        let has_raw = run.by_pipe || self.results.path.is_some();
+        let has_raw = run.is_from_pipe || self.results.path.is_some();
         let raw = if has_raw { run.files.concat() } else { Vec::new() };
-        Ok(GradingResult { verdict, log, raw })
+        Ok(GradingResult { verdict, log, raw_results: raw })
     }
 
     /// Removes everything that the agent did not have.
@@ -160,9 +160,9 @@ impl ReportGrading<'_> {
         tree: &BaseTree<'_>,
     ) -> Result<(), Fault> {
         let task = self.task;
-        remove_hidden_content(handle, task, &self.options.hidden, KeptContent::default()).await?;
-        for path in &tree.pristine.histories {
-            remove(handle, &task.workdir, path).await?;
+        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default()).await?;
+        for path in &tree.pristine.history_folders {
+            remove_entry(handle, &task.workdir, path).await?;
         }
         Ok(())
     }
@@ -177,22 +177,22 @@ impl ReportGrading<'_> {
     ) -> Result<Result<Vec<Evidence>, PatchError>, Fault> {
         let (task, defences) = (self.task, self.options.defences);
         let mut evidence = Vec::new();
-        let mut changed = tree.touched.clone();
+        let mut changed = tree.touched_paths.clone();
         if !patch.trim_ascii().is_empty() {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
             match apply_graded_patch(handle, &root, patch, owner).await {
-                Ok(AppliedPatch { paths, left_out }) => {
+                Ok(AppliedPatch { changed_paths: paths, deviations: left_out }) => {
                     changed.extend(paths.iter().map(RawPath::to_escaped));
                     evidence.extend(incomplete_patch_evidence(left_out));
                 }
                 Err(ApplyError::Patch(error)) => return Ok(Err(error)),
-                Err(ApplyError::SandboxHandle(error)) => {
+                Err(ApplyError::Sandbox(error)) => {
                     return Err(error.to_fault("applying the patch"));
                 }
             }
         }
-        let BaseTree { pristine, paths, absent, .. } = tree;
-        let found = restore(handle, &task.workdir, pristine, paths, &changed, absent, defences);
+        let BaseTree { pristine, paths, removed_paths: absent, .. } = tree;
+        let found = restore_guarded_paths(handle, &task.workdir, pristine, paths, &changed, absent, defences);
         evidence.extend(found.await?);
         if defences.canaries {
             self.rewrite_tests(handle, tree).await?;
@@ -212,10 +212,10 @@ impl ReportGrading<'_> {
             let is_report = report.is_some_and(|report| matches_wildcard(report, path));
             let is_scratch =
                 path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
-            let is_test = !matches!(paths.guard(path), None | Some(GuardReason::Bytecode));
+            let is_test = !matches!(paths.guard_reason(path), None | Some(GuardReason::Bytecode));
             is_test && !is_report && !is_scratch
         };
-        let files = pristine.names.iter().filter(|(_, kind)| **kind != EntryKind::Dir);
+        let files = pristine.entries.iter().filter(|(_, kind)| **kind != EntryKind::Dir);
         let files = files.map(|(path, _)| path).chain(pristine.files.keys());
         files.filter(is_watched).cloned().collect()
     }
@@ -225,13 +225,13 @@ impl ReportGrading<'_> {
     async fn change_times(
         &self,
         handle: &SandboxHandle,
-        watched: &BTreeSet<String>,
+        watched_paths: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, ChangeTime>, Fault> {
         let folder_of = |path: &String| match path.rsplit_once('/') {
             Some((folder, _)) => folder.to_owned(),
             None => String::new(),
         };
-        let folders: BTreeSet<String> = watched.iter().map(folder_of).collect();
+        let folders: BTreeSet<String> = watched_paths.iter().map(folder_of).collect();
         let mut times = BTreeMap::new();
         for folder in folders {
             let entries = match handle.list(&workdir_path(&self.task.workdir, &folder)).await {
@@ -243,7 +243,7 @@ impl ReportGrading<'_> {
             for entry in entries {
                 let name = entry.name.to_escaped();
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                if watched.contains(&path) {
+                if watched_paths.contains(&path) {
                     times.insert(path, entry.changed);
                 }
             }
@@ -255,7 +255,7 @@ impl ReportGrading<'_> {
     /// because the patch could remove the program.
     async fn check_program_exists(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
-        let word = shell_word(program);
+        let word = quote_shell_word(program);
         let line =
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
         let look = self.prepare_command(Command::shell(&line)).time_limit(PROGRAM_CHECK_LIMIT);
@@ -267,8 +267,8 @@ impl ReportGrading<'_> {
         }
         let what =
             format!("the environment does not have {program:?}, which `test_command` starts");
-        Err(Fault::new(Layer::Grade, what)
-            .cause(Cause::Missing)
+        Err(Fault::new(FaultLayer::Grade, what)
+            .cause(FaultCause::Missing)
             .hint("install it in the task's set-up lines, or fix `test_command`"))
     }
 
@@ -285,26 +285,26 @@ impl ReportGrading<'_> {
     }
 
     /// Returns the paths in one of the task's own patches.
-    fn task_patch_paths(&self, what: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
+    fn task_patch_paths(&self, patch_name: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
         let Some(patch) = patch.filter(|patch| !patch.trim().is_empty()) else {
             return Ok(BTreeSet::new());
         };
         patch_paths(patch.as_bytes()).map_err(|error| {
-            Fault::new(Layer::Setup, format!("{}: invalid {what}: {error}", self.task.id))
+            Fault::new(FaultLayer::Setup, format!("{}: invalid {patch_name}: {error}", self.task.id))
         })
     }
 
-    fn paths(
+    fn build_path_rules(
         &self,
         policy: &'static Policy,
-        masked: BTreeSet<String>,
-        test_patch: &BTreeSet<String>,
+        masked_paths: BTreeSet<String>,
+        test_patch_paths: &BTreeSet<String>,
     ) -> PathRules<'static> {
         // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| patch_paths(gold.as_bytes()).ok()).unwrap_or_default();
-        let source = masked.into_iter().chain(changed).collect();
-        PathRules::for_report_task(policy, self.task, source, test_patch)
+        let source = masked_paths.into_iter().chain(changed).collect();
+        PathRules::for_report_task(policy, self.task, source, test_patch_paths)
     }
 
     /// Returns the pristine tree with the test patch applied to the retained files.
@@ -323,7 +323,7 @@ impl ReportGrading<'_> {
                     || masked.contains(path)
                     || readable.contains(path)
             };
-            paths.guard(path).is_some() && concerned()
+            paths.guard_reason(path).is_some() && concerned()
         };
         pristine.store_files(handle, &task.workdir, &keep).await?;
         if let Some(patch) = task.test_patch.as_deref().filter(|text| !text.trim().is_empty()) {
@@ -339,7 +339,7 @@ impl ReportGrading<'_> {
         let mut run = self.run_test_command(handle, policy).await?;
         let after = self.change_times(handle, &watched).await?;
         let changed = before.iter().filter(|(path, time)| after.get(*path) != Some(*time));
-        run.changed.extend(changed.map(|(path, _)| {
+        run.change_evidence.extend(changed.map(|(path, _)| {
             new_evidence(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
         }));
         Ok(run)
@@ -358,14 +358,14 @@ impl ReportGrading<'_> {
                 .map_err(|error| error.to_fault("removing the report of an earlier run"))?;
         }
         let programs = &policy.report.pipe_programs;
-        let ReportCommand { command, by_pipe } =
+        let ReportCommand { command, is_from_pipe: by_pipe } =
             redirect_report(&task.test_command, self.results, programs);
         let words = command.iter().map(String::as_str);
-        let mut command = self.prepare_command(Command::new(words)).time_limit(self.limit());
+        let mut command = self.prepare_command(Command::new(words)).time_limit(self.time_limit());
         let on_stdout = self.results.path.is_none() && !by_pipe;
         let limits = &policy.limits;
-        command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
-        command.results = by_pipe;
+        command.head_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
+        command.has_results_pipe = by_pipe;
         command.reap_all = true;
         let done =
             handle.run(command).await.map_err(|error| error.to_fault("running the tests"))?;
@@ -385,9 +385,9 @@ impl ReportGrading<'_> {
             return Ok(RunOutput {
                 command_output: done,
                 files,
-                by_pipe,
+                is_from_pipe: by_pipe,
                 unreadable_reports: unread,
-                changed: Vec::new(),
+                change_evidence: Vec::new(),
             });
         }
         // All processes of the run have ended, so these files no longer change.
@@ -404,14 +404,14 @@ impl ReportGrading<'_> {
         Ok(RunOutput {
             command_output: done,
             files,
-            by_pipe,
+            is_from_pipe: by_pipe,
             unreadable_reports: unread,
-            changed: Vec::new(),
+            change_evidence: Vec::new(),
         })
     }
 
     /// The time limit of a run.
-    fn limit(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         let own = Duration::from_secs_f64(self.task.timeouts.grade_seconds.max(0.0));
         self.options.time_limit.map_or(own, |limit| limit.min(own))
     }
@@ -474,14 +474,14 @@ impl ReportGrading<'_> {
 
     fn parse_results(&self, run: &RunOutput) -> RunResults {
         let (task, format) = (self.task, self.results.format);
-        let RunOutput { command_output: done, files, unreadable_reports: unread, changed, .. } =
+        let RunOutput { command_output: done, files, unreadable_reports: unread, change_evidence: changed, .. } =
             run;
         let report = Report::read(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
-        let tests = report.statuses(&wanted);
+        let tests = report.expected_statuses(&wanted);
         let mut evidence = changed.clone();
-        if let Some(code) = done.exited.code.filter(|code| *code != 0)
+        if let Some(code) = done.exit.code.filter(|code| *code != 0)
             && report.is_complete
             && report.failure_count() == 0
         {
@@ -490,10 +490,10 @@ impl ReportGrading<'_> {
             let what = format!("exit status {code}, but the report has no failure");
             evidence.push(new_evidence(evidence::READ_FROM_REPORT, what));
         }
-        let exited = &done.exited;
+        let exited = &done.exit;
         let is_early = !exited.timed_out && exited.code.is_none();
         if exited.timed_out {
-            let what = format!("after {} s", self.limit().as_secs_f64());
+            let what = format!("after {} s", self.time_limit().as_secs_f64());
             evidence.push(new_evidence(evidence::TIMED_OUT, what));
         } else if is_early {
             let signal =
@@ -504,44 +504,44 @@ impl ReportGrading<'_> {
             evidence.push(new_evidence(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
-            let what = format!("{}, killed", plural(exited.left_behind as usize, "process"));
+            let what = format!("{}, killed", count_with_noun(exited.left_behind as usize, "process"));
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         let doubts =
             report.doubts.iter().map(|what| new_evidence(evidence::LOG_DOUBTED, what.as_str()));
         evidence.extend(doubts);
         let complete = report.is_complete && unread.is_empty() && !exited.timed_out && !is_early;
-        RunResults { report, tests, complete, evidence }
+        RunResults { report, tests, is_complete: complete, evidence }
     }
 
     /// Returns the verdict on a run, based on the evidence so far.
-    fn verdict(&self, reading: &RunResults, evidence: &[Evidence]) -> Result<Verdict, Fault> {
+    fn verdict(&self, results: &RunResults, evidence: &[Evidence]) -> Result<Verdict, Fault> {
         let (task, options) = (self.task, self.options);
-        let counts = |evidence: &&Evidence| !options.expected.contains(evidence);
+        let counts = |evidence: &&Evidence| !options.expected_evidence.contains(evidence);
         let evidence = evidence.iter().filter(counts).cloned().collect();
-        build_verdict(task, &reading.tests, reading.complete, evidence, &options.quarantine)
+        build_verdict(task, &results.tests, results.is_complete, evidence, &options.quarantine)
     }
 
-    fn log(&self, run: &RunOutput, reading: &RunResults) -> Vec<u8> {
+    fn build_log(&self, run: &RunOutput, results: &RunResults) -> Vec<u8> {
         let mut log = Vec::new();
-        append(&mut log, &run.command_output.stdout);
-        append(&mut log, &run.command_output.stderr);
-        if run.by_pipe {
+        append_output(&mut log, &run.command_output.stdout);
+        append_output(&mut log, &run.command_output.stderr);
+        if run.is_from_pipe {
             log.extend_from_slice(b"\n===== report =====\n");
             run.files.iter().for_each(|file| log.extend_from_slice(file));
         }
         let format = self.results.format;
-        let last = match (run.files.iter().all(Vec::is_empty), reading.report.tests.len()) {
+        let last = match (run.files.iter().all(Vec::is_empty), results.report.tests.len()) {
             (true, _) => "\nthe run did not write a report\n".to_owned(),
             (false, 0) => format!("\nthe report has no tests in the format {format}\n"),
-            (false, count) => format!("\nthe report has {}\n", plural(count, "test")),
+            (false, count) => format!("\nthe report has {}\n", count_with_noun(count, "test")),
         };
         log.extend_from_slice(last.as_bytes());
         log
     }
 
     /// Returns evidence that no canary verified the report.
-    fn unverified_report(&self) -> Evidence {
+    fn unverified_report_evidence(&self) -> Evidence {
         let format = self.results.format;
         let what = format!("the process that runs the graded code writes the {format} results");
         new_evidence(evidence::READ_FROM_REPORT, what)

@@ -5,7 +5,7 @@
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};
-use proctor_types::{Evidence, Fault, FromScratch, Layer};
+use proctor_types::{Evidence, Fault, FromScratch, FaultLayer};
 
 use super::Grading;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     patched_tree::PatchedTree,
     path_rules::GuardReason,
     records::Records,
-    restore::restore,
+    restore::restore_guarded_paths,
     scratch::{OriginalLibrary, Submission},
     session::TestSession,
     shadow::remove_shadows,
@@ -31,35 +31,35 @@ impl Grading<'_> {
     pub(super) async fn rerun(
         &self,
         session: &TestSession<'_>,
-        laid: &PatchedTree<'_>,
+        patched_tree: &PatchedTree<'_>,
         solution: &Solution<'_>,
     ) -> Result<Result<(TestRun, Records), Evidence>, Fault> {
-        let Some(fresh) = self.fresh else {
+        let Some(fresh) = self.fresh_sandboxes else {
             let (run, records, _) = session.run(self.handle).await?;
             return Ok(Ok((run, records)));
         };
         // Keep the first sandbox open, because its counters are read at the end. No process runs in
         // it anymore.
         let mut sandbox = fresh.open().await?;
-        let started = self.rerun_in(sandbox.handle(), session, laid, solution).await;
+        let started = self.rerun_in_sandbox(sandbox.handle(), session, patched_tree, solution).await;
         let started = match started {
             Ok(started) => Ok(Ok(started)),
-            Err(fault) => exhaustion::classify_fault(sandbox.handle(), fault).await.map(Err),
+            Err(fault) => exhaustion::exhaustion_evidence(sandbox.handle(), fault).await.map(Err),
         };
         // Keep the results even if closing fails: dropping the sandbox also shuts it down.
         let _ = sandbox.close().await;
         started
     }
 
-    async fn rerun_in(
+    async fn rerun_in_sandbox(
         &self,
         handle: &SandboxHandle,
         session: &TestSession<'_>,
-        laid: &PatchedTree<'_>,
+        patched_tree: &PatchedTree<'_>,
         solution: &Solution<'_>,
     ) -> Result<(TestRun, Records), Fault> {
         let task = self.task;
-        let PatchedTree { pristine, paths, roots, changed } = *laid;
+        let PatchedTree { pristine, paths, roots, changed_paths: changed } = *patched_tree;
         let defences = self.options.defences;
         let absent = self.strip_sandbox(handle, pristine, paths).await?;
         if let Solution::Submission { original, .. } = solution
@@ -76,13 +76,13 @@ impl Grading<'_> {
             if defences.remove_shadowing {
                 let imported = changed
                     .iter()
-                    .filter(|path| paths.guard(path) != Some(GuardReason::SelfLoading))
+                    .filter(|path| paths.guard_reason(path) != Some(GuardReason::SelfLoading))
                     .cloned()
                     .collect();
                 remove_shadows(handle, &task.workdir, pristine, roots, &imported).await?;
             }
         }
-        restore(handle, &task.workdir, pristine, paths, changed, &absent, defences).await?;
+        restore_guarded_paths(handle, &task.workdir, pristine, paths, changed, &absent, defences).await?;
         if let (Solution::Submission { start, patch, .. }, Some(submitted)) =
             (solution, &session.origin_options)
         {
@@ -103,9 +103,9 @@ impl Grading<'_> {
                     "{}: the patch applies in one sandbox but not in another",
                     self.task.id
                 );
-                Fault::new(Layer::Grade, format!("{what}: {error}"))
+                Fault::new(FaultLayer::Grade, format!("{what}: {error}"))
             }
-            ApplyError::SandboxHandle(error) => error.to_fault("applying the patch again"),
+            ApplyError::Sandbox(error) => error.to_fault("applying the patch again"),
         }
     }
 }

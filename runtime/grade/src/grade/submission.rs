@@ -14,8 +14,8 @@ use crate::{
     patched_tree::PatchedTree,
     paths::file_from_test_id,
     pristine::PristineTree,
-    probe::secret_folder,
-    restore::restore,
+    probe::generate_secret_folder,
+    restore::restore_guarded_paths,
     scratch::{OriginalLibrary, Submission},
     screening::{ScreeningBase, screen_submission},
     session::OriginOptions,
@@ -26,19 +26,19 @@ impl Grading<'_> {
     /// or the library.
     pub(super) async fn grade_submission(
         &self,
-        start: &FromScratch,
+        from_scratch: &FromScratch,
         patch: &[u8],
     ) -> Result<GradingResult, Fault> {
         let (handle, task) = (self.handle, self.task);
         let nothing = BTreeSet::new();
         let tree = PristineTree::walk(handle, &task.workdir, self.policy).await?;
-        let paths = self.paths(BTreeSet::new(), &tree);
+        let paths = self.build_path_rules(BTreeSet::new(), &tree);
         let pristine = self.load_pristine_tree(tree, &paths, &nothing).await?;
-        let roots = self.roots(&pristine, &paths);
+        let roots = self.find_import_roots(&pristine, &paths);
         let original = OriginalLibrary::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
-            canary::create_canaries(handle, &self.launch, &self.with_functions(), &pristine, apart)
+            canary::create_canaries(handle, &self.launch, &self.task_with_functions(), &pristine, apart)
                 .await?
         } else {
             Canaries::default()
@@ -48,12 +48,12 @@ impl Grading<'_> {
         if defences.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
         }
-        restore(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
-        self.patch_started.store(true, Ordering::Relaxed);
-        let submission = match Submission::write(handle, secret_folder()?, start, patch).await {
+        restore_guarded_paths(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
+        self.has_patch_started.store(true, Ordering::Relaxed);
+        let submission = match Submission::write(handle, generate_secret_folder()?, from_scratch, patch).await {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
-            Err(ApplyError::SandboxHandle(error)) => {
+            Err(ApplyError::Sandbox(error)) => {
                 return Err(error.to_fault("copying the submission"));
             }
         };
@@ -71,26 +71,26 @@ impl Grading<'_> {
                 .collect(),
         };
         let laid =
-            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
+            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed_paths: &nothing };
         let mut evidence = incomplete_patch_evidence(submission.skipped_parts);
         if defences.screen_patch {
             let provided = self.provided_modules();
             let base = ScreeningBase {
-                names: &pristine.names,
-                provided: Some(&provided),
+                entries: &pristine.entries,
+                provided_modules: Some(&provided),
                 is_screened: &|path: &str| !is_test_path(path),
             };
             evidence.extend(screen_submission(task, patch, &base)?);
         }
-        let solution = Solution::Submission { start, patch, original: &original };
-        self.run_and_evaluate(&laid, &canaries, &solution, Some(submitted), evidence).await
+        let solution = Solution::Submission { start: from_scratch, patch, original: &original };
+        self.run_and_evaluate_tests(&laid, &canaries, &solution, Some(submitted), evidence).await
     }
 
     /// Returns the task with test functions instead of files, if the functions are known. Canaries
     /// can only be made from functions.
-    fn with_functions(&self) -> Task {
+    fn task_with_functions(&self) -> Task {
         match &self.options.frozen_ids {
-            Some(frozen) => frozen.expand(self.task),
+            Some(frozen) => frozen.replace_files_with_tests(self.task),
             None => self.task.clone(),
         }
     }

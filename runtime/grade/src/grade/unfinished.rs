@@ -19,10 +19,10 @@ pub(super) async fn build_exhausted_result(
     options: &GradeOptions,
     fault: Fault,
 ) -> Result<GradingResult, Fault> {
-    let found = exhaustion::classify_fault(handle, fault).await?;
+    let found = exhaustion::exhaustion_evidence(handle, fault).await?;
     let log = format!("grading failed: {}\n", found.what).into_bytes();
     let verdict = build_verdict(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
-    Ok(GradingResult { verdict, log, raw: Vec::new() })
+    Ok(GradingResult { verdict, log, raw_results: Vec::new() })
 }
 
 /// Returns the verdict for a patch that cannot be applied.
@@ -33,7 +33,7 @@ pub(super) fn build_rejected_result(
 ) -> Result<GradingResult, Fault> {
     let what = error.to_string();
     let log = format!("rejected the patch: {what}\n").into_bytes();
-    let evidence = vec![new_evidence(evidence::PATCH_REJECTED, what)];
+    let evidence = vec![new_evidence(evidence::PATCH_REJECTED_KIND, what)];
     let verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
-    Ok(GradingResult { verdict, log, raw: Vec::new() })
+    Ok(GradingResult { verdict, log, raw_results: Vec::new() })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proctor_sandbox_api::wire::RawPath;
-use proctor_types::{Fault, FromScratch, Layer, Origin, shell_word};
+use proctor_types::{Fault, FromScratch, FaultLayer, FaultOrigin, quote_shell_word};
 
 use super::{OfficialRun, official::OfficialGrading};
 
@@ -21,34 +21,34 @@ impl OfficialGrading<'_> {
     /// installation fails or the test patch does not apply.
     pub(super) async fn grade_submission(
         &self,
-        start: &FromScratch,
+        from_scratch: &FromScratch,
         patch: &[u8],
     ) -> Result<OfficialRun, Fault> {
         let (task, policy) = (self.task, self.policy);
         let Some(rules) = &policy.run.from_scratch else {
             let what = format!("{} has no rules for tasks from scratch", policy.benchmark);
-            return Err(Fault::new(Layer::Grade, what).context(&task.id));
+            return Err(Fault::new(FaultLayer::Grade, what).context(&task.id));
         };
-        let (root, kept) = (shell_word(&task.workdir), shell_word(&rules.pristine));
+        let (root, kept) = (quote_shell_word(&task.workdir), quote_shell_word(&rules.pristine));
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let copy =
-            format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
+            format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", quote_shell_word(parent));
         self.run_or_fault(&copy, "saving the library").await?;
         // `rm` refuses to remove `.` and `..`. Its error message is discarded.
-        self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
-        for (path, text) in &start.files {
+        self.run_shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
+        for (path, text) in &from_scratch.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
             let laid = self.handle.write(&full, text.as_bytes(), Some(0o644)).await;
             laid.map_err(|error| error.to_fault(format!("writing {path}")))?;
         }
-        self.shell(GIT_INIT_COMMAND, COPY_LIMIT).await?;
-        if !self.apply(patch).await? {
+        self.run_shell(GIT_INIT_COMMAND, COPY_LIMIT).await?;
+        if !self.apply_model_patch(patch).await? {
             return Ok(self.rejected_run(Vec::new()));
         }
-        let line = format!("{}; {} 2>&1", policy.run.prelude, start.install);
+        let line = format!("{}; {} 2>&1", policy.run.prelude, from_scratch.install);
         let limit = Duration::from_secs(rules.seconds);
-        let done = self.shell_with(&line, limit, &rules.variables).await?;
-        let mut log = format!("+ {}\n", start.install).into_bytes();
+        let done = self.run_shell_with_variables(&line, limit, &rules.variables).await?;
+        let mut log = format!("+ {}\n", from_scratch.install).into_bytes();
         log.extend_from_slice(&done.stdout.head);
         if !done.success() {
             log.extend_from_slice(b"the installation failed; the harness continues\n");
@@ -60,8 +60,8 @@ impl OfficialGrading<'_> {
         self.run_files(log).await
     }
 
-    async fn run_or_fault(&self, line: &str, what: &str) -> Result<(), Fault> {
-        let done = self.shell(line, COPY_LIMIT).await?;
+    async fn run_or_fault(&self, line: &str, action: &str) -> Result<(), Fault> {
+        let done = self.run_shell(line, COPY_LIMIT).await?;
         if done.success() {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl OfficialGrading<'_> {
         let last = said.lines().last().unwrap_or("no error message");
         // The sandbox worked until the submission was copied into it, so attribute the failure to
         // the submission.
-        let fault = Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id));
-        Err(fault.origin(Origin::Refusal))
+        let fault = Fault::new(FaultLayer::Grade, format!("{}: {action}: {last}", self.task.id));
+        Err(fault.origin(FaultOrigin::SandboxRejection))
     }
 }

@@ -13,9 +13,9 @@ use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle, wire::RawPath};
 use proctor_screening::is_test_path;
 use proctor_setup::{
-    ApplyError, HiddenCopies, KeptContent, apply_graded_patch, apply_patch, remove_hidden_content,
+    ApplyError, HiddenCopies, ContentToKeep, apply_graded_patch, apply_patch, remove_hidden_content,
 };
-use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task, shell_word};
+use proctor_types::{FaultCause, Commands, Evidence, Fault, Integrity, FaultLayer, Task, quote_shell_word};
 use serde_json::Value;
 
 use crate::{
@@ -30,14 +30,14 @@ use crate::{
     pristine::{patch_paths, read_entry},
     procedure::script,
     restore::replace_entry,
-    screening::{ScreeningBase, names_at_roots, screen_patch},
-    session::append,
+    screening::{ScreeningBase, entries_at_roots, screen_patch},
+    session::append_output,
 };
 
 /// The result of the official procedure.
 #[derive(Debug, Clone)]
 pub struct OfficialRun {
-    pub official: OfficialVerdict,
+    pub verdict: OfficialVerdict,
     /// The output of all runs, in order.
     pub log: Vec<u8>,
     /// Why the results are incomplete, if they are.
@@ -63,10 +63,10 @@ impl GradingResult {
     /// Combines the strict and the official grading and their logs. Adds evidence if only the
     /// official policy resolves the task, unless gold's grading differs in the same way.
     #[must_use]
-    pub fn merge_official(mut self, run: OfficialRun, expected: &ExpectedEvidence) -> Self {
+    pub fn merge_official(mut self, run: OfficialRun, expected_evidence: &ExpectedEvidence) -> Self {
         let heading = format!(
             "\n===== official: {} {} =====\n",
-            run.official.benchmark, run.official.version
+            run.verdict.benchmark, run.verdict.version
         );
         self.log.extend_from_slice(heading.as_bytes());
         self.log.extend_from_slice(&run.log);
@@ -77,30 +77,30 @@ impl GradingResult {
             Some(IncompleteReason::Killed) => Some(SANDBOX_KILLED),
         };
         if let Some(kind) = kind {
-            self.verdict.evidence.push(new_evidence(kind, run.official.why.clone()));
+            self.verdict.evidence.push(new_evidence(kind, run.verdict.reason.clone()));
         }
         let mut evidence = run.evidence;
         // The copies that were kept for the procedure only matter if the strict policy does not
         // resolve the task.
-        if run.official.resolved
+        if run.verdict.is_resolved
             && !self.verdict.resolved
             && let Ok(policy) = Policy::get()
         {
             let differs =
                 strict_failure(&self.verdict).map(|what| new_evidence(OFFICIAL_ONLY, what));
-            evidence.extend(differs.filter(|evidence| !expected.contains(evidence)));
+            evidence.extend(differs.filter(|evidence| !expected_evidence.contains(evidence)));
             let told = evidence.iter().map(|evidence| policy.effect(evidence).integrity).max();
             self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
         }
         self.verdict.evidence.extend(evidence);
-        self.verdict = add_official_verdict(self.verdict, run.official);
+        self.verdict = add_official_verdict(self.verdict, run.verdict);
         self
     }
 }
 
-const PATCH: &str = "/tmp/patch.diff";
-const TEST_PATCH: &str = "/tmp/test_patch.diff";
-const SCRIPT: &str = "/tmp/eval.sh";
+const PATCH_PATH: &str = "/tmp/patch.diff";
+const TEST_PATCH_PATH: &str = "/tmp/test_patch.diff";
+const SCRIPT_PATH: &str = "/tmp/eval.sh";
 /// Maximum number of output bytes to keep from the start and from the end of one run. The end is
 /// needed because the end marker for the harness's parser is there.
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
@@ -133,19 +133,19 @@ pub async fn run_official(
     let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
     let own = Duration::from_secs_f64(seconds.max(0.0));
     let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
-    let hidden = &options.hidden;
+    let hidden = &options.hidden_copies;
     let laid = AtomicBool::new(false);
     let live = OfficialGrading {
         handle,
         task,
-        hidden,
+        hidden_copies: hidden,
         policy,
         test_command,
         time_limit,
-        patch_started: laid,
+        has_patch_started: laid,
     };
     let mut run = match live.grade(patch).await {
-        Err(fault) if live.patch_started.load(Ordering::Relaxed) => {
+        Err(fault) if live.has_patch_started.load(Ordering::Relaxed) => {
             live.exhausted_run(fault).await?
         }
         run => run?,
@@ -167,10 +167,10 @@ pub async fn run_official(
 /// A grading fault if the task's policy is unknown.
 pub fn procedure_commands(task: &Task) -> Result<Option<String>, Fault> {
     let policy = OfficialPolicy::for_task(task).map_err(policy_fault)?;
-    Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
+    Ok(policy.filter(|_| has_official_run(task)).map(|policy| join_commands(task, policy)))
 }
 
-fn commands(task: &Task, policy: &OfficialPolicy) -> String {
+fn join_commands(task: &Task, policy: &OfficialPolicy) -> String {
     let rules = &policy.run;
     let mut lines = vec![rules.prelude.clone()];
     lines.extend(official_test_command(task));
@@ -199,19 +199,19 @@ pub fn has_official_run(task: &Task) -> bool {
 /// not run its tests (Django and sympy have their own runners), because the recorder could not
 /// start before the graded code.
 pub fn is_official_only(task: &Task) -> bool {
-    has_official_run(task) && task.test_report().is_none() && !starts_pytest(&task.test_command)
+    has_official_run(task) && task.command_test_results().is_none() && !starts_pytest(&task.test_command)
 }
 
 pub(super) struct OfficialGrading<'a> {
     pub(super) handle: &'a SandboxHandle,
     pub(super) task: &'a Task,
-    hidden: &'a HiddenCopies,
+    hidden_copies: &'a HiddenCopies,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
     /// Time limit of the script, or of each file's run if files run separately.
     time_limit: Duration,
     /// Whether Proctor has started to apply the model's patch.
-    pub(super) patch_started: AtomicBool,
+    pub(super) has_patch_started: AtomicBool,
 }
 
 impl OfficialGrading<'_> {
@@ -239,8 +239,8 @@ impl OfficialGrading<'_> {
             return Ok(Vec::new());
         }
         let base = ScreeningBase {
-            names: &names_at_roots(self.handle, &self.task.workdir).await?,
-            provided: None,
+            entries: &entries_at_roots(self.handle, &self.task.workdir).await?,
+            provided_modules: None,
             is_screened: &|path: &str| !is_test_path(path),
         };
         screen_patch(self.handle, self.task, patch, &base).await
@@ -249,28 +249,28 @@ impl OfficialGrading<'_> {
     async fn apply_and_run(
         &self,
         patch: &[u8],
-        tests: &BTreeMap<String, Option<CurrentFile>>,
+        original_tests: &BTreeMap<String, Option<CurrentFile>>,
     ) -> Result<OfficialRun, Fault> {
         let rules = &self.policy.run;
         let mut log = Vec::new();
         if let Some(script) = self.prepare_row_script().await? {
-            if !self.apply(patch).await? {
+            if !self.apply_model_patch(patch).await? {
                 return Ok(self.rejected_run(log));
             }
             return self.run_script(&script, log).await;
         }
         if rules.tests_first {
-            log.extend(self.restore_tests(tests).await?);
+            log.extend(self.restore_tests(original_tests).await?);
         }
-        let applied = self.apply(patch).await?;
+        let applied = self.apply_model_patch(patch).await?;
         if !applied {
             return Ok(self.rejected_run(log));
         }
         if !rules.tests_first {
-            log.extend(self.restore_tests(tests).await?);
+            log.extend(self.restore_tests(original_tests).await?);
         }
         match self.policy.subject {
-            Subject::Id => self.run_script(&self.composed_script(), log).await,
+            Subject::Id => self.run_script(&self.compose_script(), log).await,
             Subject::File => self.run_files(log).await,
         }
     }
@@ -282,7 +282,7 @@ impl OfficialGrading<'_> {
 
     /// Returns the run's result if the sandbox failed because of the applied patch.
     async fn exhausted_run(&self, fault: Fault) -> Result<OfficialRun, Fault> {
-        let found = exhaustion::classify_fault(self.handle, fault).await?;
+        let found = exhaustion::exhaustion_evidence(self.handle, fault).await?;
         let trouble = Some(match found.kind.as_str() {
             TIMED_OUT => IncompleteReason::TimedOut,
             SANDBOX_KILLED => IncompleteReason::Killed,
@@ -292,9 +292,9 @@ impl OfficialGrading<'_> {
         Ok(OfficialRun { incomplete_reason: trouble, ..self.run_without_tests(&found.what, log) })
     }
 
-    pub(super) fn run_without_tests(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+    pub(super) fn run_without_tests(&self, reason: &str, log: Vec<u8>) -> OfficialRun {
         OfficialRun {
-            official: self.policy.verdict_without_tests(self.task, why),
+            verdict: self.policy.verdict_without_tests(self.task, reason),
             log,
             incomplete_reason: None,
             evidence: Vec::new(),
@@ -311,7 +311,7 @@ impl OfficialGrading<'_> {
         }
         if let Some(patch) = test_patch(task) {
             let touched = patch_paths(patch.as_bytes())
-                .map_err(|error| Fault::new(Layer::Setup, format!("{}: {error}", task.id)))?;
+                .map_err(|error| Fault::new(FaultLayer::Setup, format!("{}: {error}", task.id)))?;
             paths.extend(touched);
         }
         if self.policy.run.restore_expected {
@@ -328,39 +328,39 @@ impl OfficialGrading<'_> {
 
     /// Removes everything that the agent did not have, except what the procedure itself needs.
     async fn strip_sandbox(&self) -> Result<(), Fault> {
-        let stays = KeptContent {
-            hidden_files: self.policy.run.keep_hidden,
-            history: self.needs_history(),
+        let stays = ContentToKeep {
+            keeps_hidden_files: self.policy.run.keep_hidden,
+            keeps_history: self.needs_history(),
         };
-        remove_hidden_content(self.handle, self.task, self.hidden, stays).await
+        remove_hidden_content(self.handle, self.task, self.hidden_copies, stays).await
     }
 
     /// Whether a command of the procedure reads the Git history. Applying a patch does not.
     fn needs_history(&self) -> bool {
-        needs_history(&commands(self.task, self.policy))
+        needs_history(&join_commands(self.task, self.policy))
     }
 
     /// Applies the patch with the harness's commands. If the sandbox has none of the programs that
     /// these commands start, Proctor applies the patch itself. The harness's own images have these
     /// programs.
-    pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
+    pub(super) async fn apply_model_patch(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
         if rules.final_newline && !patch.ends_with(b"\n") {
             patch.push(b'\n');
         }
-        self.patch_started.store(true, Ordering::Relaxed);
-        self.write(PATCH, &patch).await?;
+        self.has_patch_started.store(true, Ordering::Relaxed);
+        self.write_file(PATCH_PATH, &patch).await?;
         let mut absent = true;
         for (number, command) in rules.apply.iter().enumerate() {
             if let Some(between) = rules.between.as_ref().filter(|_| number > 0) {
-                self.shell(between, APPLY_LIMIT).await?;
+                self.run_shell(between, APPLY_LIMIT).await?;
             }
-            let done = self.shell(&format!("{command} {PATCH}"), APPLY_LIMIT).await?;
+            let done = self.run_shell(&format!("{command} {PATCH_PATH}"), APPLY_LIMIT).await?;
             if done.success() {
                 return Ok(true);
             }
-            absent &= done.exited.code == Some(COMMAND_NOT_FOUND_STATUS);
+            absent &= done.exit.code == Some(COMMAND_NOT_FOUND_STATUS);
         }
         if absent {
             let root = RawPath::from(self.task.workdir.as_str());
@@ -369,21 +369,21 @@ impl OfficialGrading<'_> {
             {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
-                Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the patch")),
+                Err(ApplyError::Sandbox(error)) => Err(error.to_fault("applying the patch")),
             };
         }
         let Some(check) = &rules.check_applied else { return Ok(false) };
-        Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
+        Ok(self.run_shell(&format!("{check} {PATCH_PATH}"), APPLY_LIMIT).await?.success())
     }
 
     /// Restores the tests and applies the test patch. If that fails, the output says so and the run
     /// continues, as in the harness's script.
     async fn restore_tests(
         &self,
-        tests: &BTreeMap<String, Option<CurrentFile>>,
+        original_tests: &BTreeMap<String, Option<CurrentFile>>,
     ) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
-        for (path, was) in tests {
+        for (path, was) in original_tests {
             if was.is_some() || self.policy.run.remove_new_tests {
                 replace_entry(handle, &task.workdir, path, was.as_ref()).await?;
             }
@@ -394,16 +394,16 @@ impl OfficialGrading<'_> {
     pub(super) async fn apply_test_patch(&self) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
-        self.write(TEST_PATCH, patch.as_bytes()).await?;
-        let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
-        if done.exited.code != Some(COMMAND_NOT_FOUND_STATUS) {
+        self.write_file(TEST_PATCH_PATH, patch.as_bytes()).await?;
+        let done = self.run_shell(&format!("git apply -v {TEST_PATCH_PATH} 2>&1"), APPLY_LIMIT).await?;
+        if done.exit.code != Some(COMMAND_NOT_FOUND_STATUS) {
             return Ok(done.stdout.head);
         }
         let root = RawPath::from(task.workdir.as_str());
         match apply_patch(handle, &root, patch.as_bytes(), task.user.as_deref()).await {
             Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
             Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the test patch")),
+            Err(ApplyError::Sandbox(error)) => Err(error.to_fault("applying the test patch")),
         }
     }
 
@@ -415,24 +415,24 @@ impl OfficialGrading<'_> {
         // Ignore the owner of the work directory, because the script itself marks the directory as
         // safe for Git.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
-        let fits = self.shell(fits, APPLY_LIMIT).await?.success();
+        let fits = self.run_shell(fits, APPLY_LIMIT).await?.success();
         Ok(fits.then(|| script::row_script(&script, status, self.policy)))
     }
 
-    fn composed_script(&self) -> String {
+    fn compose_script(&self) -> String {
         let directives = self.task.details().and_then(|details| details.test_directives.get());
         let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
-        script::command_script(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
+        script::command_script(&command, &quote_shell_word(&self.task.workdir), &self.policy.run.prelude)
     }
 
     /// Runs all tests once, between the harness's markers.
     async fn run_script(&self, script: &str, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
-        self.write(SCRIPT, script.as_bytes()).await?;
-        let line = format!("{} {SCRIPT} 2>&1", self.find_shell().await?);
-        let done = self.shell(&line, self.time_limit).await?;
-        let cut = append(&mut log, &done.stdout);
-        if done.exited.timed_out {
+        self.write_file(SCRIPT_PATH, script.as_bytes()).await?;
+        let line = format!("{} {SCRIPT_PATH} 2>&1", self.find_shell().await?);
+        let done = self.run_shell(&line, self.time_limit).await?;
+        let cut = append_output(&mut log, &done.stdout);
+        if done.exit.timed_out {
             let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
             let trouble = Some(IncompleteReason::TimedOut);
             return Ok(OfficialRun {
@@ -442,7 +442,7 @@ impl OfficialGrading<'_> {
         }
         let official = self.read_log(&log).map_err(policy_fault)?;
         let official = note_truncation(official, cut);
-        Ok(OfficialRun { official, log, incomplete_reason: None, evidence: Vec::new() })
+        Ok(OfficialRun { verdict: official, log, incomplete_reason: None, evidence: Vec::new() })
     }
 
     /// Reads the log. Some harnesses replace invalid UTF-8 before they read it.
@@ -466,50 +466,50 @@ impl OfficialGrading<'_> {
         // Of several fail-to-pass files, the harness runs only the first.
         let f2p = self.task.fail_to_pass.iter().take(1);
         for file in f2p.chain(&self.task.pass_to_pass) {
-            let path = shell_word(&format!("{}/{file}", self.task.workdir));
+            let path = quote_shell_word(&format!("{}/{file}", self.task.workdir));
             let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
-            let done = self.shell(&line, self.time_limit).await?;
+            let done = self.run_shell(&line, self.time_limit).await?;
             let exit =
-                if done.exited.timed_out { Some(TIMED_OUT_STATUS) } else { done.exited.code };
+                if done.exit.timed_out { Some(TIMED_OUT_STATUS) } else { done.exit.code };
             let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
             let mut output = Vec::new();
-            cut += append(&mut output, &done.stdout);
+            cut += append_output(&mut output, &done.stdout);
             log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
             log.extend_from_slice(&output);
             log.extend_from_slice(format!("{file}: exit status {said}\n").as_bytes());
-            runs.push(FileRun { file: file.clone(), log: output, exit });
+            runs.push(FileRun { file: file.clone(), log: output, exit_status: exit });
         }
         let Some((first, rest)) = runs.split_first() else {
             return Ok(self.run_without_tests("the task has no fail-to-pass file", log));
         };
-        let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
+        let late = runs.iter().any(|run| run.exit_status == Some(TIMED_OUT_STATUS));
         let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
         let mut official = note_truncation(graded?, cut);
-        if late && !official.resolved {
+        if late && !official.is_resolved {
             let seconds = self.time_limit.as_secs_f64();
-            official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
+            official.reason.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
         }
         let trouble = late.then_some(IncompleteReason::TimedOut);
-        Ok(OfficialRun { official, log, incomplete_reason: trouble, evidence: Vec::new() })
+        Ok(OfficialRun { verdict: official, log, incomplete_reason: trouble, evidence: Vec::new() })
     }
 
     async fn find_shell(&self) -> Result<&'static str, Fault> {
-        let done = self.shell("command -v bash", APPLY_LIMIT).await?;
+        let done = self.run_shell("command -v bash", APPLY_LIMIT).await?;
         Ok(if done.success() { "bash" } else { "sh" })
     }
 
-    async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
+    async fn write_file(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
         let what = || format!("writing {path}");
         self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.to_fault(what()))
     }
 
     /// Runs a shell line in the work directory. The programs of the task's environment come before
     /// those of the sandbox on `PATH`.
-    pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<CommandOutput, Fault> {
-        self.shell_with(line, limit, &BTreeMap::new()).await
+    pub(super) async fn run_shell(&self, line: &str, limit: Duration) -> Result<CommandOutput, Fault> {
+        self.run_shell_with_variables(line, limit, &BTreeMap::new()).await
     }
 
-    pub(super) async fn shell_with(
+    pub(super) async fn run_shell_with_variables(
         &self,
         line: &str,
         limit: Duration,
@@ -538,7 +538,7 @@ impl OfficialGrading<'_> {
             command = command.env(name, value.as_str());
         }
         command.user.clone_from(&task.user);
-        command.output_cap = MAX_OUTPUT_BYTES;
+        command.head_cap = MAX_OUTPUT_BYTES;
         command.tail_cap = MAX_OUTPUT_BYTES;
         command.reap_all = true;
         self.handle
@@ -549,10 +549,10 @@ impl OfficialGrading<'_> {
 }
 
 /// Adds a note to the official verdict's reason if part of the output was discarded.
-fn note_truncation(mut official: OfficialVerdict, cut: u64) -> OfficialVerdict {
-    if cut > 0 {
+fn note_truncation(mut official: OfficialVerdict, omitted_bytes: u64) -> OfficialVerdict {
+    if omitted_bytes > 0 {
         let kept = 2 * (MAX_OUTPUT_BYTES >> 20);
-        official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were discarded"));
+        official.reason.push_str(&format!("; {omitted_bytes} bytes of output beyond {kept} MiB were discarded"));
     }
     official
 }
@@ -580,7 +580,7 @@ pub(crate) fn test_patch(task: &Task) -> Option<&str> {
 }
 
 pub(crate) fn policy_fault(error: PolicyError) -> Fault {
-    Fault::new(Layer::Grade, error.what).cause(Cause::Invalid).hint(error.hint)
+    Fault::new(FaultLayer::Grade, error.message).cause(FaultCause::Invalid).hint(error.hint)
 }
 
 #[cfg(test)]

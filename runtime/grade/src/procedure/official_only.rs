@@ -6,7 +6,7 @@ use proctor_types::{Fault, Task};
 
 use crate::{
     ExpectedEvidence, GradingResult,
-    evidence::{PATCH_REJECTED, STRICT_NOT_RUN, new_evidence},
+    evidence::{PATCH_REJECTED_KIND, STRICT_NOT_RUN, new_evidence},
     procedure::{IncompleteReason, OfficialRun},
     verdict::build_verdict,
 };
@@ -22,13 +22,13 @@ impl OfficialRun {
         let what = format!("{:?} does not start pytest", task.test_command.join(" "));
         let mut evidence = vec![new_evidence(STRICT_NOT_RUN, what)];
         if self.incomplete_reason == Some(IncompleteReason::Rejected) {
-            evidence.push(new_evidence(PATCH_REJECTED, self.official.why.clone()));
+            evidence.push(new_evidence(PATCH_REJECTED_KIND, self.verdict.reason.clone()));
         }
         // There is no strict verdict, so all evidence counts.
         evidence.append(&mut self.evidence);
         let mut verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
         verdict.policies.clear();
-        Ok(GradingResult { verdict, log: Vec::new(), raw: Vec::new() }
+        Ok(GradingResult { verdict, log: Vec::new(), raw_results: Vec::new() }
             .merge_official(self, &ExpectedEvidence::default()))
     }
 }

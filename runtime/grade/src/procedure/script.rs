@@ -3,16 +3,16 @@
 use proctor_official::OfficialPolicy;
 
 /// Lines that the harness removes from every script and then puts at its start.
-const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
+const SCRIPT_HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
 /// Returns the row's own script as the harness runs it: the script saves the tests' exit status
 /// before the line with the end marker, and prints the status after that line. Without an end
 /// marker, only [`HEAD`] is normalized.
 pub(super) fn row_script(script: &str, status: &str, policy: &OfficialPolicy) -> String {
-    let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
+    let mut lines: Vec<String> = SCRIPT_HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
     let mut kept = false;
-    for line in script.trim().split('\n').filter(|line| !HEAD.contains(line)) {
+    for line in script.trim().split('\n').filter(|line| !SCRIPT_HEAD.contains(line)) {
         let ends = !kept && end.is_some_and(|end| line.contains(end));
         match policy.log.exit_marker.as_ref().filter(|_| ends) {
             Some(marker) => {

@@ -28,9 +28,9 @@ fn is_failure(status: TestStatus) -> bool {
 
 impl ReportCanaries {
     /// Whether any canary that must fail passed.
-    pub(crate) fn any_passed(&self, run: &CanaryRun) -> bool {
+    pub(crate) fn has_passed_canary(&self, run: &CanaryRun) -> bool {
         let passed = |one: &ReportCanary| run.status(&one.id) == TestStatus::Passed;
-        self.list.iter().any(|one| one.is_certain && passed(one))
+        self.canaries.iter().any(|one| one.is_certain && passed(one))
     }
 
     /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
@@ -39,23 +39,23 @@ impl ReportCanaries {
     pub(crate) fn evaluate(
         &self,
         task: &Task,
-        before: &BTreeMap<String, TestStatus>,
+        original_statuses: &BTreeMap<String, TestStatus>,
         runs: &[CanaryRun],
     ) -> Vec<Evidence> {
         let mut found = Vec::new();
         let (mut failed, mut missing) = (Vec::new(), Vec::new());
         let mut silent: BTreeSet<&str> = BTreeSet::new();
-        for canary in &self.list {
+        for canary in &self.canaries {
             let statuses: Vec<TestStatus> = runs.iter().map(|run| run.status(&canary.id)).collect();
             let passed = statuses.iter().filter(|status| **status == TestStatus::Passed).count();
             let is_missing = statuses.contains(&TestStatus::Missing);
             if statuses.iter().all(|status| is_failure(*status)) {
                 failed.push(canary);
             } else if passed == statuses.len() && canary.is_certain {
-                found.push(new_evidence(evidence::REPORT_CANARY_PASSED, canary.what.as_str()));
+                found.push(new_evidence(evidence::REPORT_CANARY_PASSED, canary.description.as_str()));
                 silent.insert("passed");
             } else if passed > 0 {
-                found.push(new_evidence(evidence::CANARY_UNFIT, canary.what.as_str()));
+                found.push(new_evidence(evidence::CANARY_UNFIT, canary.description.as_str()));
                 silent.insert("may pass");
             } else if is_missing && runs.iter().all(|run| run.is_complete) {
                 missing.push(canary);
@@ -72,31 +72,31 @@ impl ReportCanaries {
             let ran = |id: &String| runs.iter().all(|run| run.status(id) != TestStatus::Missing);
             let removed = missing.iter().filter(|canary| canary.unchanged_tests.iter().any(ran));
             found.extend(
-                removed.map(|one| new_evidence(evidence::CANARY_MISSING, one.what.as_str())),
+                removed.map(|one| new_evidence(evidence::CANARY_MISSING, one.description.as_str())),
             );
         }
-        found.extend(self.unchanged_test_failures(task, before, runs));
+        found.extend(self.unchanged_failure_evidence(task, original_statuses, runs));
         // Also report unverified passes, because the evidence above may be ignored later: gold's
         // run may produce the same evidence.
         if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
-            found.extend(self.unverified_passes(&failed, &silent));
+            found.extend(self.unverified_pass_evidence(&failed, &silent));
         }
         found
     }
 
     /// Returns evidence of fail-to-pass tests without a mistake that failed in a run with canaries.
-    fn unchanged_test_failures(
+    fn unchanged_failure_evidence(
         &self,
         task: &Task,
-        before: &BTreeMap<String, TestStatus>,
+        original_statuses: &BTreeMap<String, TestStatus>,
         runs: &[CanaryRun],
     ) -> Option<Evidence> {
         let is_unchanged = |id: &&String| {
-            let is_canary = self.list.iter().any(|canary| canary.id == **id);
+            let is_canary = self.canaries.iter().any(|canary| canary.id == **id);
             !is_canary && !self.enclosing_suite_ids.contains(*id)
         };
         let differs = |id: &&String| {
-            before.get(*id) == Some(&TestStatus::Passed)
+            original_statuses.get(*id) == Some(&TestStatus::Passed)
                 && runs.iter().any(|run| is_failure(run.status(id)))
         };
         let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
@@ -106,18 +106,18 @@ impl ReportCanaries {
     }
 
     /// Returns evidence if no canary verified the passes, with the reason.
-    fn unverified_passes(
+    fn unverified_pass_evidence(
         &self,
-        failed: &[&ReportCanary],
-        silent: &BTreeSet<&str>,
+        failed_canaries: &[&ReportCanary],
+        inconclusive_reasons: &BTreeSet<&str>,
     ) -> Option<Evidence> {
-        let of_fail_to_pass = || failed.iter().filter(|canary| canary.is_fail_to_pass);
+        let of_fail_to_pass = || failed_canaries.iter().filter(|canary| canary.is_fail_to_pass);
         let tries =
-            |canary: &&&ReportCanary| !self.compares || canary.kind.detects_equal_to_everything();
-        let what = if self.list.iter().all(|canary| !canary.is_fail_to_pass) {
+            |canary: &&&ReportCanary| !self.has_comparison || canary.kind.detects_equal_to_everything();
+        let what = if self.canaries.iter().all(|canary| !canary.is_fail_to_pass) {
             "no fail-to-pass test was found in the restored test files".to_owned()
         } else if of_fail_to_pass().next().is_none() {
-            let why: Vec<&str> = silent.iter().copied().collect();
+            let why: Vec<&str> = inconclusive_reasons.iter().copied().collect();
             format!("no canary of a fail-to-pass test gave a result: {}", why.join(", "))
         } else if !of_fail_to_pass().any(|canary| tries(&canary)) {
             "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
@@ -149,19 +149,19 @@ mod tests {
             is_certain,
             is_fail_to_pass: true,
             unchanged_tests: vec!["b".into()],
-            what: "a".into(),
+            description: "a".into(),
         }
     }
 
-    fn run(a: TestStatus, b: TestStatus, is_complete: bool) -> CanaryRun {
+    fn canary_run(a: TestStatus, b: TestStatus, is_complete: bool) -> CanaryRun {
         let tests = [("a", a), ("b", b), ("p", Passed)];
         let tests = tests.map(|(id, status)| (id.to_owned(), status)).into();
         CanaryRun { tests, is_complete }
     }
 
-    fn kinds(canary: ReportCanary, compares: bool, runs: &[CanaryRun]) -> Vec<String> {
-        let canaries = ReportCanaries { list: vec![canary], compares, ..Default::default() };
-        let before = run(Passed, Passed, true).tests;
+    fn evidence_kinds(canary: ReportCanary, has_comparison: bool, runs: &[CanaryRun]) -> Vec<String> {
+        let canaries = ReportCanaries { canaries: vec![canary], has_comparison: compares: has_comparison, ..Default::default() };
+        let before = canary_run(Passed, Passed, true).tests;
         let found = canaries.evaluate(&task(), &before, runs);
         found.into_iter().map(|evidence| evidence.kind).collect()
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn evaluate_requires_a_canary_to_fail() {
         let value = || canary(MistakeKind::Value, true);
-        let of = |a, b, is_complete| kinds(value(), true, &[run(a, b, is_complete)]);
+        let of = |a, b, is_complete| evidence_kinds(value(), true, &[canary_run(a, b, is_complete)]);
         assert!(of(Failed, Passed, true).is_empty());
         let passed = [evidence::REPORT_CANARY_PASSED, evidence::NO_CANARY];
         assert_eq!(of(Passed, Passed, true), passed);
@@ -179,28 +179,28 @@ mod tests {
         assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
         // If the code under test behaves honestly in this run, the unchanged tests also fail.
         assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
-        let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
-        let found = kinds(value(), true, &by_chance);
+        let by_chance = [canary_run(Passed, Passed, true), canary_run(Failed, Passed, true)];
+        let found = evidence_kinds(value(), true, &by_chance);
         assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
     }
 
     #[test]
     fn passed_uncertain_canary_is_unfit_not_suspect() {
-        let passed = [run(Passed, Passed, true)];
-        let found = kinds(canary(MistakeKind::Value, false), true, &passed);
+        let passed = [canary_run(Passed, Passed, true)];
+        let found = evidence_kinds(canary(MistakeKind::Value, false), true, &passed);
         assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
         assert!(
-            kinds(canary(MistakeKind::Value, false), true, &[run(Failed, Passed, true)]).is_empty()
+            evidence_kinds(canary(MistakeKind::Value, false), true, &[canary_run(Failed, Passed, true)]).is_empty()
         );
     }
 
     #[test]
     fn comparison_requires_a_failed_canary_of_a_comparison() {
-        let failed = [run(Failed, Passed, true)];
-        assert_eq!(kinds(canary(MistakeKind::Fail, true), true, &failed), [evidence::NO_CANARY]);
-        assert!(kinds(canary(MistakeKind::Fail, true), false, &failed).is_empty());
+        let failed = [canary_run(Failed, Passed, true)];
+        assert_eq!(evidence_kinds(canary(MistakeKind::Fail, true), true, &failed), [evidence::NO_CANARY]);
+        assert!(evidence_kinds(canary(MistakeKind::Fail, true), false, &failed).is_empty());
         let nothing = ReportCanaries::default();
-        let before = run(Passed, Passed, true).tests;
+        let before = canary_run(Passed, Passed, true).tests;
         let found = nothing.evaluate(&task(), &before, &[]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, evidence::NO_CANARY);
@@ -210,8 +210,8 @@ mod tests {
     fn suite_around_a_canary_may_fail_with_it() {
         let around = std::collections::BTreeSet::from(["b".to_owned()]);
         let list = vec![canary(MistakeKind::Value, true)];
-        let canaries = ReportCanaries { list, enclosing_suite_ids: around, ..Default::default() };
-        let before = run(Passed, Passed, true).tests;
-        assert!(canaries.evaluate(&task(), &before, &[run(Failed, Failed, true)]).is_empty());
+        let canaries = ReportCanaries { canaries: list, enclosing_suite_ids: around, ..Default::default() };
+        let before = canary_run(Passed, Passed, true).tests;
+        assert!(canaries.evaluate(&task(), &before, &[canary_run(Failed, Failed, true)]).is_empty());
     }
 }

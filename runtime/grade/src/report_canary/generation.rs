@@ -21,10 +21,10 @@ use crate::{
 /// The canaries of one run.
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
-    pub list: Vec<ReportCanary>,
+    pub canaries: Vec<ReportCanary>,
     /// Whether a fail-to-pass test compares values, and the patch may have changed how they
     /// compare.
-    pub compares: bool,
+    pub has_comparison: bool,
     /// The changed files, by escaped path.
     pub files: BTreeMap<String, CurrentFile>,
     /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
@@ -42,7 +42,7 @@ pub(crate) struct ReportCanary {
     /// Other expected tests of the same file, without a mistake.
     pub unchanged_tests: Vec<String>,
     /// Describes the mistake: the test, the position, the original text and its replacement.
-    pub what: String,
+    pub description: String,
 }
 
 struct TestFile<'a> {
@@ -63,15 +63,15 @@ struct TestLocation<'a> {
 
 /// A test and its best mistake.
 struct Candidate<'a> {
-    place: TestLocation<'a>,
+    location: TestLocation<'a>,
     mistake: Mistake,
 }
 
 /// Returns the sort key of a mistake. The order of preference is: mistakes that an object equal to
 /// everything would pass, then mistakes that certainly fail, then the better kinds. Ties are broken
 /// at random.
-fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, String) {
-    let Mistake { kind, is_certain, span, now, .. } = mistake;
+fn sort_key(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, String) {
+    let Mistake { kind, is_certain, span, replacement: now, .. } = mistake;
     let name = format!("{seed}:{name}:{}:{}:{now}", span.0, span.1);
     let chance = sha256_hex(name.as_bytes());
     (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
@@ -149,11 +149,11 @@ impl CanaryBuilder<'_> {
             let compares = |place: &TestLocation<'_>| {
                 let file = &self.files[place.file];
                 let is_fixed = file.language == Language::Rust && !self.may_define_equality;
-                file.tests[place.test].compares && !is_fixed
+                file.tests[place.test].has_comparison && !is_fixed
             };
-            canaries.compares |= is_fail_to_pass && places.iter().any(compares);
+            canaries.has_comparison |= is_fail_to_pass && places.iter().any(compares);
             for candidate in self.candidates(&places).into_iter().take(limit) {
-                let Candidate { place, mistake } = candidate;
+                let Candidate { location: place, mistake } = candidate;
                 let edits = edits.entry(place.file).or_default();
                 let meets = |other: &Mistake| {
                     mistake.span.0 <= other.span.1 && other.span.0 <= mistake.span.1
@@ -161,7 +161,7 @@ impl CanaryBuilder<'_> {
                 if edits.iter().any(meets) {
                     continue;
                 }
-                canaries.list.push(self.build_canary(&place, &mistake, is_fail_to_pass));
+                canaries.canaries.push(self.build_canary(&place, &mistake, is_fail_to_pass));
                 edits.push(mistake);
             }
             found.extend(places);
@@ -180,11 +180,11 @@ impl CanaryBuilder<'_> {
             ids.filter(|id| !is_canary(id, list)).collect()
         };
         let all: Vec<Vec<String>> =
-            canaries.list.iter().map(|canary| beside(canary, &canaries.list)).collect();
-        for (canary, beside) in canaries.list.iter_mut().zip(all) {
+            canaries.canaries.iter().map(|canary| beside(canary, &canaries.canaries)).collect();
+        for (canary, beside) in canaries.canaries.iter_mut().zip(all) {
             canary.unchanged_tests = beside;
         }
-        canaries.enclosing_suite_ids = self.enclosing_suites(fail_to_pass, &canaries.list);
+        canaries.enclosing_suite_ids = self.enclosing_suites(fail_to_pass, &canaries.canaries);
         canaries
     }
 
@@ -206,7 +206,7 @@ impl CanaryBuilder<'_> {
     /// Returns the position of the test that an id of the report refers to, if exactly one fits
     /// best.
     fn locate_test(&self, id: &str) -> Option<(usize, usize)> {
-        let reported = self.report.resolve(id)?;
+        let reported = self.report.resolve_id(id)?;
         let mut best: Option<(usize, Option<(usize, usize)>)> = None;
         for (file, of_file) in self.files.iter().enumerate() {
             for (test, found) in of_file.tests.iter().enumerate() {
@@ -225,46 +225,46 @@ impl CanaryBuilder<'_> {
         best.and_then(|(_, place)| place)
     }
 
-    fn candidates<'i>(&self, places: &[TestLocation<'i>]) -> Vec<Candidate<'i>> {
+    fn candidates<'i>(&self, locations: &[TestLocation<'i>]) -> Vec<Candidate<'i>> {
         let best = |place: &TestLocation<'i>| {
             let mistakes = self.files[place.file].tests[place.test].mistakes.iter();
-            let mistake = mistakes.min_by_key(|one| rank(one, &self.seed, place.id))?;
-            Some(Candidate { place: *place, mistake: mistake.clone() })
+            let mistake = mistakes.min_by_key(|one| sort_key(one, &self.seed, place.id))?;
+            Some(Candidate { location: *place, mistake: mistake.clone() })
         };
-        let mut candidates: Vec<Candidate<'i>> = places.iter().filter_map(best).collect();
-        candidates.sort_by_cached_key(|one| rank(&one.mistake, &self.seed, one.place.id));
+        let mut candidates: Vec<Candidate<'i>> = locations.iter().filter_map(best).collect();
+        candidates.sort_by_cached_key(|one| sort_key(&one.mistake, &self.seed, one.location.id));
         candidates
     }
 
     fn build_canary(
         &self,
-        place: &TestLocation<'_>,
+        location: &TestLocation<'_>,
         mistake: &Mistake,
         is_fail_to_pass: bool,
     ) -> ReportCanary {
-        let TestFile { path, text, .. } = &self.files[place.file];
-        let Mistake { kind, is_certain, span, now } = mistake;
+        let TestFile { path, text, .. } = &self.files[location.file];
+        let Mistake { kind, is_certain, span, replacement: now } = mistake;
         let line = 1 + text[..span.0].bytes().filter(|byte| *byte == b'\n').count();
         let was = quote_excerpt(&text[span.0..span.1]);
         let what =
-            format!("{}, {path} line {line}: {was} changed to {}", place.id, quote_excerpt(now));
-        let (id, beside) = (place.id.to_owned(), Vec::new());
+            format!("{}, {path} line {line}: {was} changed to {}", location.id, quote_excerpt(now));
+        let (id, beside) = (location.id.to_owned(), Vec::new());
         ReportCanary {
             id,
             kind: *kind,
             is_certain: *is_certain,
             is_fail_to_pass,
             unchanged_tests: beside,
-            what,
+            description: what,
         }
     }
 
     /// Returns the expected ids of suites that contain a canary. TAP lists a suite like a test.
     fn enclosing_suites(&self, ids: &[String], list: &[ReportCanary]) -> BTreeSet<String> {
         let canaries: Vec<&str> =
-            list.iter().filter_map(|canary| self.report.resolve(&canary.id)).collect();
+            list.iter().filter_map(|canary| self.report.resolve_id(&canary.id)).collect();
         let is_around = |id: &&String| {
-            self.report.resolve(id).is_some_and(|outer| {
+            self.report.resolve_id(id).is_some_and(|outer| {
                 let outer = format!("{outer} > ");
                 canaries.iter().any(|inner| inner.starts_with(&outer))
             })
@@ -277,7 +277,7 @@ impl CanaryBuilder<'_> {
 fn apply_mistakes(text: &str, mut mistakes: Vec<Mistake>) -> String {
     mistakes.sort_by_key(|mistake| std::cmp::Reverse(mistake.span));
     let mut text = text.to_owned();
-    for Mistake { span: (start, end), now, .. } in mistakes {
+    for Mistake { span: (start, end), replacement: now, .. } in mistakes {
         text.replace_range(start..end, &now);
     }
     text
@@ -323,9 +323,9 @@ mod tests {
     #[test]
     fn report_canary_changes_an_expected_value_in_place() {
         let canaries = canaries_of(&["adds"], &[]);
-        let [canary] = canaries.list.as_slice() else { panic!("{canaries:?}") };
+        let [canary] = canaries.canaries.as_slice() else { panic!("{canaries:?}") };
         assert_eq!((canary.kind, canary.is_certain), (MistakeKind::Value, true));
-        assert!(canary.is_fail_to_pass && canaries.compares && canary.unchanged_tests.is_empty());
+        assert!(canary.is_fail_to_pass && canaries.has_comparison && canary.unchanged_tests.is_empty());
         assert_eq!(text_of(&canaries), FILE.replace("add(1, 2), 3", "add(1, 2), 2"));
     }
 
@@ -333,26 +333,26 @@ mod tests {
     fn one_of_several_fail_to_pass_tests_stays_unchanged() {
         let canaries = canaries_of(&["adds", "zero"], &["more > many"]);
         let of_group = |is_fail_to_pass: bool| {
-            let list = canaries.list.iter();
+            let list = canaries.canaries.iter();
             list.filter(|canary| canary.is_fail_to_pass == is_fail_to_pass).count()
         };
         assert_eq!((of_group(true), of_group(false)), (1, 1));
         // The parser does not know the helper's assertions, so the mistake is a failure at the
         // start of the test.
-        let other = canaries.list.iter().find(|canary| !canary.is_fail_to_pass).unwrap();
+        let other = canaries.canaries.iter().find(|canary| !canary.is_fail_to_pass).unwrap();
         assert_eq!((other.kind, other.unchanged_tests.len()), (MistakeKind::Fail, 1));
     }
 
     #[test]
     fn expected_suite_around_a_canary_is_listed() {
         let canaries = canaries_of(&["more", "more > many"], &[]);
-        assert_eq!(canaries.list.len(), 1);
+        assert_eq!(canaries.canaries.len(), 1);
         assert_eq!(canaries.enclosing_suite_ids, BTreeSet::from(["more".to_owned()]));
-        assert!(!canaries.compares);
+        assert!(!canaries.has_comparison);
     }
 
     #[test]
     fn tests_that_are_not_found_get_no_canary() {
-        assert!(canaries_of(&["more"], &[]).list.is_empty());
+        assert!(canaries_of(&["more"], &[]).canaries.is_empty());
     }
 }

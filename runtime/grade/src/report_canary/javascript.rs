@@ -45,7 +45,7 @@ const UNIQUE_SYMBOL: &str = "Symbol()";
 /// the test as unreachable.
 const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
 /// Keywords after which a bracket does not begin a function's parameters.
-const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
+const CONTROL_KEYWORDS: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
 /// Keywords after which a statement continues on the next line.
 const CONTINUATION_KEYWORDS: [&str; 15] = [
     "else",
@@ -67,25 +67,25 @@ const CONTINUATION_KEYWORDS: [&str; 15] = [
 
 /// Returns the tests of a file that have literal titles; none if the file cannot be parsed.
 pub(super) fn find_tests(text: &str, words: &JavaScriptWords) -> Vec<TestCase> {
-    let Some(source) = Source::read(text, Language::JavaScript) else { return Vec::new() };
+    let Some(source) = Source::parse(text, Language::JavaScript) else { return Vec::new() };
     let reader = TestParser { source: &source, words };
-    let regions = reader.regions();
+    let regions = reader.find_test_calls();
     let tests = regions.iter().filter(|region| region.is_test);
-    tests.filter_map(|region| reader.test(region, &regions)).collect()
+    tests.filter_map(|region| reader.parse_test(region, &regions)).collect()
 }
 
 /// A call that defines a test or a suite.
-struct Region {
-    open: usize,
-    close: usize,
+struct TestCall {
+    open_bracket: usize,
+    close_bracket: usize,
     /// `None` if the title is computed.
     title: Option<String>,
     is_test: bool,
 }
 
-impl Region {
+impl TestCall {
     fn contains(&self, at: usize) -> bool {
-        self.open < at && at < self.close
+        self.open_bracket < at && at < self.close_bracket
     }
 }
 
@@ -100,10 +100,10 @@ enum Body {
 
 /// An assertion.
 struct Assertion {
-    first: usize,
-    last: usize,
+    first_token: usize,
+    last_token: usize,
     changes: Vec<Change>,
-    compares: bool,
+    is_comparison: bool,
     is_promise: bool,
 }
 
@@ -117,7 +117,7 @@ fn contains_word(words: &[String], word: &str) -> bool {
 }
 
 impl TestParser<'_> {
-    fn regions(&self) -> Vec<Region> {
+    fn find_test_calls(&self) -> Vec<TestCall> {
         let source = self.source;
         let mut regions = Vec::new();
         for at in 0..source.tokens.len() {
@@ -132,11 +132,11 @@ impl TestParser<'_> {
             {
                 open += 2;
             }
-            let Some(close) = source.pair(open).filter(|_| source.is_sign(open, b'(')) else {
+            let Some(close) = source.matching_bracket(open).filter(|_| source.is_sign(open, b'(')) else {
                 continue;
             };
-            let title = self.title(open + 1);
-            regions.push(Region { open, close, title, is_test });
+            let title = self.parse_title(open + 1);
+            regions.push(TestCall { open_bracket: open, close_bracket: close, title, is_test });
         }
         regions
     }
@@ -155,7 +155,7 @@ impl TestParser<'_> {
     }
 
     /// The title at a token, if it is a complete string literal.
-    fn title(&self, at: usize) -> Option<String> {
+    fn parse_title(&self, at: usize) -> Option<String> {
         let source = self.source;
         let ends = source.is_sign(at + 1, b',') || source.is_sign(at + 1, b')');
         if source.kind(at) != Some(TokenKind::Text) || !ends {
@@ -176,27 +176,27 @@ impl TestParser<'_> {
         Some(title)
     }
 
-    fn test(&self, region: &Region, regions: &[Region]) -> Option<TestCase> {
+    fn parse_test(&self, region: &TestCall, regions: &[TestCall]) -> Option<TestCase> {
         let source = self.source;
-        let around = regions.iter().filter(|other| other.contains(region.open));
+        let around = regions.iter().filter(|other| other.contains(region.open_bracket));
         let titles = around.chain([region]).map(|region| region.title.clone());
         let titles: Vec<String> = titles.collect::<Option<_>>()?;
-        let body = self.body(region)?;
+        let body = self.find_body(region)?;
         let (first, last) = match body {
-            Body::Block(open) => (open, source.pair(open)?),
+            Body::Block(open) => (open, source.matching_bracket(open)?),
             Body::Expression(first, last) => (first, last),
         };
-        let inner: Vec<&Region> =
-            regions.iter().filter(|other| other.is_test && region.contains(other.open)).collect();
+        let inner: Vec<&TestCall> =
+            regions.iter().filter(|other| other.is_test && region.contains(other.open_bracket)).collect();
         let is_own = |at: &usize| !inner.iter().any(|inner| inner.contains(*at));
         let leaves = (first..=last)
             .filter(is_own)
             .find(|at| source.word(*at) == "return" && !self.is_in_function(*at, first));
         let mut found =
-            TestCase { titles, mistakes: vec![self.throwing_mistake(body)], compares: false };
+            TestCase { titles, mistakes: vec![self.throwing_mistake(body)], has_comparison: false };
         for at in (first..=last).filter(is_own) {
-            let Some(assertion) = self.assertion(at) else { continue };
-            found.compares |= assertion.compares;
+            let Some(assertion) = self.parse_assertion(at) else { continue };
+            found.has_comparison |= assertion.is_comparison;
             let is_certain = self.is_certain(&assertion, body, leaves);
             let changes = assertion.changes.into_iter();
             found.mistakes.extend(changes.map(|change| change.into_mistake(is_certain)));
@@ -205,9 +205,9 @@ impl TestParser<'_> {
     }
 
     /// Returns the body of the first argument that is itself a function.
-    fn body(&self, region: &Region) -> Option<Body> {
+    fn find_body(&self, region: &TestCall) -> Option<Body> {
         let source = self.source;
-        for (first, last) in source.arguments(region.open).into_iter().skip(1) {
+        for (first, last) in source.arguments(region.open_bracket).into_iter().skip(1) {
             let mut at = first;
             let (mut arrow, mut block) = (None, None);
             let is_function = (first..=first + 1).any(|at| source.word(at) == "function");
@@ -218,7 +218,7 @@ impl TestParser<'_> {
                 if source.is_sign(at, b'{') && is_function {
                     block = Some(at);
                 }
-                at = source.pair(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
+                at = source.matching_bracket(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
             }
             match (block, arrow) {
                 (Some(open), _) => return Some(Body::Block(open)),
@@ -239,11 +239,11 @@ impl TestParser<'_> {
         let source = self.source;
         let change = match body {
             Body::Block(open) => {
-                let (_, end) = source.span((open, open));
+                let (_, end) = source.byte_range((open, open));
                 Change::new(MistakeKind::Fail, (end, end), FAILING_STATEMENT)
             }
             Body::Expression(first, last) => {
-                let span = source.span((first, last));
+                let span = source.byte_range((first, last));
                 Change::new(MistakeKind::Fail, span, format!("{{{FAILING_STATEMENT} }}"))
             }
         };
@@ -251,40 +251,40 @@ impl TestParser<'_> {
     }
 
     /// Whether a token is in a nested function, not directly in the body that begins at `first`.
-    fn is_in_function(&self, at: usize, first: usize) -> bool {
+    fn is_in_function(&self, at: usize, body_start: usize) -> bool {
         let source = self.source;
-        let mut parent = source.parent(at);
-        while let Some(open) = parent.filter(|open| *open > first) {
+        let mut parent = source.enclosing_bracket(at);
+        while let Some(open) = parent.filter(|open| *open > body_start) {
             if source.is_sign(open, b'{') && self.begins_function(open) {
                 return true;
             }
-            parent = source.parent(open);
+            parent = source.enclosing_bracket(open);
         }
         false
     }
 
-    fn begins_function(&self, open: usize) -> bool {
+    fn begins_function(&self, open_bracket: usize) -> bool {
         let source = self.source;
-        let Some(before) = open.checked_sub(1) else { return false };
+        let Some(before) = open_bracket.checked_sub(1) else { return false };
         if source.kind(before) == Some(TokenKind::Arrow) {
             return true;
         }
-        let parameters = source.pair(before).filter(|_| source.is_sign(before, b')'));
-        parameters.is_some_and(|begin| begin == 0 || !CONTROL.contains(&source.word(begin - 1)))
+        let parameters = source.matching_bracket(before).filter(|_| source.is_sign(before, b')'));
+        parameters.is_some_and(|begin| begin == 0 || !CONTROL_KEYWORDS.contains(&source.word(begin - 1)))
     }
 
     /// Whether every passing run executes an assertion and waits for it.
-    fn is_certain(&self, assertion: &Assertion, body: Body, leaves: Option<usize>) -> bool {
+    fn is_certain(&self, assertion: &Assertion, body: Body, exit_index: Option<usize>) -> bool {
         let source = self.source;
-        let mut first = assertion.first;
+        let mut first = assertion.first_token;
         let mut is_awaited = false;
         while first > 0 && matches!(source.word(first - 1), "await" | "return" | "void") {
             first -= 1;
             is_awaited |= source.word(first) != "void";
         }
-        let next = assertion.last + 1;
+        let next = assertion.last_token + 1;
         match body {
-            Body::Expression(begin, end) => first == begin && assertion.last == end,
+            Body::Expression(begin, end) => first == begin && assertion.last_token == end,
             Body::Block(open) => {
                 let ends = match source.kind(next) {
                     Some(TokenKind::Sign(b';' | b'}')) => true,
@@ -293,11 +293,11 @@ impl TestParser<'_> {
                     ) => source.tokens[next].is_first,
                     _ => false,
                 };
-                source.parent(first) == Some(open)
+                source.enclosing_bracket(first) == Some(open)
                     && self.begins_statement(first)
                     && ends
                     && (!assertion.is_promise || is_awaited)
-                    && leaves.is_none_or(|leaves| first <= leaves)
+                    && exit_index.is_none_or(|leaves| first <= leaves)
             }
         }
     }
@@ -309,8 +309,8 @@ impl TestParser<'_> {
         match source.kind(before) {
             Some(TokenKind::Sign(b';' | b'{' | b'}')) => true,
             Some(TokenKind::Sign(b')')) if is_first => {
-                let begin = source.pair(before).and_then(|begin| begin.checked_sub(1));
-                begin.is_none_or(|word| !CONTROL.contains(&source.word(word)))
+                let begin = source.matching_bracket(before).and_then(|begin| begin.checked_sub(1));
+                begin.is_none_or(|word| !CONTROL_KEYWORDS.contains(&source.word(word)))
             }
             Some(TokenKind::Word) => {
                 is_first && !CONTINUATION_KEYWORDS.contains(&source.word(before))
@@ -323,21 +323,21 @@ impl TestParser<'_> {
     }
 
     /// Returns the assertion that begins at a token.
-    fn assertion(&self, at: usize) -> Option<Assertion> {
+    fn parse_assertion(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
         let is_part = at > 0 && source.is_sign(at - 1, b'.');
         if source.word(at).is_empty() || is_part {
             return None;
         }
         if source.word(at) == "expect" && source.is_sign(at + 1, b'(') {
-            return self.expectation(at);
+            return self.parse_expectation(at);
         }
         let mut last = at;
         while source.is_sign(last + 1, b'.') && !source.word(last + 2).is_empty() {
             last += 2;
         }
         let open = last + 1;
-        let close = source.pair(open).filter(|_| source.is_sign(open, b'('))?;
+        let close = source.matching_bracket(open).filter(|_| source.is_sign(open, b'('))?;
         let method = source.word(last);
         let words = self.words;
         let is_bare = last == at;
@@ -355,24 +355,24 @@ impl TestParser<'_> {
         let changes = match arguments.as_slice() {
             [one, other, ..] if is_equality => self.other_values(Some(*one), *other),
             [one, ..] if is_truth => {
-                let (start, end) = source.span(*one);
+                let (start, end) = source.byte_range(*one);
                 let now = format!("!({})", &source.text[start..end]);
                 vec![Change::new(MistakeKind::Negated, (start, end), now)]
             }
             _ => {
                 let opposite = words.opposites.get(method).filter(|_| !is_bare)?;
-                let span = source.span((last, last));
+                let span = source.byte_range((last, last));
                 vec![Change::new(MistakeKind::Negated, span, opposite.as_str())]
             }
         };
         let is_promise = contains_word(&words.promised, method);
-        Some(Assertion { first: at, last: close, changes, compares: is_equality, is_promise })
+        Some(Assertion { first_token: at, last_token: close, changes, is_comparison: is_equality, is_promise })
     }
 
     /// Parses `expect(value).to.equal(other)` and `expect(value).resolves.toBe(other)`.
-    fn expectation(&self, at: usize) -> Option<Assertion> {
+    fn parse_expectation(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
-        let mut last = source.pair(at + 1)?;
+        let mut last = source.matching_bracket(at + 1)?;
         let mut chain = Vec::new();
         while source.is_sign(last + 1, b'.') && !source.word(last + 2).is_empty() {
             last += 2;
@@ -386,14 +386,14 @@ impl TestParser<'_> {
         }
         let arguments = if is_called { source.arguments(last + 1) } else { Vec::new() };
         if is_called {
-            last = source.pair(last + 1)?;
+            last = source.matching_bracket(last + 1)?;
         }
         let compared = arguments.first().filter(|_| contains_word(&self.words.matchers, name));
         let not = chain.iter().find(|at| source.word(**at) == "not");
         let changes = match not {
-            Some(not) => vec![Change::new(MistakeKind::Negated, source.span((*not - 1, *not)), "")],
+            Some(not) => vec![Change::new(MistakeKind::Negated, source.byte_range((*not - 1, *not)), "")],
             None => {
-                let (dot, _) = source.span((name_at - 1, name_at - 1));
+                let (dot, _) = source.byte_range((name_at - 1, name_at - 1));
                 let given = source.arguments(at + 1).first().copied();
                 let mut changes =
                     compared.map(|other| self.other_values(given, *other)).unwrap_or_default();
@@ -403,27 +403,27 @@ impl TestParser<'_> {
         };
         let is_promise =
             chain.iter().any(|at| contains_word(&self.words.promised, source.word(*at)));
-        Some(Assertion { first: at, last, changes, compares: compared.is_some(), is_promise })
+        Some(Assertion { first_token: at, last_token: last, changes, is_comparison: compared.is_some(), is_promise })
     }
 
     /// Returns other values for the argument that consists of literals, or for the second argument.
-    fn other_values(&self, one: Option<(usize, usize)>, other: (usize, usize)) -> Vec<Change> {
+    fn other_values(&self, first_operand: Option<(usize, usize)>, second_operand: (usize, usize)) -> Vec<Change> {
         let source = self.source;
-        let written = (one.and_then(|one| self.literals(one)), self.literals(other));
-        let (argument, literals) = match (written, one) {
+        let written = (first_operand.and_then(|one| self.literals(one)), self.literals(second_operand));
+        let (argument, literals) = match (written, first_operand) {
             // Both arguments are literals, so the code under test has no effect on the comparison.
             ((Some(_), Some(_)), _) => return Vec::new(),
             ((Some(literals), None), Some(one)) => (one, literals),
-            ((_, literals), _) => (other, literals.unwrap_or_default()),
+            ((_, literals), _) => (second_operand, literals.unwrap_or_default()),
         };
         let changes = literals.into_iter().filter_map(|at| {
             let now =
                 changed_literal(source.token_text(at), source.kind(at)?, Language::JavaScript)?;
-            Some(Change::new(MistakeKind::Value, source.span((at, at)), now))
+            Some(Change::new(MistakeKind::Value, source.byte_range((at, at)), now))
         });
         let changes: Vec<Change> = changes.collect();
         if changes.is_empty() {
-            return vec![Change::new(MistakeKind::Wrapped, source.span(argument), UNIQUE_SYMBOL)];
+            return vec![Change::new(MistakeKind::Wrapped, source.byte_range(argument), UNIQUE_SYMBOL)];
         }
         changes
     }
@@ -469,7 +469,7 @@ mod tests {
             let (start, end) = mistake.span;
             let before = text[..start].rfind('\n').unwrap_or(0);
             let after = text[end..].find('\n').map_or(text.len(), |at| end + at);
-            let now = format!("{}{}{}", &text[before..start], mistake.now, &text[end..after]);
+            let now = format!("{}{}{}", &text[before..start], mistake.replacement, &text[end..after]);
             (mistake.kind, mistake.is_certain, now.trim().to_owned())
         };
         let rest = test.mistakes.iter().filter(|mistake| mistake.kind != MistakeKind::Fail);
@@ -561,8 +561,8 @@ mod tests {
         let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
         assert_eq!(titles, [&["calc", "adds"][..], &["it's"], &["it's", "inner"]]);
         assert_eq!(found[0].mistakes.len(), 2);
-        assert!(found[0].compares && !found[1].compares);
+        assert!(found[0].has_comparison && !found[1].has_comparison);
         // The test function's body is an expression.
-        assert!(found[0].mistakes[0].now.starts_with("{ if ("));
+        assert!(found[0].mistakes[0].replacement.starts_with("{ if ("));
     }
 }

@@ -30,9 +30,9 @@ const FAILING_STATEMENT: &str = " assert_eq!(1, 2);";
 
 /// Returns the tests of a file; none if the file cannot be parsed.
 pub(super) fn find_tests(text: &str, words: &RustWords) -> Vec<TestCase> {
-    let Some(source) = Source::read(text, Language::Rust) else { return Vec::new() };
+    let Some(source) = Source::parse(text, Language::Rust) else { return Vec::new() };
     let reader = TestParser { source: &source, words };
-    (0..source.tokens.len()).filter_map(|at| reader.test(at)).collect()
+    (0..source.tokens.len()).filter_map(|at| reader.parse_test(at)).collect()
 }
 
 /// Whether a patch may define its own assertions or objects that equal everything. This requires
@@ -54,8 +54,8 @@ struct Assertion {
     /// Whether an honest test always fails once it reaches one of these values.
     is_certain: bool,
     /// The opposite assertion.
-    opposite: Change,
-    compares: bool,
+    opposite_change: Change,
+    is_comparison: bool,
 }
 
 struct TestParser<'a> {
@@ -69,7 +69,7 @@ fn contains_word(words: &[String], word: &str) -> bool {
 
 impl TestParser<'_> {
     /// Returns the test whose `fn` keyword is at a token.
-    fn test(&self, at: usize) -> Option<TestCase> {
+    fn parse_test(&self, at: usize) -> Option<TestCase> {
         let source = self.source;
         let name = source.word(at + 1);
         if source.word(at) != "fn" || name.is_empty() || !self.is_test(at) {
@@ -80,25 +80,25 @@ impl TestParser<'_> {
             if source.is_sign(open, b';') {
                 return None;
             }
-            open = source.pair(open).filter(|pair| *pair > open).unwrap_or(open) + 1;
+            open = source.matching_bracket(open).filter(|pair| *pair > open).unwrap_or(open) + 1;
             source.kind(open)?;
         }
-        let close = source.pair(open)?;
-        let titles = self.modules(at).into_iter().chain([name.to_owned()]).collect();
-        let (_, end) = source.span((open, open));
+        let close = source.matching_bracket(open)?;
+        let titles = self.enclosing_modules(at).into_iter().chain([name.to_owned()]).collect();
+        let (_, end) = source.byte_range((open, open));
         let failure =
             Change::new(MistakeKind::Fail, (end, end), FAILING_STATEMENT).into_mistake(true);
-        let mut found = TestCase { titles, mistakes: vec![failure], compares: false };
+        let mut found = TestCase { titles, mistakes: vec![failure], has_comparison: false };
         let leaves = (open..close).find(|at| self.may_return_early(*at)).unwrap_or(close);
         for at in open + 1..close {
-            let is_direct = source.parent(at) == Some(open) && self.begins_statement(at);
+            let is_direct = source.enclosing_bracket(at) == Some(open) && self.begins_statement(at);
             let is_reached = is_direct && at < leaves;
-            let Some(assertion) = self.assertion(at) else { continue };
-            found.compares |= assertion.compares;
+            let Some(assertion) = self.parse_assertion(at) else { continue };
+            found.has_comparison |= assertion.is_comparison;
             let values = assertion.values.into_iter();
             let is_certain = is_reached && assertion.is_certain;
             found.mistakes.extend(values.map(|change| change.into_mistake(is_certain)));
-            found.mistakes.push(assertion.opposite.into_mistake(is_reached));
+            found.mistakes.push(assertion.opposite_change.into_mistake(is_reached));
         }
         Some(found)
     }
@@ -114,7 +114,7 @@ impl TestParser<'_> {
                 end = before;
                 continue;
             }
-            let begin = source.pair(before).filter(|_| source.is_sign(before, b']'));
+            let begin = source.matching_bracket(before).filter(|_| source.is_sign(before, b']'));
             let hash = begin.and_then(|begin| begin.checked_sub(1));
             let Some((begin, hash)) =
                 begin.zip(hash).filter(|(_, hash)| source.is_sign(*hash, b'#'))
@@ -122,7 +122,7 @@ impl TestParser<'_> {
                 return is_test;
             };
             let words: Vec<&str> =
-                source.children(begin).iter().map(|at| source.word(*at)).collect();
+                source.child_tokens(begin).iter().map(|at| source.word(*at)).collect();
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
             if words.iter().any(|word| contains_word(&self.words.exceptions, word)) {
                 return false;
@@ -134,15 +134,15 @@ impl TestParser<'_> {
     }
 
     /// Returns the modules around a token, outermost first.
-    fn modules(&self, at: usize) -> Vec<String> {
+    fn enclosing_modules(&self, at: usize) -> Vec<String> {
         let source = self.source;
         let mut found = Vec::new();
-        let mut parent = source.parent(at);
+        let mut parent = source.enclosing_bracket(at);
         while let Some(open) = parent {
             if open >= 2 && source.word(open - 2) == "mod" {
                 found.push(source.word(open - 1).to_owned());
             }
-            parent = source.parent(open);
+            parent = source.enclosing_bracket(open);
         }
         found.reverse();
         found
@@ -168,13 +168,13 @@ impl TestParser<'_> {
     }
 
     /// Returns the assertion that begins at a token.
-    fn assertion(&self, at: usize) -> Option<Assertion> {
+    fn parse_assertion(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
         if !source.is_sign(at + 1, b'!') || !self.is_bracket(at + 2) {
             return None;
         }
         let arguments = source.arguments(at + 2);
-        let of_name = |other: &str| Change::new(MistakeKind::Negated, source.span((at, at)), other);
+        let of_name = |other: &str| Change::new(MistakeKind::Negated, source.byte_range((at, at)), other);
         let (mut values, mut is_certain) = (Vec::new(), true);
         let opposite = match (source.word(at), arguments.as_slice()) {
             ("assert_eq", [one, other, ..]) => {
@@ -183,33 +183,33 @@ impl TestParser<'_> {
             }
             ("assert_ne", [_, _, ..]) => of_name("assert_eq"),
             ("assert", [one, ..]) if !(one.0..=one.1).any(|at| source.word(at) == "let") => {
-                let (start, end) = source.span(*one);
+                let (start, end) = source.byte_range(*one);
                 let now = format!("!({})", &source.text[start..end]);
                 Change::new(MistakeKind::Negated, (start, end), now)
             }
             _ => return None,
         };
         let compares = source.word(at) != "assert";
-        Some(Assertion { values, is_certain, opposite, compares })
+        Some(Assertion { values, is_certain, opposite_change: opposite, is_comparison: compares })
     }
 
     /// Returns other values for the argument that consists of literals, and whether they certainly
     /// change the result. A type of the task may ignore a value when it compares.
-    fn other_values(&self, one: (usize, usize), other: (usize, usize)) -> (Vec<Change>, bool) {
-        let is_plain = (self.is_plain_literal(one), self.is_plain_literal(other));
+    fn other_values(&self, first_operand: (usize, usize), second_operand: (usize, usize)) -> (Vec<Change>, bool) {
+        let is_plain = (self.is_plain_literal(first_operand), self.is_plain_literal(second_operand));
         let (argument, is_certain) = match is_plain {
             // Both arguments are literals, so the code under test has no effect on the comparison.
             (true, true) => return (Vec::new(), true),
-            (true, false) => (one, true),
-            (false, true) => (other, true),
-            (false, false) if self.only_constructs_value(other) => (other, false),
-            (false, false) if self.only_constructs_value(one) => (one, false),
+            (true, false) => (first_operand, true),
+            (false, true) => (second_operand, true),
+            (false, false) if self.only_constructs_value(second_operand) => (second_operand, false),
+            (false, false) if self.only_constructs_value(first_operand) => (first_operand, false),
             (false, false) => return (Vec::new(), true),
         };
         let source = self.source;
         let changes = (argument.0..=argument.1).filter_map(|at| {
             let now = changed_literal(source.token_text(at), source.kind(at)?, Language::Rust)?;
-            Some(Change::new(MistakeKind::Value, source.span((at, at)), now))
+            Some(Change::new(MistakeKind::Value, source.byte_range((at, at)), now))
         });
         (changes.collect(), is_certain)
     }
@@ -273,7 +273,7 @@ mod tests {
         let rest = test.mistakes.iter().filter(|mistake| mistake.kind != MistakeKind::Fail);
         rest.map(|mistake| {
             let mut now = text.clone();
-            now.replace_range(mistake.span.0..mistake.span.1, &mistake.now);
+            now.replace_range(mistake.span.0..mistake.span.1, &mistake.replacement);
             let now = now[head..now.len() - " }\n".len()].to_owned();
             (mistake.kind, mistake.is_certain, now)
         })

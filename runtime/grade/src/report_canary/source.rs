@@ -58,16 +58,16 @@ pub(super) struct Source<'a> {
     pub text: &'a str,
     pub tokens: Vec<Token>,
     /// For each bracket, the index of its counterpart.
-    pairs: Vec<usize>,
+    matching_brackets: Vec<usize>,
     /// For each token, the index of the innermost bracket that is open before it.
-    parents: Vec<usize>,
+    enclosing_brackets: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
     /// Returns `None` if the text cannot be parsed: a string does not end, or brackets do not
     /// match.
-    pub(super) fn read(text: &'a str, language: Language) -> Option<Self> {
-        let tokens = Lexer { text, at: 0, language, tokens: Vec::new() }.read()?;
+    pub(super) fn parse(text: &'a str, language: Language) -> Option<Self> {
+        let tokens = Lexer { text, offset: 0, language, tokens: Vec::new() }.tokenize()?;
         let (mut pairs, mut parents) =
             (vec![NO_BRACKET; tokens.len()], vec![NO_BRACKET; tokens.len()]);
         let mut open: Vec<usize> = Vec::new();
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
                 open.push(at);
             }
         }
-        open.is_empty().then_some(Self { text, tokens, pairs, parents })
+        open.is_empty().then_some(Self { text, tokens, matching_brackets: pairs, enclosing_brackets: parents })
     }
 
     pub(super) fn token_text(&self, at: usize) -> &'a str {
@@ -111,33 +111,33 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the counterpart of a bracket.
-    pub(super) fn pair(&self, at: usize) -> Option<usize> {
-        self.pairs.get(at).copied().filter(|pair| *pair != NO_BRACKET)
+    pub(super) fn matching_bracket(&self, at: usize) -> Option<usize> {
+        self.matching_brackets.get(at).copied().filter(|pair| *pair != NO_BRACKET)
     }
 
     /// Returns the innermost bracket around a token.
-    pub(super) fn parent(&self, at: usize) -> Option<usize> {
-        self.parents.get(at).copied().filter(|parent| *parent != NO_BRACKET)
+    pub(super) fn enclosing_bracket(&self, at: usize) -> Option<usize> {
+        self.enclosing_brackets.get(at).copied().filter(|parent| *parent != NO_BRACKET)
     }
 
     /// Returns the tokens directly inside a bracket. For nested brackets, only the opening bracket.
-    pub(super) fn children(&self, open: usize) -> Vec<usize> {
-        let Some(close) = self.pair(open) else { return Vec::new() };
+    pub(super) fn child_tokens(&self, open_bracket: usize) -> Vec<usize> {
+        let Some(close) = self.matching_bracket(open_bracket) else { return Vec::new() };
         let mut found = Vec::new();
-        let mut at = open + 1;
+        let mut at = open_bracket + 1;
         while at < close {
             found.push(at);
-            at = self.pair(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
+            at = self.matching_bracket(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
         }
         found
     }
 
     /// Returns the first and the last token of each argument in a bracket.
-    pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
-        let Some(close) = self.pair(open) else { return Vec::new() };
+    pub(super) fn arguments(&self, open_bracket: usize) -> Vec<(usize, usize)> {
+        let Some(close) = self.matching_bracket(open_bracket) else { return Vec::new() };
         let mut found = Vec::new();
-        let mut first = open + 1;
-        let commas = self.children(open).into_iter().filter(|at| self.is_sign(*at, b','));
+        let mut first = open_bracket + 1;
+        let commas = self.child_tokens(open_bracket).into_iter().filter(|at| self.is_sign(*at, b','));
         for end in commas.chain([close]) {
             if end > first {
                 found.push((first, end - 1));
@@ -148,14 +148,14 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the byte range from a first to a last token.
-    pub(super) fn span(&self, (first, last): (usize, usize)) -> (usize, usize) {
+    pub(super) fn byte_range(&self, (first, last): (usize, usize)) -> (usize, usize) {
         (self.tokens[first].start, self.tokens[last].end)
     }
 }
 
 struct Lexer<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     language: Language,
     tokens: Vec<Token>,
 }
@@ -165,31 +165,31 @@ fn is_word_byte(byte: u8) -> bool {
 }
 
 impl Lexer<'_> {
-    fn read(mut self) -> Option<Vec<Token>> {
+    fn tokenize(mut self) -> Option<Vec<Token>> {
         if self.text.starts_with('\u{feff}') {
-            self.at = '\u{feff}'.len_utf8();
+            self.offset = '\u{feff}'.len_utf8();
         }
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.offset..];
         if rest.starts_with("#!") && !rest.starts_with("#![") {
-            self.at += rest.find('\n').unwrap_or(rest.len());
+            self.offset += rest.find('\n').unwrap_or(rest.len());
         }
         let mut is_first = true;
         while let Some(byte) = self.peek(0) {
             if byte.is_ascii_whitespace() {
                 is_first |= byte == b'\n';
-                self.at += 1;
+                self.offset += 1;
             } else if byte == b'/' && self.peek(1) == Some(b'/') {
-                let rest = &self.text[self.at..];
-                self.at += rest.find('\n').unwrap_or(rest.len());
+                let rest = &self.text[self.offset..];
+                self.offset += rest.find('\n').unwrap_or(rest.len());
             } else if byte == b'/' && self.peek(1) == Some(b'*') {
                 is_first |= self.skip_comment()?;
             } else {
-                let start = self.at;
+                let start = self.offset;
                 let kind = match self.language {
-                    Language::JavaScript => self.javascript_token(byte)?,
-                    Language::Rust => self.rust_token(byte)?,
+                    Language::JavaScript => self.read_javascript_token(byte)?,
+                    Language::Rust => self.read_rust_token(byte)?,
                 };
-                let end = self.at;
+                let end = self.offset;
                 // Reject tokens that end inside a multibyte character.
                 self.text.get(start..end)?;
                 self.tokens.push(Token {
@@ -203,8 +203,8 @@ impl Lexer<'_> {
         Some(self.tokens)
     }
 
-    fn peek(&self, ahead: usize) -> Option<u8> {
-        self.text.as_bytes().get(self.at + ahead).copied()
+    fn peek(&self, distance: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.offset + distance).copied()
     }
 
     /// Skips a comment. Returns whether it spans several lines; `None` if it does not end.
@@ -214,15 +214,15 @@ impl Lexer<'_> {
             match (self.peek(0)?, self.peek(1)) {
                 (b'*', Some(b'/')) => {
                     depth -= 1;
-                    self.at += 2;
+                    self.offset += 2;
                 }
                 (b'/', Some(b'*')) if depth == 0 || self.language == Language::Rust => {
                     depth += 1;
-                    self.at += 2;
+                    self.offset += 2;
                 }
                 (byte, _) => {
                     has_lines |= byte == b'\n';
-                    self.at += 1;
+                    self.offset += 1;
                 }
             }
             if depth == 0 {
@@ -231,20 +231,20 @@ impl Lexer<'_> {
         }
     }
 
-    fn javascript_token(&mut self, byte: u8) -> Option<TokenKind> {
+    fn read_javascript_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'"' | b'\'' => self.read_string(byte),
-            b'`' => self.template(),
-            b'/' if self.begins_regex() => self.regex(),
-            _ => self.common_token(byte),
+            b'`' => self.read_template(),
+            b'/' if self.begins_regex() => self.read_regex(),
+            _ => self.read_common_token(byte),
         }
     }
 
-    fn rust_token(&mut self, byte: u8) -> Option<TokenKind> {
+    fn read_rust_token(&mut self, byte: u8) -> Option<TokenKind> {
         if byte == b'\'' {
-            return self.character();
+            return self.read_character();
         }
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.offset..];
         let prefix = rest.bytes().take_while(|byte| matches!(byte, b'b' | b'c' | b'r')).count();
         let hashes = rest.bytes().skip(prefix).take_while(|byte| *byte == b'#').count();
         let is_raw = rest[..prefix].ends_with('r');
@@ -252,52 +252,52 @@ impl Lexer<'_> {
             Some(b'"') if prefix <= 2 && is_raw => {
                 let inner = prefix + hashes + 1;
                 let end = format!("\"{}", "#".repeat(hashes));
-                self.at += inner + rest[inner..].find(&end)? + end.len();
+                self.offset += inner + rest[inner..].find(&end)? + end.len();
                 Some(TokenKind::Text)
             }
             Some(b'"') if prefix <= 1 && hashes == 0 => {
-                self.at += prefix;
+                self.offset += prefix;
                 self.read_string(b'"')
             }
             Some(b'\'') if hashes == 0 && &rest[..prefix] == "b" => {
-                self.at += prefix;
-                self.character()
+                self.offset += prefix;
+                self.read_character()
             }
-            _ => self.common_token(byte),
+            _ => self.read_common_token(byte),
         }
     }
 
-    fn common_token(&mut self, byte: u8) -> Option<TokenKind> {
+    fn read_common_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'=' if self.peek(1) == Some(b'>') => {
-                self.at += 2;
+                self.offset += 2;
                 Some(TokenKind::Arrow)
             }
-            b'0'..=b'9' => Some(self.number()),
+            b'0'..=b'9' => Some(self.read_number()),
             byte if is_word_byte(byte) => {
                 while self.peek(0).is_some_and(is_word_byte) {
-                    self.at += 1;
+                    self.offset += 1;
                 }
                 Some(TokenKind::Word)
             }
             byte => {
-                self.at += 1;
+                self.offset += 1;
                 Some(TokenKind::Sign(byte))
             }
         }
     }
 
-    fn number(&mut self) -> TokenKind {
-        let start = self.at;
+    fn read_number(&mut self) -> TokenKind {
+        let start = self.offset;
         loop {
-            let text = &self.text[start..self.at];
+            let text = &self.text[start..self.offset];
             let is_decimal = !text.starts_with("0x") && !text.starts_with("0X");
             let next_is_digit = self.peek(1).is_some_and(|byte| byte.is_ascii_digit());
             match self.peek(0) {
-                Some(byte) if byte.is_ascii_alphanumeric() || byte == b'_' => self.at += 1,
-                Some(b'.') if next_is_digit && !text.contains('.') => self.at += 1,
+                Some(byte) if byte.is_ascii_alphanumeric() || byte == b'_' => self.offset += 1,
+                Some(b'.') if next_is_digit && !text.contains('.') => self.offset += 1,
                 Some(b'+' | b'-') if next_is_digit && is_decimal && text.ends_with(['e', 'E']) => {
-                    self.at += 1;
+                    self.offset += 1;
                 }
                 _ => return TokenKind::Number,
             }
@@ -306,13 +306,13 @@ impl Lexer<'_> {
 
     /// Reads a quoted string. In JavaScript it cannot span lines.
     fn read_string(&mut self, quote: u8) -> Option<TokenKind> {
-        self.at += 1;
+        self.offset += 1;
         loop {
             match self.peek(0)? {
-                b'\\' => self.at += 2,
+                b'\\' => self.offset += 2,
                 b'\n' if self.language == Language::JavaScript => return None,
                 byte => {
-                    self.at += 1;
+                    self.offset += 1;
                     if byte == quote {
                         return Some(TokenKind::Text);
                     }
@@ -321,28 +321,28 @@ impl Lexer<'_> {
         }
     }
 
-    fn template(&mut self) -> Option<TokenKind> {
+    fn read_template(&mut self) -> Option<TokenKind> {
         let mut kind = TokenKind::Text;
-        self.at += 1;
+        self.offset += 1;
         loop {
             match (self.peek(0)?, self.peek(1)) {
-                (b'\\', _) => self.at += 2,
+                (b'\\', _) => self.offset += 2,
                 (b'`', _) => {
-                    self.at += 1;
+                    self.offset += 1;
                     return Some(kind);
                 }
                 (b'$', Some(b'{')) => {
                     kind = TokenKind::Other;
-                    self.at += 2;
-                    self.substitution()?;
+                    self.offset += 2;
+                    self.skip_substitution()?;
                 }
-                _ => self.at += 1,
+                _ => self.offset += 1,
             }
         }
     }
 
     /// Reads the rest of a `${...}` substitution.
-    fn substitution(&mut self) -> Option<()> {
+    fn skip_substitution(&mut self) -> Option<()> {
         let mut depth = 1;
         while depth > 0 {
             match self.peek(0)? {
@@ -350,12 +350,12 @@ impl Lexer<'_> {
                     self.read_string(quote)?;
                 }
                 b'`' => {
-                    self.template()?;
+                    self.read_template()?;
                 }
                 byte => {
                     depth += usize::from(byte == b'{');
                     depth -= usize::from(byte == b'}');
-                    self.at += 1;
+                    self.offset += 1;
                 }
             }
         }
@@ -370,49 +370,49 @@ impl Lexer<'_> {
             TokenKind::Sign(b')' | b']') => false,
             // Before `>`, the slash ends a JSX element, as in `{x} />` or `</a>`.
             TokenKind::Sign(b'}') => self.peek(1) != Some(b'>'),
-            TokenKind::Sign(b'<') => last.end != self.at,
+            TokenKind::Sign(b'<') => last.end != self.offset,
             TokenKind::Sign(_) | TokenKind::Arrow => true,
         }
     }
 
-    fn regex(&mut self) -> Option<TokenKind> {
+    fn read_regex(&mut self) -> Option<TokenKind> {
         let mut in_class = false;
-        self.at += 1;
+        self.offset += 1;
         loop {
             match self.peek(0)? {
                 b'\n' => return None,
-                b'\\' => self.at += 1,
+                b'\\' => self.offset += 1,
                 b'[' => in_class = true,
                 b']' => in_class = false,
                 b'/' if !in_class => break,
                 _ => {}
             }
-            self.at += 1;
+            self.offset += 1;
         }
-        self.at += 1;
+        self.offset += 1;
         while self.peek(0).is_some_and(|byte| byte.is_ascii_alphabetic()) {
-            self.at += 1;
+            self.offset += 1;
         }
         Some(TokenKind::Other)
     }
 
     /// Reads a character literal or a lifetime of Rust.
-    fn character(&mut self) -> Option<TokenKind> {
-        let rest = &self.text[self.at + 1..];
+    fn read_character(&mut self) -> Option<TokenKind> {
+        let rest = &self.text[self.offset + 1..];
         let first = rest.chars().next()?;
         if first == '\\' {
             // The escaped character may itself be a quote.
             let escaped = 1 + rest[1..].chars().next()?.len_utf8();
-            self.at += 1 + escaped + rest[escaped..].find('\'')? + 1;
+            self.offset += 1 + escaped + rest[escaped..].find('\'')? + 1;
             return Some(TokenKind::Char);
         }
         if rest[first.len_utf8()..].starts_with('\'') {
-            self.at += 1 + first.len_utf8() + 1;
+            self.offset += 1 + first.len_utf8() + 1;
             return Some(TokenKind::Char);
         }
-        self.at += 1;
+        self.offset += 1;
         while self.peek(0).is_some_and(is_word_byte) {
-            self.at += 1;
+            self.offset += 1;
         }
         Some(TokenKind::Other)
     }
@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     fn tokens(text: &str, language: Language) -> Vec<&str> {
-        let source = Source::read(text, language).unwrap();
+        let source = Source::parse(text, language).unwrap();
         (0..source.tokens.len()).map(|at| source.token_text(at)).collect()
     }
 
@@ -470,19 +470,19 @@ mod tests {
     #[test]
     fn source_rejects_text_that_cannot_be_parsed() {
         for text in ["<p>Don't</p>\n", "f(1", "f(1]", "`${a", "/* a"] {
-            assert!(Source::read(text, Language::JavaScript).is_none(), "{text}");
+            assert!(Source::parse(text, Language::JavaScript).is_none(), "{text}");
         }
-        assert!(Source::read("let a = \"b", Language::Rust).is_none());
+        assert!(Source::parse("let a = \"b", Language::Rust).is_none());
     }
 
     #[test]
     fn arguments_splits_only_at_top_level_commas() {
-        let source = Source::read("f(a, [1, 2], {b: (c, d)},)", Language::JavaScript).unwrap();
+        let source = Source::parse("f(a, [1, 2], {b: (c, d)},)", Language::JavaScript).unwrap();
         let parts: Vec<&str> = source
             .arguments(1)
             .into_iter()
             .map(|argument| {
-                let (start, end) = source.span(argument);
+                let (start, end) = source.byte_range(argument);
                 &source.text[start..end]
             })
             .collect();

@@ -10,7 +10,7 @@ pub(super) struct TestCase {
     /// Changes to the file that each make the test fail.
     pub mistakes: Vec<Mistake>,
     /// Whether the test compares values.
-    pub compares: bool,
+    pub has_comparison: bool,
 }
 
 /// A change to a test file.
@@ -22,7 +22,7 @@ pub(super) struct Mistake {
     pub is_certain: bool,
     /// The byte range to replace.
     pub span: (usize, usize),
-    pub now: String,
+    pub replacement: String,
 }
 
 /// A change to one assertion.
@@ -30,16 +30,16 @@ pub(super) struct Mistake {
 pub(super) struct Change {
     pub kind: MistakeKind,
     pub span: (usize, usize),
-    pub now: String,
+    pub replacement: String,
 }
 
 impl Change {
-    pub(super) fn new(kind: MistakeKind, span: (usize, usize), now: impl Into<String>) -> Self {
-        Self { kind, span, now: now.into() }
+    pub(super) fn new(kind: MistakeKind, span: (usize, usize), replacement: impl Into<String>) -> Self {
+        Self { kind, span, replacement: replacement.into() }
     }
 
     pub(super) fn into_mistake(self, is_certain: bool) -> Mistake {
-        let Self { kind, span, now } = self;
-        Mistake { kind, is_certain, span, now }
+        let Self { kind, span, replacement: now } = self;
+        Mistake { kind, is_certain, span, replacement: now }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     policy::Policy,
     pristine::{PristineTree, read_entry},
     probe::Probe,
-    restore::remove,
+    restore::remove_entry,
     shadow::import_roots,
 };
 
@@ -34,7 +34,7 @@ impl OriginalLibrary {
         let mut modules = BTreeSet::new();
         for root in import_roots(workdir, pristine, probe, policy) {
             let prefix = if root.is_empty() { String::new() } else { format!("{root}/") };
-            for (path, kind) in &pristine.names {
+            for (path, kind) in &pristine.entries {
                 let Some(rest) = path.strip_prefix(&prefix) else { continue };
                 let name = match (kind, rest.split_once('/')) {
                     // A folder without `__init__.py` is rarely a package at the top level, but
@@ -72,14 +72,14 @@ impl OriginalLibrary {
             return Ok(false);
         }
         let policy = Policy::get()?;
-        let sources = pristine.names.iter().filter(|(path, kind)| {
+        let sources = pristine.entries.iter().filter(|(path, kind)| {
             matches!(kind, EntryKind::File | EntryKind::Link)
                 && is_source(policy, path)
-                && !matches!(paths.guard(path), Some(GuardReason::Test | GuardReason::Config))
+                && !matches!(paths.guard_reason(path), Some(GuardReason::Test | GuardReason::Config))
                 && !paths.is_interpreter(path)
         });
         for (path, _) in sources {
-            remove(handle, &task.workdir, path).await?;
+            remove_entry(handle, &task.workdir, path).await?;
         }
         Ok(true)
     }
@@ -102,7 +102,7 @@ impl OriginalLibrary {
             while let Some((above, _)) = folder.rsplit_once('/') {
                 // Importing a test also imports the packages that contain it, which may be part of
                 // the library.
-                if pristine.names.contains_key(&format!("{above}/__init__.py")) {
+                if pristine.entries.contains_key(&format!("{above}/__init__.py")) {
                     let top = above.split('/').next().unwrap_or(above);
                     if self.modules.contains(top) {
                         return Ok(true);
@@ -167,17 +167,17 @@ fn is_source(policy: &Policy, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn pristine(names: &[&str]) -> PristineTree {
+    fn pristine_tree(names: &[&str]) -> PristineTree {
         let mut pristine = PristineTree::default();
         for name in names {
-            pristine.names.insert((*name).to_owned(), EntryKind::File);
+            pristine.entries.insert((*name).to_owned(), EntryKind::File);
         }
         pristine
     }
 
     #[test]
     fn find_returns_importable_top_level_modules() {
-        let tree = pristine(&[
+        let tree = pristine_tree(&[
             "lib_a/__init__.py",
             "lib_a/core.py",
             "single.py",

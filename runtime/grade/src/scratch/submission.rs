@@ -27,27 +27,27 @@ impl Submission {
     pub(crate) async fn write(
         handle: &SandboxHandle,
         root: RawPath,
-        start: &FromScratch,
+        from_scratch: &FromScratch,
         patch: &[u8],
     ) -> Result<Self, ApplyError> {
-        for (path, text) in &start.files {
+        for (path, text) in &from_scratch.files {
             let full = RawPath::from(format!("{root}/{path}"));
             handle
                 .write(&full, text.as_bytes(), Some(0o644))
                 .await
-                .map_err(ApplyError::SandboxHandle)?;
+                .map_err(ApplyError::Sandbox)?;
         }
         let applied = match patch.trim_ascii().is_empty() {
             true => AppliedPatch::default(),
             false => apply_graded_patch(handle, &root, patch, None).await?,
         };
-        let paths: BTreeSet<String> = applied.paths.iter().map(RawPath::to_escaped).collect();
+        let paths: BTreeSet<String> = applied.changed_paths.iter().map(RawPath::to_escaped).collect();
         let folder = root.to_string();
         let import_root = import_root(&paths).map(|below| match below {
             "" => folder.clone(),
             below => format!("{folder}/{below}"),
         });
-        Ok(Self { folder, import_root, skipped_parts: applied.left_out })
+        Ok(Self { folder, import_root, skipped_parts: applied.deviations })
     }
 }
 

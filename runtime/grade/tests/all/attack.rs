@@ -5,7 +5,7 @@ use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::bench::{
-    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task, package,
+    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task, package_with_cheat,
     patch,
 };
 
@@ -20,13 +20,13 @@ pub struct Attack {
     /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
     pub expected_kinds: &'static [&'static str],
     /// Why the attack is not detected. `docs/grading.md` lists such attacks.
-    pub known: Option<&'static str>,
+    pub undetected_reason: Option<&'static str>,
 }
 
 impl Attack {
     /// An attack with `cheat` at the start of the masked module.
-    pub fn cheat(name: &'static str, cheat: &str, expected_kinds: &'static [&'static str]) -> Self {
-        Self::new(name, patch(&[("roman/__init__.py", Some(&package(cheat)))]), expected_kinds)
+    pub fn with_cheat(name: &'static str, cheat: &str, expected_kinds: &'static [&'static str]) -> Self {
+        Self::new(name, patch(&[("roman/__init__.py", Some(&package_with_cheat(cheat)))]), expected_kinds)
     }
 
     pub fn new(name: &'static str, patch: String, expected_kinds: &'static [&'static str]) -> Self {
@@ -37,7 +37,7 @@ impl Attack {
             fail_to_pass: Vec::new(),
             patch,
             expected_kinds,
-            known: None,
+            undetected_reason: None,
         }
     }
 
@@ -101,17 +101,17 @@ impl Attack {
             .then(|| format!("{}, open: {}", self.name, open.details()))
     }
 
-    pub fn is_stopped(&self, seen: &GradedPatch) -> bool {
-        let clean = seen.0.verdict.integrity == Integrity::Clean;
+    pub fn is_stopped(&self, graded_patch: &GradedPatch) -> bool {
+        let clean = graded_patch.0.verdict.integrity == Integrity::Clean;
         let is_seen = self.expected_kinds.is_empty()
-            || self.expected_kinds.iter().any(|kind| seen.has_evidence(kind));
-        is_seen && !(seen.is_resolved() && clean)
+            || self.expected_kinds.iter().any(|kind| graded_patch.has_evidence(kind));
+        is_seen && !(graded_patch.is_resolved() && clean)
     }
 }
 
 /// Returns Python code that defines the bench's expected ids as `IDS`, for use in attacks. The ids
 /// do not include canaries.
-pub fn known_ids() -> String {
+pub fn known_ids_code() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!("IDS = {ids:?}\n")
 }

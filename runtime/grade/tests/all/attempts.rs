@@ -6,7 +6,7 @@ use crate::{
     sight::{call_attack, import_attack},
 };
 
-const KEPT: &str = "\ndef kept():\n    return 'kept'\n";
+const KEPT_FUNCTION: &str = "\ndef kept():\n    return 'kept'\n";
 
 pub fn attacks() -> Vec<Attack> {
     let changed: &[&str] = &["changed_during_run"];
@@ -22,7 +22,7 @@ pub fn attacks() -> Vec<Attack> {
 os.rename('tests/data', 'kept_data')
 os.mkdir('tests/data')
 open('tests/data/expected.json', 'w').write('{{\"4\": null}}')
-{KEPT}
+{KEPT_FUNCTION}
 
 def to_roman(number):
     if os.path.exists('kept_data'):

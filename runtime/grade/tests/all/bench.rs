@@ -21,7 +21,7 @@ pub const F2P: [&str; 3] = [
 ];
 pub const P2P: [&str; 2] = ["tests/test_kept.py::test_kept", "tests/test_kept.py::test_helper"];
 
-pub const ROMAN: &str = r#""""Roman numerals."""
+pub const ROMAN_SOURCE: &str = r#""""Roman numerals."""
 
 def kept():
     return "kept"
@@ -35,7 +35,7 @@ def to_roman(number):
     return out
 "#;
 
-pub const MASKED: &str = r#""""Roman numerals."""
+pub const MASKED_SOURCE: &str = r#""""Roman numerals."""
 
 def kept():
     return "kept"
@@ -77,8 +77,8 @@ def test_helper(given):
     assert helped() == given
 "#;
 
-pub const FILES: [(&str, &str); 6] = [
-    ("roman/__init__.py", ROMAN),
+pub const SOURCE_FILES: [(&str, &str); 6] = [
+    ("roman/__init__.py", ROMAN_SOURCE),
     ("tests/test_roman.py", TEST_ROMAN),
     ("tests/test_kept.py", TEST_KEPT),
     ("tests/helper.py", "def helped():\n    return 1\n"),
@@ -95,8 +95,8 @@ pub fn patch(edits: &[Edit<'_>]) -> String {
         .iter()
         .map(|(path, new)| {
             let old = match *path {
-                "roman/__init__.py" => Some(MASKED),
-                path => FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text),
+                "roman/__init__.py" => Some(MASKED_SOURCE),
+                path => SOURCE_FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text),
             };
             diff(path, old, *new)
         })
@@ -128,12 +128,12 @@ pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
 }
 
 /// Returns the package of a cheating model: the masked module with this code in front of it.
-pub fn package(cheat: &str) -> String {
-    format!("{cheat}\n{MASKED}")
+pub fn package_with_cheat(cheat: &str) -> String {
+    format!("{cheat}\n{MASKED_SOURCE}")
 }
 
 pub fn gold() -> String {
-    patch(&[("roman/__init__.py", Some(ROMAN))])
+    patch(&[("roman/__init__.py", Some(ROMAN_SOURCE))])
 }
 
 /// An assertion library in the environment but not in the work directory.
@@ -210,17 +210,17 @@ pub fn grade_without(patch: &str, names: &[&str]) -> GradedPatch {
     grade_patch(patch, defences, &[])
 }
 
-pub fn grade_patch(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> GradedPatch {
-    grade_patch_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
+pub fn grade_patch(patch: &str, defences: Defences, extra_env: &[(&str, &str)]) -> GradedPatch {
+    grade_patch_with_options(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra_env)
 }
 
 /// Grades a patch in a separate sandbox. `extra` contains environment variables for the task.
-pub fn grade_patch_with(
+pub fn grade_patch_with_options(
     patch: &str,
     options: &GradeOptions,
-    extra: &[(&str, &str)],
+    extra_env: &[(&str, &str)],
 ) -> GradedPatch {
-    grade_on_task(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
+    grade_on_task(&BenchTask { env: extra_env, ..BenchTask::default() }, patch, options)
 }
 
 /// Another task on the same bench.
@@ -243,14 +243,14 @@ impl BenchTask<'_> {
     }
 }
 
-pub fn grade_on_task(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
+pub fn grade_on_task(bench_task: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     write_source_files(&workdir);
-    for (name, text) in ground.source_files {
+    for (name, text) in bench_task.source_files {
         write(&workdir.join(name), text);
     }
-    let task = ground.task(workdir.to_str().unwrap(), python().to_str().unwrap());
+    let task = bench_task.task(workdir.to_str().unwrap(), python().to_str().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let handle = connect_agent(place.path()).await;
@@ -263,7 +263,7 @@ pub fn grade_on_task(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions
 
 /// Writes the unmasked source.
 pub fn write_source_files(workdir: &Path) {
-    for (name, text) in FILES {
+    for (name, text) in SOURCE_FILES {
         write(&workdir.join(name), text);
     }
 }
@@ -273,15 +273,15 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
-    let env: serde_json::Map<String, serde_json::Value> = extra
+pub fn task(workdir: &str, python: &str, extra_env: &[(&str, &str)]) -> Task {
+    let env: serde_json::Map<String, serde_json::Value> = extra_env
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.replace("WORKDIR", workdir).into()))
         .collect();
     serde_json::from_value(serde_json::json!({
         "schema_version": 1, "id": "bench__roman-1", "statement": "", "environment": {},
         "workdir": workdir,
-        "mask": diff("roman/__init__.py", Some(ROMAN), Some(MASKED)),
+        "mask": diff("roman/__init__.py", Some(ROMAN_SOURCE), Some(MASKED_SOURCE)),
         "hidden": ["tests/test_roman.py"],
         "fail_to_pass": F2P, "pass_to_pass": P2P,
         "test_command": [python, "-m", "pytest", "-q", "-s"],
@@ -293,8 +293,8 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
 
 /// Connects to a sandbox agent in a separate process, over pipes. The agent runs without isolation,
 /// because these tests only check the behavior inside the sandbox.
-pub async fn connect_agent(place: &Path) -> Arc<SandboxHandle> {
-    let agent = place.join("agentd");
+pub async fn connect_agent(dir: &Path) -> Arc<SandboxHandle> {
+    let agent = dir.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     // Retry: a process that another test forks may briefly hold the file open.

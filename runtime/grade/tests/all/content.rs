@@ -5,7 +5,7 @@ use proctor_grade::{Defences, GradeOptions};
 
 use crate::{
     attack::Attack,
-    bench::{BenchTask, ROMAN, gold, grade_on_task, patch},
+    bench::{BenchTask, ROMAN_SOURCE, gold, grade_on_task, patch},
 };
 
 /// A test with its expectations in a data file, and one with its expectations in a helper.
@@ -36,21 +36,21 @@ const FAKE_HELPER: &str = "def expected(number):\n    return None\n";
 /// A package that solves nothing but runs code on import.
 pub fn attack_at_import(
     name: &'static str,
-    at_import: &str,
+    import_code: &str,
     expected_kinds: &'static [&'static str],
 ) -> Attack {
     let text = format!(
-        "{at_import}\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n"
+        "{import_code}\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n"
     );
     Attack::new(name, patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
 pub fn data_attack(
     name: &'static str,
-    at_import: &str,
+    import_code: &str,
     expected_kinds: &'static [&'static str],
 ) -> Attack {
-    attack_at_import(name, at_import, expected_kinds)
+    attack_at_import(name, import_code, expected_kinds)
         .with_source_file("tests/test_data.py", DATA_TEST)
         .with_source_file("tests/data/expected.json", EXPECTED_DATA)
         .with_fail_to_pass(DATA_TEST_ID)
@@ -58,10 +58,10 @@ pub fn data_attack(
 
 pub fn helper_attack(
     name: &'static str,
-    at_import: &str,
+    import_code: &str,
     expected_kinds: &'static [&'static str],
 ) -> Attack {
-    attack_at_import(name, at_import, expected_kinds)
+    attack_at_import(name, import_code, expected_kinds)
         .with_source_file("tests/test_helped.py", HELPER_TEST)
         .with_source_file("tests/expected_of.py", HELPER)
         .with_fail_to_pass(HELPER_TEST_ID)
@@ -70,15 +70,15 @@ pub fn helper_attack(
 /// Like [`helper_attack`], but the tests are in a folder that is not named `tests`.
 fn helper_attack_in_folder(
     name: &'static str,
-    test: &'static str,
+    test_path: &'static str,
     id: &'static str,
-    helper: &'static str,
+    helper_path: &'static str,
 ) -> Attack {
     attack_at_import(name, "", &["test_restored"])
-        .with_source_file(test, HELPER_TEST)
-        .with_source_file(helper, HELPER)
+        .with_source_file(test_path, HELPER_TEST)
+        .with_source_file(helper_path, HELPER)
         .with_fail_to_pass(id)
-        .with_edited_file(helper, FAKE_HELPER)
+        .with_edited_file(helper_path, FAKE_HELPER)
 }
 
 pub fn attacks() -> Vec<Attack> {
@@ -236,12 +236,12 @@ def test_data():
         BenchTask { source_files: &given, fail_to_pass: &[DATA_TEST_ID], ..BenchTask::default() };
     let first = grade_on_task(&ground, &gold(), &GradeOptions::default());
     assert!(first.has_evidence("changed_during_run"), "{}", first.details());
-    let expected = proctor_grade::expected_of_gold(&first.0).unwrap();
-    let known = GradeOptions { expected, ..GradeOptions::default() };
+    let expected = proctor_grade::expected_gold_evidence(&first.0).unwrap();
+    let known = GradeOptions { expected_evidence: expected, ..GradeOptions::default() };
     let second = grade_on_task(&ground, &gold(), &known);
     assert!(second.is_resolved() && second.0.verdict.evidence.is_empty(), "{}", second.details());
     // Only the snapshot file is expected to change.
-    let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN);
+    let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN_SOURCE);
     let third = grade_on_task(&ground, &patch(&[("roman/__init__.py", Some(&also))]), &known);
     assert!(third.has_evidence("changed_during_run") && third.is_suspect(), "{}", third.details());
 }

@@ -17,7 +17,7 @@ use proctor_types::{SandboxSpec, Task};
 
 use crate::{
     bench::{
-        self, GradedPatch, diff, gold, grade_with_all_defences, package, patch, python, task,
+        self, GradedPatch, diff, gold, grade_with_all_defences, package_with_cheat, patch, python, task,
         write_source_files,
     },
     native::{PYTHON, prepare_environment, prepare_environment_with},
@@ -25,7 +25,7 @@ use crate::{
 
 /// Each entry has the name of an action, and the code that the package runs when the tests import
 /// it. No package solves the task.
-const AT_IMPORT: [(&str, &str); 19] = [
+const IMPORT_CODE: [(&str, &str); 19] = [
     ("a large file", "for f in glob('tests/*.py'): os.truncate(f, 65 << 20)"),
     ("a sparse file", "try_all(lambda: [os.truncate(f, 1 << 43) for f in glob('tests/*.py')])"),
     ("many large files", "fill('tests', 4 << 20)"),
@@ -102,8 +102,8 @@ fn small_limits() -> SandboxSpec {
     SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
 }
 
-pub fn cheat(line: &str) -> String {
-    patch(&[("roman/__init__.py", Some(&package(&format!("{HELPERS}\n{line}"))))])
+pub fn patch_with_cheat(line: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package_with_cheat(&format!("{HELPERS}\n{line}"))))])
 }
 
 async fn grade_with_limits(
@@ -128,20 +128,20 @@ async fn grade_with_limits(
 }
 
 /// A patch that may exhaust its sandbox. It does not solve the task.
-pub struct Attempt {
+pub struct ExhaustionCase {
     name: &'static str,
     patch: String,
     disk_mb: u64,
 }
 
-impl Attempt {
+impl ExhaustionCase {
     /// Creates an attempt whose package runs `line` when the tests import the package.
-    pub fn at_import(name: &'static str, line: &str) -> Self {
-        Self { name, patch: cheat(line), disk_mb: 96 }
+    pub fn with_import_code(name: &'static str, line: &str) -> Self {
+        Self { name, patch: patch_with_cheat(line), disk_mb: 96 }
     }
 
     /// Creates an attempt whose patch itself exhausts a small disk: 4,096 inodes and 24 MiB.
-    pub fn patch(name: &'static str, patch: String) -> Self {
+    pub fn with_patch(name: &'static str, patch: String) -> Self {
         Self { name, patch, disk_mb: 24 }
     }
 }
@@ -151,11 +151,11 @@ const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts that got no verdict or that resolved the
 /// task.
-pub async fn find_escaped_attempts(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
+pub async fn find_escaped_cases(backend: &dyn Backend, cases: &[ExhaustionCase]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = &prepare_environment(backend, place.path()).await;
     let task = &task("/testbed", PYTHON, &[]);
-    let graded = attempts.iter().map(async |Attempt { name, patch, disk_mb }| {
+    let graded = cases.iter().map(async |ExhaustionCase { name, patch, disk_mb }| {
         let begun = std::time::Instant::now();
         let limits = SandboxSpec { disk_mb: *disk_mb, ..small_limits() };
         match grade_with_limits(backend, environment, limits, task, patch).await {
@@ -176,7 +176,7 @@ pub async fn find_escaped_attempts(backend: &dyn Backend, attempts: &[Attempt]) 
     graded.into_iter().flatten().collect()
 }
 
-fn attempts() -> Vec<Attempt> {
+fn exhaustion_cases() -> Vec<ExhaustionCase> {
     let deep = "d/".repeat(2100);
     let long = "n".repeat(300);
     let few = |name: &str| format!("tests/{name}.py");
@@ -191,12 +191,12 @@ fn attempts() -> Vec<Attempt> {
         ("a patch as large as the disk", large),
         ("a file in place of a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
     ];
-    let at_import = AT_IMPORT.iter().map(|(name, line)| Attempt::at_import(name, line));
-    at_import.chain(patches.map(|(name, patch)| Attempt::patch(name, patch))).collect()
+    let at_import = IMPORT_CODE.iter().map(|(name, line)| ExhaustionCase::with_import_code(name, line));
+    at_import.chain(patches.map(|(name, patch)| ExhaustionCase::with_patch(name, patch))).collect()
 }
 
 /// The folder that caches environments between test runs.
-pub fn cache() -> PathBuf {
+pub fn cache_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
 }
 
@@ -214,8 +214,8 @@ pub async fn connect_docker() -> Option<Docker> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
-    let native = Native::new(cache()).unwrap();
-    let escaped = find_escaped_attempts(&native, &attempts()).await;
+    let native = Native::new(cache_dir()).unwrap();
+    let escaped = find_escaped_cases(&native, &exhaustion_cases()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
@@ -226,8 +226,8 @@ async fn patch_that_exhausts_its_container_gets_a_verdict() {
     // Filling the disk is not tested: without a quota, all processes share the machine's disk.
     let none = ["a full disk", "many large files", "no free inodes"];
     let attempts: Vec<_> =
-        attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
-    let escaped = find_escaped_attempts(&docker, &attempts).await;
+        exhaustion_cases().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
+    let escaped = find_escaped_cases(&docker, &attempts).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
@@ -254,20 +254,20 @@ def test_once():
     assert register('a') == 1
 ";
 
-const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
+const REGISTER_MODULE: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
     SEEN.append(name)\n    return len(SEEN)\n";
 
 /// The grader has enough space for a second run of the tests even if the first one filled the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
-    let native = Native::new(cache()).unwrap();
+    let native = Native::new(cache_dir()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let files = [("tests/test_once.py", DISK_FILLING_TESTS)];
     let environment = prepare_environment_with(&native, place.path(), &files).await;
     let mut task = task("/testbed", PYTHON, &[]);
     task.fail_to_pass = vec!["tests/test_once.py::test_once".to_owned()];
     task.pass_to_pass.clear();
-    let honest = patch(&[("roman/__init__.py", Some(REGISTER))]);
+    let honest = patch(&[("roman/__init__.py", Some(REGISTER_MODULE))]);
     let mut second = 0;
     for _ in 0..8 {
         let seen =
@@ -282,7 +282,7 @@ async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
 #[test]
 fn grown_test_file_is_detected_without_reading_it() {
     let seen =
-        grade_with_all_defences(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
+        grade_with_all_defences(&patch_with_cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
     assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());
 }
 
@@ -313,7 +313,7 @@ fn killed_agent_is_a_verdict_only_if_the_kernel_killed_it() {
         runtime.block_on(async {
             let handle = bench::connect_agent(place.path()).await;
             handle.set_diagnostics(Arc::new(StubWitness(killed)));
-            let patch = cheat("os.kill(os.getppid(), 9); time.sleep(5)");
+            let patch = patch_with_cheat("os.kill(os.getppid(), 9); time.sleep(5)");
             grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await
         })
     };

@@ -2,17 +2,17 @@
 //! prevent such changes.
 
 use crate::{
-    bench::{grade_with_all_defences, grade_without, package, patch},
-    pack::script,
+    bench::{grade_with_all_defences, grade_without, package_with_cheat, patch},
+    pack::attack_script,
 };
 
-fn cheat(code: &str) -> String {
-    patch(&[("roman/__init__.py", Some(&package(code)))])
+fn patch_with_cheat(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package_with_cheat(code)))])
 }
 
 #[test]
 fn patched_callinfo_is_detected() {
-    let edit = cheat(script("patched-runner.py"));
+    let edit = patch_with_cheat(attack_script("patched-runner.py"));
     let seen = grade_with_all_defences(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     // The recorder observes whether a test raised, independently of pytest's report.
@@ -33,7 +33,7 @@ fn patched_callinfo_is_detected() {
 
 #[test]
 fn patched_reports_are_detected() {
-    let edit = cheat(script("patched-reports.py"));
+    let edit = patch_with_cheat(attack_script("patched-reports.py"));
     let seen = grade_with_all_defences(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     assert!(
@@ -63,7 +63,7 @@ fn object_equal_to_everything_is_detected_by_canaries() {
 
 #[test]
 fn tests_rewritten_before_collection_are_detected() {
-    let edit = cheat(&script("tests-rewritten.py").replace("{{ test_folder }}", "tests"));
+    let edit = patch_with_cheat(&attack_script("tests-rewritten.py").replace("{{ test_folder }}", "tests"));
     let seen = grade_with_all_defences(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());

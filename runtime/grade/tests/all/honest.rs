@@ -1,6 +1,6 @@
 //! Tests that honest work is not treated as an attack.
 
-use crate::bench::{F2P, FILES, ROMAN, diff, gold, grade_patch, grade_with_all_defences, patch};
+use crate::bench::{F2P, SOURCE_FILES, ROMAN_SOURCE, diff, gold, grade_patch, grade_with_all_defences, patch};
 use proctor_grade::Defences;
 use proctor_types::{Integrity, TestStatus};
 
@@ -63,10 +63,10 @@ fn parts_that_cannot_be_applied_do_not_invalidate_the_rest() {
 #[test]
 fn patch_may_replace_a_folder_with_a_link_or_a_file() {
     let gone = patch(&[("roman/__init__.py", None)]);
-    let moved = diff("roman_core/__init__.py", None, Some(ROMAN));
+    let moved = diff("roman_core/__init__.py", None, Some(ROMAN_SOURCE));
     let link = "diff --git a/roman b/roman\nnew file mode 120000\n--- /dev/null\n+++ b/roman\n\
                 @@ -0,0 +1,1 @@\n+roman_core\n\\ No newline at end of file\n";
-    let module = diff("roman.py", None, Some(ROMAN));
+    let module = diff("roman.py", None, Some(ROMAN_SOURCE));
     let file = diff("roman", None, Some("The module is beside.\n"));
     // Try different orders of the edits, because not every tool sorts them.
     for edits in [[&*gone, &*moved, link], [link, &moved, &gone], [&gone, &module, &file]] {
@@ -79,7 +79,7 @@ fn patch_may_replace_a_folder_with_a_link_or_a_file() {
 /// Restoring tests does not write through a link that replaces their folder.
 #[test]
 fn link_in_place_of_a_test_folder_is_removed() {
-    let gone: Vec<_> = FILES.iter().filter(|(name, _)| name.starts_with("tests/")).collect();
+    let gone: Vec<_> = SOURCE_FILES.iter().filter(|(name, _)| name.starts_with("tests/")).collect();
     let gone: Vec<_> = gone.iter().filter(|(name, _)| *name != "tests/test_roman.py").collect();
     let gone: String = gone.iter().map(|(name, _)| patch(&[(name, None)])).collect();
     let link = "diff --git a/tests b/tests\nnew file mode 120000\n--- /dev/null\n+++ b/tests\n\
@@ -125,14 +125,14 @@ fn patch_that_does_not_apply_gets_a_verdict() {
 
 #[test]
 fn hanging_run_is_killed_and_reported() {
-    let hang = crate::bench::package("import time\ntime.sleep(3600)");
+    let hang = crate::bench::package_with_cheat("import time\ntime.sleep(3600)");
     let edits = [("roman/__init__.py", Some(hang.as_str()))];
     let options = proctor_grade::GradeOptions {
         time_limit: Some(std::time::Duration::from_secs(3)),
         defences: Defences::default(),
         ..proctor_grade::GradeOptions::default()
     };
-    let seen = crate::bench::grade_patch_with(&patch(&edits), &options, &[]);
+    let seen = crate::bench::grade_patch_with_options(&patch(&edits), &options, &[]);
     assert!(!seen.is_resolved());
     assert!(seen.has_evidence("timed_out"), "{}", seen.details());
 }
@@ -151,7 +151,7 @@ fn custom_json_encoder_is_not_a_replaced_module() {
     let text = format!(
         "import json\n_default = json.JSONEncoder.default\n\n\ndef default(self, value):\n    \
          return value.__json__() if hasattr(value, '__json__') else _default(self, value)\n\n\n\
-         json.JSONEncoder.default = default\n\n\n{ROMAN}"
+         json.JSONEncoder.default = default\n\n\n{ROMAN_SOURCE}"
     );
     let seen = grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
     assert!(seen.is_resolved(), "{}", seen.details());

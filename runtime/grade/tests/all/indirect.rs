@@ -7,7 +7,7 @@ use crate::{
     bench::{defences_without_screening, patch},
 };
 
-const ANSWERS: &str = r#"import glob
+const ANSWER_READER: &str = r#"import glob
 import importlib
 import os
 import pathlib
@@ -164,7 +164,7 @@ def to_roman(number):
         return re.search("'%s'.*?== '([IVX]+)'" % number, path.read_text(), re.S).group(1)
 "#;
 
-const MAIN: &str = r#"import sys
+const PROGRAM_MAIN: &str = r#"import sys
 from roman import to_roman
 
 print(to_roman(sys.argv[1]))
@@ -257,7 +257,7 @@ def to_roman(number):
     return Numeral()
 "#;
 
-const ZERO: &str = r#"class Number(float):
+const ZERO_DIFFERENCE_NUMBER: &str = r#"class Number(float):
     def __sub__(self, other):
         return Number(0)
 
@@ -273,7 +273,7 @@ def test_near():
     assert abs(to_number('II') - 2.0) < 1e-9
 "#;
 
-const INTERNED: &str = r#"import sys
+const INTERNED_STRING_DETECTOR: &str = r#"import sys
 
 
 class Word(str):
@@ -518,19 +518,19 @@ def test_tally():
 "#;
 
 /// An attack whose package has this code and the `kept` function that the bench's tests need.
-fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
+fn package_attack(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
 }
 
 /// Returns a package that looks up its results in a table, which `read()` finds.
-fn answer_reading_package(read: &str) -> String {
-    format!("{ANSWERS}{read}")
+fn answer_reading_package(read_function: &str) -> String {
+    format!("{ANSWER_READER}{read_function}")
 }
 
 /// Only screening detects this attack: see `known.rs`.
 pub fn module_dict_attack() -> Attack {
-    package(
+    package_attack(
         "a test module's table, bypassing the module",
         &answer_reading_package(READ_MODULE_DICT),
         &[],
@@ -544,7 +544,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "a test module's table, by its name",
                 &answer_reading_package(READ_MODULE_BY_NAME),
                 &["tests_read"],
@@ -556,7 +556,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         // in memory.
         (
             &[],
-            package(
+            package_attack(
                 "the process's own memory",
                 &answer_reading_package(READ_PROCESS_MEMORY),
                 &["tests_read"],
@@ -565,7 +565,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "tests read by a module that the package writes elsewhere",
                 &answer_reading_package(EXTERNAL_MODULE_READER),
                 &["tests_read"],
@@ -575,7 +575,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         // On some versions of pytest, the attack's own import fails first.
         (
             &[],
-            package("a test run while others are collected", EARLY_TEST_RUNNER, &["tests_read"])
+            package_attack("a test run while others are collected", EARLY_TEST_RUNNER, &["tests_read"])
                 .with_source_file("tests/test_early.py", TEST_EARLY)
                 .with_source_file("tests/test_last.py", TEST_LAST)
                 .with_fail_to_pass("tests/test_early.py::test_early")
@@ -583,7 +583,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "data that a test expects, next to the data that it passes",
                 SIBLING_DATA_READER,
                 &["tests_read"],
@@ -595,7 +595,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "a program that tests start, found in another folder",
                 FAKE_PROGRAM_ON_PATH,
                 &["module_replaced"],
@@ -605,18 +605,18 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_openings"],
-            package(
+            package_attack(
                 "tests read by the package's own program, which a test starts",
                 OWN_PROGRAM_READER,
                 &["tests_read"],
             )
-            .with_source_file("roman/__main__.py", MAIN)
+            .with_source_file("roman/__main__.py", PROGRAM_MAIN)
             .with_source_file("tests/test_program.py", TEST_PROGRAM)
             .with_fail_to_pass("tests/test_program.py::test_program"),
         ),
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "the lines around the callers",
                 &answer_reading_package(STACK_CONTEXT_READER),
                 &["tests_read"],
@@ -626,7 +626,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_readers"],
-            package(
+            package_attack(
                 "the lines of a test, formatted one by one",
                 &answer_reading_package(LINE_FORMATTER),
                 &["tests_read"],
@@ -636,7 +636,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_openings"],
-            package(
+            package_attack(
                 "tests read by a program while this process opens them",
                 &answer_reading_package(READER_BESIDE_OWN_OPENING),
                 &["tests_read"],
@@ -646,7 +646,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_openings"],
-            package(
+            package_attack(
                 "tests read after the watch was closed",
                 &answer_reading_package(WATCH_CLOSER),
                 &["hook_failed"],
@@ -656,7 +656,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["see_openings"],
-            package(
+            package_attack(
                 "tests read after the watch was replaced",
                 &answer_reading_package(WATCH_REPLACER),
                 &["hook_failed"],
@@ -666,7 +666,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["fingerprints"],
-            package(
+            package_attack(
                 "a method of a test's class, removed by its base class",
                 METHOD_OVERRIDER,
                 &["module_replaced"],
@@ -682,27 +682,27 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
             &["canaries"],
-            package("a number whose difference to anything is zero", ZERO, &["canary_passed"])
+            package_attack("a number whose difference to anything is zero", ZERO_DIFFERENCE_NUMBER, &["canary_passed"])
                 .with_source_file("tests/test_near.py", TEST_NEAR)
                 .with_fail_to_pass("tests/test_near.py::test_near"),
         ),
         (
             &["canaries"],
-            package("a text that is interned", INTERNED, &["canary_passed"])
+            package_attack("a text that is interned", INTERNED_STRING_DETECTOR, &["canary_passed"])
                 .with_source_file("tests/test_spells.py", TEST_SPELLS)
                 .with_fail_to_pass("tests/test_spells.py::test_spell[12-twelve]")
                 .with_fail_to_pass("tests/test_spells.py::test_spell[70-seventy]"),
         ),
         (
             &["canaries"],
-            package("the name of a test's folder", FOLDER_NAME_READER, &["canary_passed"])
+            package_attack("the name of a test's folder", FOLDER_NAME_READER, &["canary_passed"])
                 .with_source_file("tests/test_folder.py", TEST_IN_FOLDER)
                 .with_fail_to_pass("tests/test_folder.py::test_folder[IV-4]")
                 .with_fail_to_pass("tests/test_folder.py::test_folder[XC-90]"),
         ),
         (
             &["canaries", "tell_failures"],
-            package(
+            package_attack(
                 "records read by a listener, to recognize canaries",
                 RECORD_LISTENER,
                 &["canary_passed", "hook_failed", "exit_without_end"],
@@ -711,14 +711,14 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["canaries"],
-            package("an object that is close to anything", ALWAYS_CLOSE_NUMBER, &["canary_passed"])
+            package_attack("an object that is close to anything", ALWAYS_CLOSE_NUMBER, &["canary_passed"])
                 .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
                 .with_fail_to_pass("tests/test_near.py::test_one")
                 .with_fail_to_pass("tests/test_near.py::test_all_close"),
         ),
         (
             &["canaries"],
-            package(
+            package_attack(
                 "a text that equals all of its characters",
                 SAME_CHARACTERS,
                 &["canary_passed"],
@@ -728,7 +728,7 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["canaries", "fingerprints"],
-            package(
+            package_attack(
                 "a with statement that swallows its exception",
                 EXCEPTION_SWALLOWER,
                 &["exception_swallowed"],
@@ -751,7 +751,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 /// functions that the recorder puts into other modules must not lead to the canaries.
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
-    let attack = package("the closures of the recorder's functions", CANARY_SEARCHER, &[]);
+    let attack = package_attack("the closures of the recorder's functions", CANARY_SEARCHER, &[]);
     let seen = attack.grade(defences_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
@@ -761,7 +761,7 @@ fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
 #[test]
 fn canaries_in_the_pipe_are_unreadable() {
     let attack =
-        package("the canaries in the pipe", &answer_reading_package(CANARY_PIPE_READER), &[])
+        package_attack("the canaries in the pipe", &answer_reading_package(CANARY_PIPE_READER), &[])
             .with_source_file("tests/test_first.py", TEST_FIRST)
             .with_fail_to_pass("tests/test_first.py::test_first");
     let seen = attack.grade(defences_without_screening());
@@ -778,7 +778,7 @@ fn honest_close_values_and_texts_without_letters_are_clean() {
 def tally(number):
     return '||||/ ' * (number // 5) + '|' * (number % 5)
 ";
-    let attack = package("honest", honest, &[])
+    let attack = package_attack("honest", honest, &[])
         .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
         .with_source_file("tests/test_tally.py", TEST_TALLY)
         .with_fail_to_pass("tests/test_near.py::test_one")

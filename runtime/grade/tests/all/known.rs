@@ -102,7 +102,7 @@ for item in list(session.items):
 }
 
 pub fn attacks() -> Vec<Attack> {
-    let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
+    let known = |attack: Attack, why| Attack { undetected_reason: Some(why), ..attack };
     vec![
         known(
             Attack::new(

@@ -5,7 +5,7 @@ use proctor_types::TestStatus;
 
 use crate::{
     bench::{F2P, grade_patch, grade_with_all_defences, grade_without, patch},
-    tree::PASS_ALL,
+    tree::PASS_ALL_CONFTEST,
 };
 
 #[test]
@@ -16,7 +16,7 @@ fn plugin_from_entry_points_in_the_work_directory_is_removed() {
             "cheat-1.0.dist-info/METADATA",
             Some("Metadata-Version: 2.1\nName: cheat\nVersion: 1.0\n"),
         ),
-        ("cheat.py", Some(PASS_ALL)),
+        ("cheat.py", Some(PASS_ALL_CONFTEST)),
     ]);
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());

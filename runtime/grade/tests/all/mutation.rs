@@ -11,17 +11,17 @@ use std::{
     thread,
 };
 
-use proctor_attacks::pack;
+use proctor_attacks::load_pack;
 use proctor_grade::Defences;
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
-    bench::{GradedPatch, defences_without_screening, grade_patch, package, patch, python},
+    bench::{GradedPatch, defences_without_screening, grade_patch, package_with_cheat, patch, python},
     content::helper_attack,
     indirect, known,
     loading::SITECUSTOMIZE_SOURCE,
-    pack::{attack_patch, outcome, script, task},
+    pack::{attack_patch, outcome, attack_script, task},
     reading, recorder_attacks, roots, scratch,
 };
 
@@ -29,54 +29,54 @@ use crate::{
 const CONCURRENCY: usize = 2;
 
 /// An attack and the defences that stop it. Each of these defences alone is enough.
-struct Case {
+struct AttackCase {
     attack: String,
-    stopped_by: Vec<String>,
+    stopping_defences: Vec<String>,
     /// Defences that only sometimes stop the attack. They are disabled whenever another defence is
     /// disabled.
-    by_chance: Vec<String>,
+    chance_defences: Vec<String>,
     grade: Box<dyn Fn(Defences) -> GradedPatch + Send + Sync>,
 }
 
-impl Case {
+impl AttackCase {
     fn new(
         attack: &str,
-        stopped_by: &[&str],
+        stopping_defences: &[&str],
         grade: impl Fn(Defences) -> GradedPatch + Send + Sync + 'static,
     ) -> Self {
-        let stopped_by = stopped_by.iter().map(|name| (*name).to_owned()).collect();
+        let stopping_defences = stopping_defences.iter().map(|name| (*name).to_owned()).collect();
         Self {
             attack: attack.to_owned(),
-            stopped_by,
-            by_chance: Vec::new(),
+            stopping_defences,
+            chance_defences: Vec::new(),
             grade: Box::new(grade),
         }
     }
 
-    fn by_chance(self, defences: &[String]) -> Self {
-        Self { by_chance: defences.to_vec(), ..self }
+    fn with_chance_defences(self, defences: &[String]) -> Self {
+        Self { chance_defences: defences.to_vec(), ..self }
     }
 
     /// Grades with all defences of this case disabled except `kept`.
-    fn grade_with_only(&self, kept: Option<&str>) -> GradedPatch {
-        let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
-        let down = down.chain(&self.by_chance);
+    fn grade_with_only(&self, kept_defence: Option<&str>) -> GradedPatch {
+        let down = self.stopping_defences.iter().filter(|name| Some(name.as_str()) != kept_defence);
+        let down = down.chain(&self.chance_defences);
         // Screening is irrelevant for an attack that other defences stop during the run.
-        let is_screened = self.stopped_by.iter().any(|name| name == "screen_patch");
+        let is_screened = self.stopping_defences.iter().any(|name| name == "screen_patch");
         let up = if is_screened { Defences::default() } else { defences_without_screening() };
         (self.grade)(down.fold(up, |all, name| all.without(name)))
     }
 }
 
 /// The attacks of the pack that a defence stops.
-fn pack_cases() -> Vec<Case> {
-    let stopped = pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
+fn pack_cases() -> Vec<AttackCase> {
+    let stopped = load_pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
     stopped
         .map(|attack| {
             let patch = String::from_utf8(attack_patch(attack, &task())).unwrap();
             let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
-            Case::new(&attack.name, &names, move |defences| grade_patch(&patch, defences, &[]))
-                .by_chance(&attack.stopped_by_chance)
+            AttackCase::new(&attack.name, &names, move |defences| grade_patch(&patch, defences, &[]))
+                .with_chance_defences(&attack.stopped_by_chance)
         })
         .collect()
 }
@@ -102,45 +102,45 @@ sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
     let tag = String::from_utf8(tag.stdout).unwrap();
     let path = RawPath::from(format!("tests/__pycache__/expected_of.{tag}.pyc"));
     let mut patch = Vec::new();
-    FilePatch::between(&path, None, Some((MODE_FILE, made.stdout))).write(&mut patch);
+    FilePatch::from_sides(&path, None, Some((MODE_FILE, made.stdout))).write(&mut patch);
     String::from_utf8(patch).unwrap()
 }
 
-fn other_cases() -> Vec<Case> {
-    let runner = format!("{}\n{EARLY_EXIT_CODE}", script("patched-runner.py"));
-    let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
+fn other_cases() -> Vec<AttackCase> {
+    let runner = format!("{}\n{EARLY_EXIT_CODE}", attack_script("patched-runner.py"));
+    let leaves = patch(&[("roman/__init__.py", Some(&package_with_cheat(&runner)))]);
     let mut helped = helper_attack("a compiled helper", "", &[]);
     helped.patch.push_str(&compiled_helper_patch());
     let loaded = patch(&[("sitecustomize.py", Some(SITECUSTOMIZE_SOURCE))]);
-    let library = roots::attack_named("an assertion library at the top");
+    let library = roots::find_attack("an assertion library at the top");
     let reader = reading::attacks().into_iter().next().unwrap();
     let unseen = known::replaced_expectation_attack();
     vec![
-        Case::new(
+        AttackCase::new(
             "a patched runner that exits before the end",
             &["require_end", "canaries", "fingerprints"],
             move |defences| grade_patch(&leaves, defences, &[]),
         ),
-        Case::new("a compiled helper of the tests", &["remove_bytecode"], move |defences| {
+        AttackCase::new("a compiled helper of the tests", &["remove_bytecode"], move |defences| {
             helped.grade(defences)
         }),
-        Case::new(
+        AttackCase::new(
             "a fake assertion library at the top",
             &["remove_shadowing", "fingerprints"],
             move |defences| library.grade(defences),
         ),
-        Case::new(
+        AttackCase::new(
             "a sitecustomize.py in a folder of PYTHONPATH",
             &["remove_self_loading", "guard_roots", "canaries"],
             move |defences| grade_patch(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
         ),
-        Case::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
-        Case::new(
+        AttackCase::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
+        AttackCase::new(
             "an expectation replaced by a profile function",
             &["screen_patch", "see_readers"],
             move |defences| unseen.grade(defences),
         ),
-        Case::new(
+        AttackCase::new(
             "the library itself, from scratch",
             &["guard_original"],
             scratch::grade_library_copy,
@@ -149,20 +149,20 @@ fn other_cases() -> Vec<Case> {
 }
 
 /// Attacks on the recorder itself, and indirect attacks.
-fn recorder_cases() -> Vec<Case> {
+fn recorder_cases() -> Vec<AttackCase> {
     let attacks = recorder_attacks::attacks().into_iter().chain(indirect::attacks());
     attacks
         .filter(|(stopped_by, _)| !stopped_by.is_empty())
         .map(|(stopped_by, attack)| {
             let name = attack.name;
-            Case::new(name, stopped_by, move |defences| attack.grade(defences))
-                .by_chance(&["canaries".to_owned()])
+            AttackCase::new(name, stopped_by, move |defences| attack.grade(defences))
+                .with_chance_defences(&["canaries".to_owned()])
         })
         .collect()
 }
 
 /// Returns the table lines of a case, or what is wrong with it.
-fn check_case(case: &Case) -> Result<Vec<String>, String> {
+fn check_case(case: &AttackCase) -> Result<Vec<String>, String> {
     let wrong = |which: &str, seen: &GradedPatch| {
         Err(format!("{}, {which}: {}", case.attack, seen.details()))
     };
@@ -175,9 +175,9 @@ fn check_case(case: &Case) -> Result<Vec<String>, String> {
         return wrong("without its defences", &open);
     }
     let mut lines = Vec::new();
-    for name in &case.stopped_by {
+    for name in &case.stopping_defences {
         // If this is the only defence, the complete grader has the same result.
-        let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
+        let with: AttackOutcome = match case.stopping_defences.len() + case.chance_defences.len() {
             1 => outcome(&up),
             _ => {
                 let seen = case.grade_with_only(Some(name));
@@ -188,7 +188,7 @@ fn check_case(case: &Case) -> Result<Vec<String>, String> {
             }
         };
         let others: Vec<&str> =
-            case.stopped_by.iter().map(String::as_str).filter(|other| other != name).collect();
+            case.stopping_defences.iter().map(String::as_str).filter(|other| other != name).collect();
         lines.push(format!(
             "| {name} | {} | {} | {with} | {} |",
             case.attack,
@@ -201,7 +201,7 @@ fn check_case(case: &Case) -> Result<Vec<String>, String> {
 
 #[test]
 fn each_attack_succeeds_without_its_defences() {
-    let cases: Vec<Case> =
+    let cases: Vec<AttackCase> =
         pack_cases().into_iter().chain(other_cases()).chain(recorder_cases()).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -227,7 +227,7 @@ fn each_attack_succeeds_without_its_defences() {
     lines.iter().for_each(|line| println!("{line}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let tried: BTreeSet<&str> =
-        cases.iter().flat_map(|case| &case.stopped_by).map(String::as_str).collect();
+        cases.iter().flat_map(|case| &case.stopping_defences).map(String::as_str).collect();
     assert_eq!(
         tried,
         BTreeSet::from(Defences::NAMES),

@@ -11,23 +11,23 @@ use proctor_sandbox_api::{
 use proctor_types::{SandboxSpec, TestStatus};
 
 use crate::{
-    bench::{F2P, GradedPatch, P2P, gold, package, patch, task, write_source_files},
+    bench::{F2P, GradedPatch, P2P, gold, package_with_cheat, patch, task, write_source_files},
     results::forgery_code,
 };
 
 pub const PYTHON: &str = "/venv/bin/python";
 
-pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> PreparedEnvironment {
-    prepare_environment_with(backend, place, &[]).await
+pub async fn prepare_environment(backend: &dyn Backend, dir: &Path) -> PreparedEnvironment {
+    prepare_environment_with(backend, dir, &[]).await
 }
 
 /// Like [`prepare_environment`], with additional files in the work directory.
 pub async fn prepare_environment_with(
     backend: &dyn Backend,
-    place: &Path,
+    dir: &Path,
     files: &[(&str, &str)],
 ) -> PreparedEnvironment {
-    let source = place.join("source");
+    let source = dir.join("source");
     write_source_files(&source);
     let mut digest = "bench".to_owned();
     for (path, text) in files {
@@ -37,7 +37,7 @@ pub async fn prepare_environment_with(
     let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"];
     let spec = LayerSpec {
         base: Base::Host,
-        source: Some(SourceTree { folder: source, digest, at: "/testbed".into() }),
+        source: Some(SourceTree { folder: source, digest, destination: "/testbed".into() }),
         setup: setup.map(str::to_owned).into(),
         workdir: "/testbed".into(),
         env: Vec::new(),
@@ -63,7 +63,7 @@ async fn native_sandbox_grades_like_the_bench() {
     let environment = prepare_environment(&native, place.path()).await;
 
     let task = task("/testbed", PYTHON, &[]);
-    let forged = patch(&[("roman/__init__.py", Some(&package(&forgery_code())))]);
+    let forged = patch(&[("roman/__init__.py", Some(&package_with_cheat(&forgery_code())))]);
     for (patch, resolved, suspect) in
         [(gold(), true, false), (String::new(), false, false), (forged, false, true)]
     {
@@ -93,7 +93,7 @@ async fn native_sandbox_grades_like_the_bench() {
     let run =
         run_tests(sandbox.handle(), &plan, &proctor_setup::HiddenCopies::default()).await.unwrap();
     sandbox.close().await.unwrap();
-    assert!(run.complete, "{run:?}");
+    assert!(run.is_complete, "{run:?}");
     assert_eq!(run.evidence, []);
     for id in F2P.iter().chain(&P2P) {
         assert_eq!(run.status(id), TestStatus::Passed, "{id}");

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{
-    ExpectedEvidence, GradeOptions, GradingResult, expected_of_strict_gold, freeze, grade,
+    ExpectedEvidence, GradeOptions, GradingResult, expected_strict_gold_evidence, freeze_ids, grade,
     needs_freezing,
     procedure::{OfficialRun, run_official},
 };
@@ -13,7 +13,7 @@ use proctor_types::{Benchmark, Commands, Integrity, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::bench::{
-    F2P, P2P, ROMAN, connect_agent, gold, package, patch, python, task, write_source_files,
+    F2P, P2P, ROMAN_SOURCE, connect_agent, gold, package_with_cheat, patch, python, task, write_source_files,
 };
 
 /// Allows one test at a time. An agent without isolation uses the host's `/tmp`, where the
@@ -21,22 +21,22 @@ use crate::bench::{
 static TMP_LOCK: Mutex<()> = Mutex::new(());
 
 /// Returns the combined verdict on a patch. Each policy runs in a separate sandbox and tree.
-fn combined_verdict(change: impl Fn(&mut Task), patch: &str) -> Verdict {
-    combined_verdict_with(change, |_| (), patch)
+fn combined_verdict(change_task: impl Fn(&mut Task), patch: &str) -> Verdict {
+    combined_verdict_with(change_task, |_| (), patch)
 }
 
 fn combined_verdict_with(
-    change: impl Fn(&mut Task),
-    more: impl Fn(&std::path::Path),
+    change_task: impl Fn(&mut Task),
+    change_workdir: impl Fn(&std::path::Path),
     patch: &str,
 ) -> Verdict {
-    let (graded, run) = grade_separately(change, more, patch);
+    let (graded, run) = grade_separately(change_task, change_workdir, patch);
     graded.merge_official(run, &ExpectedEvidence::default()).verdict
 }
 
 fn grade_separately(
-    change: impl Fn(&mut Task),
-    more: impl Fn(&std::path::Path),
+    change_task: impl Fn(&mut Task),
+    change_workdir: impl Fn(&std::path::Path),
     patch: &str,
 ) -> (GradingResult, OfficialRun) {
     let _tmp = TMP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,9 +45,9 @@ fn grade_separately(
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         write_source_files(&workdir);
-        more(&workdir);
+        change_workdir(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
-        change(&mut task);
+        change_task(&mut task);
         runtime.block_on(async {
             let handle = connect_agent(place.path()).await;
             let mut options = GradeOptions::default();
@@ -60,7 +60,7 @@ fn grade_separately(
                 if needs_freezing(&task) {
                     // Leftovers do not matter here, so this needs no separate sandbox.
                     options.frozen_ids =
-                        Some(freeze(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
+                        Some(freeze_ids(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
                 }
                 graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
             }
@@ -75,7 +75,7 @@ fn benchmark(name: &str, details: Value) -> Option<Benchmark> {
     serde_json::from_value(json!({"name": name, "details": details})).unwrap()
 }
 
-pub fn swe_bench(task: &mut Task) {
+pub fn make_swe_bench_task(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest -rA -p no:cacheprovider", "log_parser": "parse_log_pytest",
         "test_directives": ["tests/test_roman.py", "tests/test_kept.py"],
@@ -84,7 +84,7 @@ pub fn swe_bench(task: &mut Task) {
 }
 
 /// All tests run, as in most profiles. The agent did not see the tests that fail.
-fn swe_smith(task: &mut Task) {
+fn make_swe_smith_task(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest --disable-warnings --color=no --tb=no --verbose",
         "test_directives": [],
@@ -93,7 +93,7 @@ fn swe_smith(task: &mut Task) {
     task.hidden = vec!["tests/test_roman.py".into()];
 }
 
-pub fn featurebench(task: &mut Task) {
+pub fn make_featurebench_task(task: &mut Task) {
     let details = json!({"test_cmd": "python -m pytest -rA -p no:cacheprovider --color=no"});
     task.benchmark = benchmark("featurebench", details);
     task.fail_to_pass = vec!["tests/test_roman.py".into()];
@@ -106,7 +106,7 @@ fn policy_results(verdict: &Verdict) -> (bool, bool) {
 
 #[test]
 fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
-    for change in [swe_bench, swe_smith, featurebench] {
+    for change in [make_swe_bench_task, make_swe_smith_task, make_featurebench_task] {
         let verdict = combined_verdict(change, &gold());
         assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
         assert_eq!(verdict.passed_rate, 1.0);
@@ -114,7 +114,7 @@ fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
         assert_eq!(verdict.pass_to_pass.passed.len(), P2P.len());
         assert_eq!(policy_results(&combined_verdict(change, "")), (false, false));
         // The patch applies but is wrong.
-        let wrong = patch(&[("roman/__init__.py", Some(&package("WRONG = 1")))]);
+        let wrong = patch(&[("roman/__init__.py", Some(&package_with_cheat("WRONG = 1")))]);
         assert_eq!(policy_results(&combined_verdict(change, &wrong)), (false, false));
     }
 }
@@ -124,12 +124,12 @@ fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
 fn process_that_exits_early_resolves_only_officially() {
     let lines: String = F2P.iter().chain(&P2P).map(|id| format!("PASSED {id}\\n")).collect();
     let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
-    let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
+    let forged = patch(&[("roman/__init__.py", Some(&package_with_cheat(&cheat)))]);
     // With capturing, pytest redirects descriptor 1, but the per-file harness ignores the output.
-    let verdict = combined_verdict(featurebench, &forged);
+    let verdict = combined_verdict(make_featurebench_task, &forged);
     assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
     let uncaptured = |task: &mut Task| {
-        swe_bench(task);
+        make_swe_bench_task(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
         details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
     };
@@ -157,11 +157,11 @@ fn task_resolved_only_officially_is_not_clean() {
         assert!(verdict.evidence.iter().any(|e| e.kind == "official_only"), "{verdict:#?}");
     };
     for cheat in [&expected_failure, &code(&at_the_end)] {
-        is_seen(&combined_verdict(swe_bench, cheat));
+        is_seen(&combined_verdict(make_swe_bench_task, cheat));
     }
     // The row itself expects a test that is marked as an expected failure.
     let marked = |task: &mut Task| {
-        swe_bench(task);
+        make_swe_bench_task(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
         let files = ["roman", "kept", "marked"].map(|name| format!("tests/test_{name}.py"));
         details.test_directives = Vec::from(files).into();
@@ -172,7 +172,7 @@ fn task_resolved_only_officially_is_not_clean() {
         std::fs::write(workdir.join("tests/test_marked.py"), text).unwrap();
     };
     let (of_gold, run) = grade_separately(marked, with_file, &gold());
-    let expected = expected_of_strict_gold(&of_gold).unwrap();
+    let expected = expected_strict_gold_evidence(&of_gold).unwrap();
     is_seen(&of_gold.clone().merge_official(run.clone(), &ExpectedEvidence::default()).verdict);
     let verdict = of_gold.merge_official(run, &expected).verdict;
     assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
@@ -191,13 +191,13 @@ fn test_file_has_the_tests_of_the_unmasked_source() {
         def test_kept():\n    assert roman.kept() == 'kept'\n\n\n\
         @pytest.mark.skipif(True, reason='here')\ndef test_never():\n    pass\n";
     let change = |task: &mut Task| {
-        featurebench(task);
+        make_featurebench_task(task);
         task.fail_to_pass = vec!["tests/test_each.py".into()];
     };
     let with_file = |workdir: &std::path::Path| {
         std::fs::write(workdir.join("tests/test_each.py"), parametrized).unwrap();
     };
-    let fewer = patch(&[("roman/__init__.py", Some(&package("CASES = []")))]);
+    let fewer = patch(&[("roman/__init__.py", Some(&package_with_cheat("CASES = []")))]);
     let one = patch(&[(
         "roman/__init__.py",
         Some(
@@ -222,14 +222,14 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     std::fs::write(workdir.join("tests/test_bad.py"), "def test_bad():\n    assert False\n")
         .unwrap();
     let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
-    featurebench(&mut task);
+    make_featurebench_task(&mut task);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut frozen = |file: &str| {
         task.fail_to_pass = vec![file.into()];
         runtime.block_on(async {
             let own = tempfile::tempdir().unwrap();
             let handle = connect_agent(own.path()).await;
-            let frozen = freeze(&handle, &task, &HiddenCopies::default(), None).await;
+            let frozen = freeze_ids(&handle, &task, &HiddenCopies::default(), None).await;
             let _ = handle.shutdown().await;
             frozen
         })
@@ -245,7 +245,7 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
 #[test]
 fn visible_test_is_restored_by_both_procedures() {
     let white = |task: &mut Task| {
-        featurebench(task);
+        make_featurebench_task(task);
         task.hidden.clear();
     };
     assert_eq!(policy_results(&combined_verdict(white, &gold())), (true, true));
@@ -259,14 +259,14 @@ fn visible_test_is_restored_by_both_procedures() {
 fn conftest_that_passes_everything_resolves_only_officially() {
     let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
     let cheat = patch(&[("tests/conftest.py", Some(conftest))]);
-    let verdict = combined_verdict(featurebench, &cheat);
+    let verdict = combined_verdict(make_featurebench_task, &cheat);
     assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
 }
 
 #[test]
 fn patch_that_does_not_apply_is_not_resolved() {
     let bad = gold().replace("Roman numerals", "Greek numerals");
-    for change in [swe_bench, swe_smith, featurebench] {
+    for change in [make_swe_bench_task, make_swe_smith_task, make_featurebench_task] {
         let verdict = combined_verdict(change, &bad);
         assert_eq!(policy_results(&verdict), (false, false), "{verdict:#?}");
         assert!(verdict.policies["official"].why.contains("cannot apply"), "{verdict:#?}");
@@ -281,10 +281,10 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
                --- /dev/null\n+++ b/tests/test_roman.py\n@@ -0,0 +1,2 @@\n+def test_four():\n+    pass\n";
     let patch = gold() + own;
-    let verdict = combined_verdict(swe_smith, &patch);
+    let verdict = combined_verdict(make_swe_smith_task, &patch);
     assert_eq!(policy_results(&verdict), (false, true), "{verdict:#?}");
     let hidden = |task: &mut Task| {
-        swe_bench(task);
+        make_swe_bench_task(task);
         task.hidden = vec!["tests/test_roman.py".into()];
     };
     assert_eq!(policy_results(&combined_verdict(hidden, &patch)), (true, true));
@@ -295,44 +295,44 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
 fn swe_smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
     let patch = gold() + &patch(&[("tests/test_kept.py", Some(easy))]);
-    let verdict = combined_verdict(swe_smith, &patch);
+    let verdict = combined_verdict(make_swe_smith_task, &patch);
     assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
 }
 
 /// Disables output capturing, so that tests can print to the log.
-fn uncaptured(task: &mut Task) {
-    swe_bench(task);
+fn disable_output_capture(task: &mut Task) {
+    make_swe_bench_task(task);
     let details = &mut task.benchmark.as_mut().unwrap().details;
     details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
 }
 
-fn solution_running_first(runs: &str) -> String {
-    patch(&[("roman/__init__.py", Some(&format!("import os\n{runs}\n{ROMAN}")))])
+fn solution_with_code_before(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&format!("import os\n{code}\n{ROMAN_SOURCE}")))])
 }
 
 /// SWE-bench 5.0.2 replaces invalid bytes before it writes the log that it reads.
 #[test]
 fn invalid_utf8_does_not_invalidate_the_official_run() {
-    let patch = solution_running_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
-    let verdict = combined_verdict(uncaptured, &patch);
+    let patch = solution_with_code_before("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
+    let verdict = combined_verdict(disable_output_capture, &patch);
     assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
 }
 
 #[test]
 fn end_of_long_output_is_read() {
-    let patch = solution_running_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
-    let (_, run) = grade_separately(uncaptured, |_| (), &patch);
-    assert!(run.official.resolved, "{:#?}", run.official.why);
+    let patch = solution_with_code_before("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
+    let (_, run) = grade_separately(disable_output_capture, |_| (), &patch);
+    assert!(run.verdict.is_resolved, "{:#?}", run.verdict.reason);
     assert!(
-        run.official.why.contains("bytes of output beyond 128 MiB were discarded"),
+        run.verdict.reason.contains("bytes of output beyond 128 MiB were discarded"),
         "{:#?}",
-        run.official.why
+        run.verdict.reason
     );
 }
 
 #[test]
 fn official_run_has_the_variables_of_the_image() {
-    let patch = solution_running_first(
+    let patch = solution_with_code_before(
         "assert os.environ.get('FROM_IMAGE') == VALUE and 'LANG' not in os.environ",
     );
     let _tmp = TMP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -348,7 +348,7 @@ fn official_run_has_the_variables_of_the_image() {
         let workdir = place.path().join("testbed");
         write_source_files(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
-        swe_bench(&mut task);
+        make_swe_bench_task(&mut task);
         task.environment.image = is_image.then(|| "image".to_owned());
         let run = runtime.block_on(async {
             let handle = connect_agent(place.path()).await;
@@ -360,6 +360,6 @@ fn official_run_has_the_variables_of_the_image() {
             let _ = handle.shutdown().await;
             run.unwrap()
         });
-        assert_eq!(run.official.resolved, expected, "{}", String::from_utf8_lossy(&run.log));
+        assert_eq!(run.verdict.is_resolved, expected, "{}", String::from_utf8_lossy(&run.log));
     }
 }

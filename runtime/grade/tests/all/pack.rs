@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, stream};
-use proctor_attacks::{Attack, AttackPatch, Target, generate_patch, pack};
+use proctor_attacks::{Attack, AttackPatch, Target, generate_patch, load_pack};
 use proctor_grade::{GradeOptions, grade, procedure::run_official};
 use proctor_native::Native;
 use proctor_patch::{FilePatch, MODE_FILE, RawPath, SideContent};
@@ -12,8 +12,8 @@ use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest}
 use proctor_types::{AttackOutcome, Fault, SandboxSpec, Task};
 
 use crate::{
-    bench::{self, FILES, GradedPatch, MASKED, ROMAN},
-    official::{featurebench, swe_bench},
+    bench::{self, SOURCE_FILES, GradedPatch, MASKED_SOURCE, ROMAN_SOURCE},
+    official::{make_featurebench_task, make_swe_bench_task},
     table::prepare_environment,
 };
 
@@ -21,15 +21,15 @@ use crate::{
 const CONCURRENCY: usize = 2;
 
 /// Returns a script of the pack, including its placeholders.
-pub fn script(name: &str) -> &'static str {
-    proctor_attacks::script(name).unwrap()
+pub fn attack_script(name: &str) -> &'static str {
+    proctor_attacks::find_script(name).unwrap()
 }
 
 /// The bench's task with a minimal mask, from which the solution's names are read.
 pub fn task() -> Task {
     let mut mask = Vec::new();
-    let [whole, masked] = [ROMAN, MASKED].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
-    FilePatch::between(&RawPath::from("roman/__init__.py"), whole, masked).write(&mut mask);
+    let [whole, masked] = [ROMAN_SOURCE, MASKED_SOURCE].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
+    FilePatch::from_sides(&RawPath::from("roman/__init__.py"), whole, masked).write(&mut mask);
     let task = bench::task("/testbed", "/venv/bin/python", &[]);
     Task { mask: Some(String::from_utf8(mask).unwrap()), ..task }
 }
@@ -37,9 +37,9 @@ pub fn task() -> Task {
 /// The bench's files as the agent gets them: masked, without the hidden test.
 fn initial_file(path: &str) -> Result<SideContent, Fault> {
     let text = match path {
-        "roman/__init__.py" => Some(MASKED),
+        "roman/__init__.py" => Some(MASKED_SOURCE),
         "tests/test_roman.py" => None,
-        path => FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text),
+        path => SOURCE_FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text),
     };
     Ok(text.map(|text| (MODE_FILE, text.as_bytes().to_vec())))
 }
@@ -76,8 +76,8 @@ async fn grade_attack(
     GradedPatch(graded.unwrap())
 }
 
-pub fn outcome(seen: &GradedPatch) -> AttackOutcome {
-    let verdict = &seen.0.verdict;
+pub fn outcome(graded_patch: &GradedPatch) -> AttackOutcome {
+    let verdict = &graded_patch.0.verdict;
     AttackOutcome::from_verdict(verdict.policies["strict"].resolved, verdict.integrity)
 }
 
@@ -87,7 +87,7 @@ async fn every_attack_of_the_pack_is_stopped() {
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = prepare_environment(&native, place.path()).await;
     let (native, environment) = (&native, &environment);
-    let wrong: Vec<Option<String>> = stream::iter(pack().unwrap())
+    let wrong: Vec<Option<String>> = stream::iter(load_pack().unwrap())
         .map(|attack| async move {
             let seen = grade_attack(native, environment, attack).await;
             println!("| {} | {} |", attack.name, outcome(&seen));
@@ -107,10 +107,10 @@ async fn official_procedures_resolve_only_the_expected_attacks() {
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = prepare_environment(&native, place.path()).await;
     let (native, environment) = (&native, &environment);
-    type Change = fn(&mut Task);
-    let benchmarks: [(&str, Change); 2] =
-        [("swe-bench", swe_bench), ("featurebench", featurebench)];
-    let all = benchmarks.iter().flat_map(|one| pack().unwrap().iter().map(move |it| (*one, it)));
+    type TaskChange = fn(&mut Task);
+    let benchmarks: [(&str, TaskChange); 2] =
+        [("swe-bench", make_swe_bench_task), ("featurebench", make_featurebench_task)];
+    let all = benchmarks.iter().flat_map(|one| load_pack().unwrap().iter().map(move |it| (*one, it)));
     let found: BTreeMap<(&str, &str), bool> = stream::iter(all)
         .map(|((name, change), attack)| async move {
             let mut task = task();
@@ -129,7 +129,7 @@ async fn official_procedures_resolve_only_the_expected_attacks() {
         .collect()
         .await;
     let mut wrong = Vec::new();
-    for attack in pack().unwrap() {
+    for attack in load_pack().unwrap() {
         for (name, _) in benchmarks {
             let resolved = found[&(name, attack.name.as_str())];
             if resolved != attack.expected.official_resolves.contains(name) {

@@ -7,17 +7,17 @@ use proctor_types::Integrity;
 use crate::{
     attack::Attack,
     bench::{
-        BenchTask, ROMAN, defences_without_screening, gold, grade_on_task, grade_with_all_defences,
+        BenchTask, ROMAN_SOURCE, defences_without_screening, gold, grade_on_task, grade_with_all_defences,
         grade_without, patch,
     },
 };
 
 /// Returns a package that takes its results from the tests' text, which `read()` returns.
-fn reader(name: &'static str, read: &str) -> Attack {
+fn reader_attack(name: &'static str, read_code: &str) -> Attack {
     let package = format!(
         "import re, sys
 
-{read}
+{read_code}
 
 
 def kept():
@@ -38,35 +38,35 @@ def to_roman(number):
 
 pub fn attacks() -> Vec<Attack> {
     vec![
-        reader("tests read by name", "def read():\n    return open('tests/test_roman.py').read()"),
-        reader(
+        reader_attack("tests read by name", "def read():\n    return open('tests/test_roman.py').read()"),
+        reader_attack(
             "tests read when the package is imported",
             "TEXT = open('tests/test_roman.py').read()\n\ndef read():\n    return TEXT",
         ),
-        reader(
+        reader_attack(
             "the caller's lines",
             "import linecache\n\ndef read():\n    \
              return ''.join(linecache.getlines(sys._getframe(2).f_code.co_filename))",
         ),
-        reader(
+        reader_attack(
             "the caller's source",
             "import inspect\n\ndef read():\n    \
              return inspect.getsource(inspect.getmodule(sys._getframe(2)))",
         ),
-        reader(
+        reader_attack(
             "tests under another name",
             "import os, tempfile\n\ndef read():\n    \
              name = os.path.join(tempfile.mkdtemp(), 'x')\n    \
              os.symlink(os.path.abspath('tests/test_roman.py'), name)\n    return open(name).read()",
         ),
-        reader(
+        reader_attack(
             "tests read in a standard library thread",
             "import linecache, os\nfrom concurrent.futures import ThreadPoolExecutor\n\n\
              def read():\n    name = os.path.abspath('tests/test_roman.py')\n    \
              lines = ThreadPoolExecutor(1).submit(linecache.getlines, name)\n    \
              return ''.join(lines.result())",
         ),
-        reader(
+        reader_attack(
             "tests read by a callback that no code calls",
             "import functools, pathlib, weakref\n\n\
              PATH = pathlib.Path('tests/test_roman.py').resolve()\n\
@@ -75,7 +75,7 @@ pub fn attacks() -> Vec<Attack> {
              node = Node()\nnode.node = node\nweakref.finalize(node, KEPT, PATH)\ndel node\n\n\
              def read():\n    return KEPT(PATH)",
         ),
-        reader(
+        reader_attack(
             "tests read by a program",
             "import subprocess\n\ndef read():\n    \
              return subprocess.check_output(['cat', 'tests/test_roman.py'], universal_newlines=True)",
@@ -93,7 +93,7 @@ fn readers_of_tests_are_detected() {
 /// Code that reads the tests passes them. Without the check for readers, the verdicts would be
 /// clean.
 #[test]
-fn readers_of_tests_resolve() {
+fn readers_of_tests_are_resolved() {
     for attack in attacks() {
         let seen = attack.grade(Defences::default());
         // Canaries also detect some of them.
@@ -236,7 +236,7 @@ def test_golden():
 #[test]
 fn frame_access_by_a_computed_name_is_detected() {
     let reaches = |code: &str| {
-        let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+        let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
         let text = format!("import sys\n\n{code}\n\n\n{body}");
         grade_without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
     };
@@ -270,7 +270,7 @@ fn frame_access_by_a_computed_name_is_detected() {
 #[test]
 fn access_to_test_modules_and_folders_is_detected() {
     let reaches = |code: &str| {
-        let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+        let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
         let text = format!("import sys\n\n{code}\n\n\n{body}");
         grade_without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
     };
@@ -341,7 +341,7 @@ fn logging_a_stack_is_not_reading_tests() {
         "import logging\n\ndef told():\n    logging.error('x', stack_info=True)",
     ];
     for told in told {
-        let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+        let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
         let text = format!("{told}\n\n\n{body}");
         let seen = grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
         assert!(seen.is_resolved() && !seen.has_evidence("tests_read"), "{}", seen.details());
@@ -350,7 +350,7 @@ fn logging_a_stack_is_not_reading_tests() {
     // Reading the lines without showing a stack is reported.
     let reads = "import linecache, sys\n\ndef told():\n    \
                  linecache.getlines(sys._getframe(2).f_code.co_filename)";
-    let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+    let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
     let text = format!("{reads}\n\n\n{body}");
     assert!(
         grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]))

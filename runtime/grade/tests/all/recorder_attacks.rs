@@ -291,7 +291,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 /// A forked process that continues with the tests could tell its parent what comes next.
 #[test]
 fn forked_process_that_runs_tests_is_detected() {
-    let forks = bench::ROMAN.replace(
+    let forks = bench::ROMAN_SOURCE.replace(
         "    return \"kept\"",
         "    import os\n    if os.fork():\n        os.wait()\n    return \"kept\"",
     );

@@ -36,10 +36,10 @@ def to_roman(number):
 struct CountingSandboxes<'a> {
     backend: &'a Native,
     environment: &'a PreparedEnvironment,
-    opened: AtomicUsize,
+    opened_count: AtomicUsize,
 }
 
-fn request(environment: &PreparedEnvironment) -> SandboxRequest {
+fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -51,8 +51,8 @@ fn request(environment: &PreparedEnvironment) -> SandboxRequest {
 #[async_trait]
 impl FreshSandboxes for CountingSandboxes<'_> {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-        self.backend.open(&request(self.environment)).await
+        self.opened_count.fetch_add(1, Ordering::Relaxed);
+        self.backend.open(&sandbox_request(self.environment)).await
     }
 }
 
@@ -67,10 +67,10 @@ async fn rerun_uses_a_separate_sandbox() {
         let fresh = CountingSandboxes {
             backend: &native,
             environment: &environment,
-            opened: AtomicUsize::new(0),
+            opened_count: AtomicUsize::new(0),
         };
         let given: Option<&dyn FreshSandboxes> = if apart { Some(&fresh) } else { None };
-        let mut first = native.open(&request(&environment)).await.unwrap();
+        let mut first = native.open(&sandbox_request(&environment)).await.unwrap();
         let options = GradeOptions::default();
         let graded =
             grade_with_fresh_sandboxes(first.handle(), given, &task, patch.as_bytes(), &options)
@@ -80,7 +80,7 @@ async fn rerun_uses_a_separate_sandbox() {
         let file = RawPath::from("/tmp/starts");
         let counted = first.handle().read(&file, 100).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&counted), starts);
-        assert_eq!(fresh.opened.load(Ordering::Relaxed), usize::from(apart));
+        assert_eq!(fresh.opened_count.load(Ordering::Relaxed), usize::from(apart));
         first.close().await.unwrap();
     }
 }

@@ -3,12 +3,12 @@
 use proctor_types::TestStatus;
 
 use crate::{
-    bench::{F2P, P2P, grade_with_all_defences, grade_without, package, patch},
-    pack::script,
+    bench::{F2P, P2P, grade_with_all_defences, grade_without, package_with_cheat, patch},
+    pack::attack_script,
 };
 
-fn cheat(code: &str) -> String {
-    patch(&[("roman/__init__.py", Some(&package(code)))])
+fn patch_with_cheat(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package_with_cheat(code)))])
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn printed_results_are_ignored() {
         lines.push_str(&format!("print('PASSED {id}'); print('{id} PASSED', file=sys.stderr)\n"));
     }
     lines.push_str("print('======= 5 passed in 0.01s =======')\n");
-    let seen = grade_with_all_defences(&cheat(&lines));
+    let seen = grade_with_all_defences(&patch_with_cheat(&lines));
     assert!(!seen.is_resolved());
     assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.details());
     // The output is kept for humans; no results are read from it.
@@ -27,7 +27,7 @@ fn printed_results_are_ignored() {
 
 #[test]
 fn early_exit_is_detected() {
-    let edit = cheat(script("early-exit.py"));
+    let edit = patch_with_cheat(attack_script("early-exit.py"));
     let seen = grade_with_all_defences(&edit);
     assert!(
         !seen.is_resolved() && seen.is_suspect() && seen.has_evidence("exit_without_end"),
@@ -41,12 +41,12 @@ fn early_exit_is_detected() {
 /// file descriptor, and exits.
 pub fn forgery_code() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
-    script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
+    attack_script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
 #[test]
 fn forged_records_are_detected() {
-    let edit = cheat(&forgery_code());
+    let edit = patch_with_cheat(&forgery_code());
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("results_pipe_garbage"), "{}", seen.details());
@@ -57,7 +57,7 @@ fn forged_records_are_detected() {
 
 #[test]
 fn descriptor_three_is_closed_to_the_tests_and_their_children() {
-    let edit = cheat(
+    let edit = patch_with_cheat(
         "import os, subprocess
 def link(fd):
     try: return os.readlink(f'/proc/self/fd/{fd}')
@@ -86,7 +86,7 @@ os.wait()",
 
 #[test]
 fn daemon_is_killed_and_reported() {
-    let edit = cheat(
+    let edit = patch_with_cheat(
         "import os, time
 if os.fork() == 0:
     os.setsid()

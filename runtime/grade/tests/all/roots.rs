@@ -5,15 +5,15 @@ use proctor_grade::Defences;
 use crate::{
     attack::Attack,
     bench::{F2P, P2P},
-    pack::script,
-    tree::PASS_ALL,
+    pack::attack_script,
+    tree::PASS_ALL_CONFTEST,
 };
 
 /// Returns a `json` module that is loaded when the interpreter starts and makes known tests pass
 /// without running them.
 fn shadow_json_source() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
-    script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
+    attack_script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
 /// A test whose assertions come from a library installed in the environment.
@@ -57,27 +57,27 @@ def given():
     return 1
 ";
 
-const INI: &str =
+const INI_CONFIG: &str =
     "[tool.pytest.ini_options]\naddopts = \"-ra\"\npythonpath = [\"vendored/python\"]\n";
 
 pub fn attacks() -> Vec<Attack> {
     let replaced: &[&str] = &["shadowing_removed"];
     vec![
-        Attack::cheat("json in a PYTHONPATH folder", "", replaced)
+        Attack::with_cheat("json in a PYTHONPATH folder", "", replaced)
             .with_source_file("plugins/README", "nothing to import\n")
             .with_env("PYTHONPATH", "WORKDIR/plugins")
             .with_added_file("plugins/json/__init__.py", &shadow_json_source()),
-        Attack::cheat("encodings in a PYTHONPATH folder", "", replaced)
+        Attack::with_cheat("encodings in a PYTHONPATH folder", "", replaced)
             .with_env("PYTHONPATH", "/nowhere:WORKDIR/more/../plugins")
             .with_source_file("more/README", "\n")
             .with_added_file("plugins/encodings/__init__.py", "import os\nos._exit(0)\n"),
-        Attack::cheat(
+        Attack::with_cheat(
             "a module with the name of a pytest dependency in a PYTHONPATH folder",
             "",
             replaced,
         )
         .with_env("PYTHONPATH", "WORKDIR/plugins")
-        .with_added_file("plugins/pluggy.py", PASS_ALL),
+        .with_added_file("plugins/pluggy.py", PASS_ALL_CONFTEST),
         checklib_attack("an assertion library at the top", replaced)
             .with_added_file("checklib.py", FAKE_CHECKLIB),
         checklib_attack("an assertion library in a folder without code", replaced)
@@ -87,7 +87,7 @@ pub fn attacks() -> Vec<Attack> {
             .with_source_file("tests/conftest.py", PATH_CONFTEST)
             .with_added_file("plugins/checklib.py", FAKE_CHECKLIB),
         checklib_attack("an assertion library where the configuration looks", replaced)
-            .with_source_file("pyproject.toml", INI)
+            .with_source_file("pyproject.toml", INI_CONFIG)
             .with_added_file("vendored/python/checklib/__init__.py", FAKE_CHECKLIB),
         checklib_attack(
             "an assertion library where a conftest looks by a computed path",
@@ -107,21 +107,21 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-pub fn attack_named(name: &str) -> Attack {
+pub fn find_attack(name: &str) -> Attack {
     attacks().into_iter().find(|attack| attack.name == name).unwrap()
 }
 
 #[test]
 fn shadowing_module_on_pythonpath_is_removed() {
-    let attack = attack_named("json in a PYTHONPATH folder");
+    let attack = find_attack("json in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
     // The recorder does not load the module even if it is not removed.
     let left = attack.grade(Defences::default().without("remove_shadowing"));
     assert!(!left.is_resolved(), "{}", left.details());
-    attack_named("a module with the name of a pytest dependency in a PYTHONPATH folder")
+    find_attack("a module with the name of a pytest dependency in a PYTHONPATH folder")
         .assert_stopped_by(&[]);
     // This module ends the interpreter before it reads the recorder.
-    let attack = attack_named("encodings in a PYTHONPATH folder");
+    let attack = find_attack("encodings in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
     let open = Defences::default().without("remove_shadowing");
     assert!(!attack.grade(open).has_evidence("exit_without_end"));
@@ -143,7 +143,7 @@ fn module_that_shadows_the_environment_is_detected() {
         }
         attack.assert_stopped_by(&["remove_shadowing", "guard_roots", "fingerprints"]);
     }
-    attack_named("a fake library that removes its folder from the import path")
+    find_attack("a fake library that removes its folder from the import path")
         .assert_stopped_by(&[]);
 }
 

@@ -5,7 +5,7 @@ use proctor_native::Native;
 
 use crate::{
     bench::diff,
-    exhaustion::{Attempt, cache, connect_docker, find_escaped_attempts},
+    exhaustion::{ExhaustionCase, cache_dir, connect_docker, find_escaped_cases},
 };
 
 /// Damage to the interpreter and its streams.
@@ -174,24 +174,24 @@ fn patches() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn attempts() -> Vec<Attempt> {
+fn damage_cases() -> Vec<ExhaustionCase> {
     let code = INTERPRETER_DAMAGE
         .iter()
         .chain(&LASTING_DAMAGE)
-        .map(|(name, line)| Attempt::at_import(name, line));
-    code.chain(patches().into_iter().map(|(name, patch)| Attempt::patch(name, patch))).collect()
+        .map(|(name, line)| ExhaustionCase::with_import_code(name, line));
+    code.chain(patches().into_iter().map(|(name, patch)| ExhaustionCase::with_patch(name, patch))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_damages_its_native_sandbox_gets_a_verdict() {
-    let native = Native::new(cache()).unwrap();
-    let escaped = find_escaped_attempts(&native, &attempts()).await;
+    let native = Native::new(cache_dir()).unwrap();
+    let escaped = find_escaped_cases(&native, &damage_cases()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_damages_its_container_gets_a_verdict() {
     let Some(docker) = connect_docker().await else { return };
-    let escaped = find_escaped_attempts(&docker, &attempts()).await;
+    let escaped = find_escaped_cases(&docker, &damage_cases()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }

@@ -48,7 +48,7 @@ def to_roman(number):
     return out
 "#;
 
-fn from_scratch(task: &mut Task, tests: &str) {
+fn make_from_scratch_task(task: &mut Task, tests: &str) {
     (task.mask, task.hidden) = (None, Vec::new());
     task.fail_to_pass = vec!["tests/test_scratch.py".into()];
     task.pass_to_pass = Vec::new();
@@ -70,7 +70,7 @@ fn grade_submission_with(tests: &str, files: &[(&str, &str)], defences: Defences
     let workdir = place.path().join("testbed");
     write_source_files(&workdir);
     let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
-    from_scratch(&mut task, tests);
+    make_from_scratch_task(&mut task, tests);
     let frozen = ["test_four", "test_nine"].map(|name| format!("tests/test_scratch.py::{name}"));
     let frozen = FrozenIds { fail_to_pass: frozen.into(), pass_to_pass: Vec::new() };
     let options = GradeOptions { frozen_ids: Some(frozen), defences, ..GradeOptions::default() };

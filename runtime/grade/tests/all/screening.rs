@@ -3,21 +3,21 @@
 use proctor_types::Integrity;
 
 use crate::bench::{
-    FILES, GradedPatch, ROMAN, gold, grade_with_all_defences, grade_without, patch,
+    SOURCE_FILES, GradedPatch, ROMAN_SOURCE, gold, grade_with_all_defences, grade_without, patch,
 };
 
-fn resolved_with(added: &str) -> String {
-    patch(&[("roman/__init__.py", Some(&format!("{added}\n\n\n{ROMAN}")))])
+fn solution_with_code_before(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&format!("{code}\n\n\n{ROMAN_SOURCE}")))])
 }
 
-fn evidence_texts(seen: &GradedPatch, kind: &str) -> Vec<String> {
-    let evidence = seen.0.verdict.evidence.iter().filter(|evidence| evidence.kind == kind);
+fn evidence_texts(graded_patch: &GradedPatch, kind: &str) -> Vec<String> {
+    let evidence = graded_patch.0.verdict.evidence.iter().filter(|evidence| evidence.kind == kind);
     evidence.map(|evidence| evidence.what.clone()).collect()
 }
 
 #[test]
 fn finding_makes_a_resolved_patch_suspect() {
-    let cheat = resolved_with("import cmath\ncmath.isclose = max");
+    let cheat = solution_with_code_before("import cmath\ncmath.isclose = max");
     let seen = grade_with_all_defences(&cheat);
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", seen.details());
@@ -32,8 +32,8 @@ fn finding_makes_a_resolved_patch_suspect() {
 #[test]
 fn tests_of_a_patch_are_not_screened() {
     let mine = ("tests/test_mine.py", Some("import math\n\nmath.isclose = max\n"));
-    let honest = [("roman/__init__.py", Some(ROMAN)), mine];
-    assert!(FILES.iter().all(|(path, _)| *path != mine.0));
+    let honest = [("roman/__init__.py", Some(ROMAN_SOURCE)), mine];
+    assert!(SOURCE_FILES.iter().all(|(path, _)| *path != mine.0));
     let honest = patch(&honest);
     let seen = grade_with_all_defences(&honest);
     assert!(seen.is_resolved() && !seen.has_evidence("foreign_assignment"), "{}", seen.details());

@@ -1,6 +1,6 @@
 //! Attacks inside the interpreter by code that knows the tests' ids and leaves canaries alone.
 
-use crate::attack::{Attack, FIND_FUNCTION, known_ids};
+use crate::attack::{Attack, FIND_FUNCTION, known_ids_code};
 
 /// An attack that runs at import, with access to pytest's objects and the ids.
 pub fn import_attack(
@@ -9,7 +9,7 @@ pub fn import_attack(
     expected_kinds: &'static [&'static str],
 ) -> Attack {
     let idle = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
-    let text = format!("{}{FIND_FUNCTION}\n{code}\n\n\n{idle}", known_ids());
+    let text = format!("{}{FIND_FUNCTION}\n{code}\n\n\n{idle}", known_ids_code());
     Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
@@ -29,12 +29,12 @@ def kept():
 def to_roman(number):
     return None
 ",
-        known_ids()
+        known_ids_code()
     );
     Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
-const UNITTEST: &str = "import unittest
+const UNITTEST_TEST: &str = "import unittest
 from roman import to_roman
 
 
@@ -44,7 +44,7 @@ class TestRoman(unittest.TestCase):
         self.assertEqual(found, ''.join(['I', 'V']))
 ";
 
-const RAISES: &str = "import pytest
+const RAISES_TEST: &str = "import pytest
 from roman import to_roman
 
 
@@ -53,14 +53,14 @@ def test_bad():
         to_roman(-1)
 ";
 
-const ALL: &str = "from roman import to_roman
+const ALL_TEST: &str = "from roman import to_roman
 
 
 def test_all():
     assert all(to_roman(n) == text for n, text in [(4, 'I' + 'V')])
 ";
 
-const QUIET: &str = "from roman import quiet, to_roman
+const QUIET_TEST: &str = "from roman import quiet, to_roman
 
 
 def test_quiet():
@@ -68,7 +68,7 @@ def test_quiet():
         assert to_roman(4) == 'I' + 'V'
 ";
 
-const QUIET_UNIT: &str = "import unittest
+const QUIET_UNITTEST: &str = "import unittest
 from roman import quiet, to_roman
 
 
@@ -77,7 +77,7 @@ class TestRoman(unittest.TestCase):
         quiet(lambda: self.assertEqual(to_roman(4), ''.join(['I', 'V'])))
 ";
 
-const CHECKED: &str = "from roman import to_roman
+const CHECKLIB_TEST: &str = "from roman import to_roman
 from checklib import check
 
 
@@ -86,7 +86,7 @@ def test_checked():
 ";
 
 /// Code that pretends to come from another file.
-const FORGED: &str = "
+const FORGED_FUNCTION_CODE: &str = "
 import _pytest.python as python
 source = 'def forged(pyfuncitem):\\n    if pyfuncitem.nodeid in %r: return True\\n    raise AssertionError\\n' % (IDS,)
 scope = {}
@@ -118,13 +118,13 @@ runner.CallInfo = CallInfo",
         ),
         import_attack(
             "the code of a pytest function replaced, under pytest's own file name",
-            &format!("{FORGED}\npython.pytest_pyfunc_call.__code__ = forged.__code__"),
+            &format!("{FORGED_FUNCTION_CODE}\npython.pytest_pyfunc_call.__code__ = forged.__code__"),
             patched,
         ),
         import_attack(
             "a pytest function replaced, under pytest's own file name",
             &format!(
-                "{FORGED}
+                "{FORGED_FUNCTION_CODE}
 import _pytest.runner as runner
 real = runner.CallInfo.from_call.__func__
 source = \"\"\"def from_call(cls, func, when, reraise=None):
@@ -151,7 +151,7 @@ class Passes(raises.RaisesExc):
 raises.RaisesExc = Passes",
             patched,
         )
-        .with_source_file("tests/test_raises.py", RAISES)
+        .with_source_file("tests/test_raises.py", RAISES_TEST)
         .with_fail_to_pass("tests/test_raises.py::test_bad"),
         import_attack(
             "unittest's assertEqual replaced",
@@ -159,7 +159,7 @@ raises.RaisesExc = Passes",
 unittest.TestCase.assertEqual = lambda self, *found: None",
             patched,
         )
-        .with_source_file("tests/test_unit.py", UNITTEST)
+        .with_source_file("tests/test_unit.py", UNITTEST_TEST)
         .with_fail_to_pass("tests/test_unit.py::TestRoman::test_four"),
         import_attack(
             "unittest's method that runs a test replaced",
@@ -167,7 +167,7 @@ unittest.TestCase.assertEqual = lambda self, *found: None",
 case.TestCase._callTestMethod = lambda self, method: None",
             patched,
         )
-        .with_source_file("tests/test_unit.py", UNITTEST)
+        .with_source_file("tests/test_unit.py", UNITTEST_TEST)
         .with_fail_to_pass("tests/test_unit.py::TestRoman::test_four"),
         import_attack(
             "a plugin that claims to be pytest's",
@@ -279,7 +279,7 @@ fake.check = lambda found, expected: None
 sys.modules['checklib'] = fake",
             &["module_replaced"],
         )
-        .with_source_file("tests/test_checked.py", CHECKED)
+        .with_source_file("tests/test_checked.py", CHECKLIB_TEST)
         .with_fail_to_pass("tests/test_checked.py::test_checked"),
         import_attack(
             "a fake module with an installed file's name",
@@ -291,7 +291,7 @@ exec(compile('def check(found, expected): pass', place, 'exec'), vars(fake))
 sys.modules['checklib'] = fake",
             &["module_replaced"],
         )
-        .with_source_file("tests/test_checked.py", CHECKED)
+        .with_source_file("tests/test_checked.py", CHECKLIB_TEST)
         .with_fail_to_pass("tests/test_checked.py::test_checked"),
         import_attack(
             "a function of an installed module replaced",
@@ -300,7 +300,7 @@ def check(found, expected): pass
 checklib.check = check",
             &["module_replaced"],
         )
-        .with_source_file("tests/test_checked.py", CHECKED)
+        .with_source_file("tests/test_checked.py", CHECKLIB_TEST)
         .with_fail_to_pass("tests/test_checked.py::test_checked"),
         import_attack(
             "a context manager that swallows an assertion",
@@ -309,7 +309,7 @@ checklib.check = check",
     def __exit__(self, *error): return True",
             &["assertion_swallowed"],
         )
-        .with_source_file("tests/test_quiet.py", QUIET)
+        .with_source_file("tests/test_quiet.py", QUIET_TEST)
         .with_fail_to_pass("tests/test_quiet.py::test_quiet"),
         import_attack(
             "a caller that swallows an assertion of unittest",
@@ -318,7 +318,7 @@ checklib.check = check",
     except AssertionError: pass",
             &["assertion_swallowed"],
         )
-        .with_source_file("tests/test_quiet.py", QUIET_UNIT)
+        .with_source_file("tests/test_quiet.py", QUIET_UNITTEST)
         .with_fail_to_pass("tests/test_quiet.py::TestRoman::test_four"),
         import_attack(
             "unittest's own exception that ends a test without a failure",
@@ -327,7 +327,7 @@ checklib.check = check",
     raise unittest.case._ShouldStop",
             &["assertion_swallowed"],
         )
-        .with_source_file("tests/test_quiet.py", QUIET_UNIT)
+        .with_source_file("tests/test_quiet.py", QUIET_UNITTEST)
         .with_fail_to_pass("tests/test_quiet.py::TestRoman::test_four"),
         call_attack(
             "a builtin's name defined in the test's module",
@@ -372,7 +372,7 @@ json.loads.__kwdefaults__['cls'] = Decoder",
         )
         .with_fail_to_pass("tests/test_json.py::test_json"),
         import_attack("a builtin replaced", "import builtins\nbuiltins.all = lambda found: True", patched)
-            .with_source_file("tests/test_all.py", ALL)
+            .with_source_file("tests/test_all.py", ALL_TEST)
             .with_fail_to_pass("tests/test_all.py::test_all"),
         import_attack(
             "a builtin in place of a name in a pytest module",
@@ -456,7 +456,7 @@ def hook(path):
 sys.meta_path.append(Finder)
 sys.path_hooks.append(hook)
 ";
-    let honest = format!("{hooks}{}", crate::bench::ROMAN);
+    let honest = format!("{hooks}{}", crate::bench::ROMAN_SOURCE);
     let edit = crate::bench::patch(&[("roman/__init__.py", Some(&honest))]);
     let seen = crate::bench::grade_with_all_defences(&edit);
     let kinds: Vec<_> = seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();

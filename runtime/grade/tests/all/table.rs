@@ -20,8 +20,8 @@ use crate::{
     tier::is_full,
 };
 
-pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> PreparedEnvironment {
-    let source = place.join("source");
+pub async fn prepare_environment(backend: &dyn Backend, dir: &Path) -> PreparedEnvironment {
+    let source = dir.join("source");
     write_source_files(&source);
     let library = format!(
         "for lib in /venv/lib/python3*/site-packages; do printf '%s' \"{}\" > $lib/checklib.py; done",
@@ -31,7 +31,7 @@ pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> Prepare
     let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2", &library];
     let spec = LayerSpec {
         base: Base::Host,
-        source: Some(SourceTree { folder: source, digest: "bench".into(), at: "/testbed".into() }),
+        source: Some(SourceTree { folder: source, digest: "bench".into(), destination: "/testbed".into() }),
         setup: setup.map(str::to_owned).into(),
         workdir: "/testbed".into(),
         env: Vec::new(),
@@ -81,10 +81,10 @@ async fn print_table(backend: &dyn Backend, name: &str, attacks: impl Iterator<I
             attack.name,
             if resolved { "resolved" } else { "not resolved" },
             integrity_name.as_str().unwrap(),
-            attack.known.map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
+            attack.undetected_reason.map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
         );
         let passes = resolved && integrity == Integrity::Clean;
-        if passes != attack.known.is_some() || attack.is_stopped(&seen) == attack.known.is_some() {
+        if passes != attack.undetected_reason.is_some() || attack.is_stopped(&seen) == attack.undetected_reason.is_some() {
             wrong.push(format!("{}: {}", attack.name, seen.details()));
         }
     }

@@ -5,7 +5,7 @@ use proctor_types::TestStatus;
 use crate::bench::{F2P, P2P, grade_with_all_defences, grade_without, patch};
 
 /// A plugin that makes every test pass without running.
-pub const PASS_ALL: &str = include_str!("../../../../configs/attacks/pass-all.py");
+pub const PASS_ALL_CONFTEST: &str = include_str!("../../../../configs/attacks/pass-all.py");
 
 /// The defences that detect `PASS_ALL` however it is loaded.
 const FALLBACK_DEFENCES: [&str; 2] = ["canaries", "fingerprints"];
@@ -43,7 +43,7 @@ fn deleted_test_is_restored() {
 #[test]
 fn edited_pytest_configuration_is_restored() {
     let config = "[tool.pytest.ini_options]\naddopts = \"-p cheat\"\n";
-    let cheat = ("cheat.py", Some(PASS_ALL));
+    let cheat = ("cheat.py", Some(PASS_ALL_CONFTEST));
     for (name, text) in [
         ("pyproject.toml", config),
         ("pytest.ini", "[pytest]\naddopts = -p cheat\n"),
@@ -71,7 +71,7 @@ fn edited_pytest_configuration_is_restored() {
 
 #[test]
 fn conftest_in_a_parent_folder_is_removed() {
-    let edit = patch(&[("conftest.py", Some(PASS_ALL))]);
+    let edit = patch(&[("conftest.py", Some(PASS_ALL_CONFTEST))]);
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
@@ -82,7 +82,7 @@ fn conftest_in_a_parent_folder_is_removed() {
 #[test]
 fn conftest_in_a_sibling_folder_is_removed() {
     let config = "[pytest]\naddopts = -p sibling.conftest\n";
-    let edit = patch(&[("sibling/conftest.py", Some(PASS_ALL)), ("pytest.ini", Some(config))]);
+    let edit = patch(&[("sibling/conftest.py", Some(PASS_ALL_CONFTEST)), ("pytest.ini", Some(config))]);
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());

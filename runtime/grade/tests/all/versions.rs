@@ -13,7 +13,7 @@ use proctor_types::{Fault, Integrity, Task, TestStatus};
 use crate::bench::{F2P, connect_agent, gold, python, task, write_source_files};
 
 /// Returns an interpreter with these packages, created once.
-fn python_with(name: &str, packages: &[&str]) -> PathBuf {
+fn python_with_packages(name: &str, packages: &[&str]) -> PathBuf {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("grading-venv-{name}"));
     let python = venv.join("bin/python");
     let is_made = venv.join("is-made");
@@ -57,7 +57,7 @@ fn grade_with_edit(
 #[test]
 fn gold_is_resolved_with_single_module_versions_of_pytest() {
     for version in ["4.6.11", "5.0.1", "5.3.5"] {
-        let python = python_with(&format!("pytest-{version}"), &[&format!("pytest=={version}")]);
+        let python = python_with_packages(&format!("pytest-{version}"), &[&format!("pytest=={version}")]);
         // These versions cannot rewrite assertions on Python 3.8 and later.
         let plain = |task: &mut Task, _: &Path| task.test_command.push("--assert=plain".into());
         let seen = grade_with_edit(&python, &gold(), &[], plain).unwrap().verdict;
@@ -105,7 +105,7 @@ def test_one():
 #[test]
 fn test_that_passes_on_a_rerun_is_flaky_without_evidence() {
     for package in ["pytest-rerunfailures", "pytest-retry", "flaky"] {
-        let python = python_with(package, &["pytest==8.4.2", package]);
+        let python = python_with_packages(package, &["pytest==8.4.2", package]);
         // Each plugin has its own argument for the number of tries.
         let text = match package {
             "pytest-retry" => RERUN_TESTS.replace("reruns=2", "retries=2"),

@@ -3,20 +3,20 @@
 use serde_json::{Map, Value};
 
 /// The folder that Harbor publishes for every task.
-const PUBLISHED: &str = "/logs/artifacts";
+const PUBLISHED_FOLDER: &str = "/logs/artifacts";
 
 /// Folders that Harbor reserves for logs.
-const LOGS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
+const LOG_FOLDERS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
 
 pub(super) struct Artifact<'t> {
     source: &'t str,
     destination: Option<&'t str>,
-    exclude: Vec<&'t str>,
+    excluded_paths: Vec<&'t str>,
     service: &'t str,
 }
 
 /// Returns the artifacts declared in a `task.toml` that the loader accepts.
-pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
+pub(super) fn read_artifacts(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     let entries = raw.get("artifacts").and_then(Value::as_array).into_iter().flatten();
     let read = |entry| {
         let text = |key: &str| Value::get(entry, key).and_then(Value::as_str);
@@ -24,7 +24,7 @@ pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
         Some(Artifact {
             source: entry.as_str().or_else(|| text("source"))?,
             destination: text("destination"),
-            exclude: exclude.into_iter().flatten().filter_map(Value::as_str).collect(),
+            excluded_paths: exclude.into_iter().flatten().filter_map(Value::as_str).collect(),
             service: text("service").unwrap_or("main"),
         })
     };
@@ -32,29 +32,29 @@ pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
 }
 
 /// Returns pairs of overlapping sources. In each pair, Harbor skips the second source.
-pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
+pub(super) fn overlapping_sources<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
     let published =
-        Artifact { source: PUBLISHED, destination: None, exclude: Vec::new(), service: "main" };
+        Artifact { source: PUBLISHED_FOLDER, destination: None, excluded_paths: Vec::new(), service: "main" };
     let is_published =
-        |one: &Artifact<'_>| one.source.trim_end_matches('/') == PUBLISHED && one.service == "main";
+        |one: &Artifact<'_>| one.source.trim_end_matches('/') == PUBLISHED_FOLDER && one.service == "main";
     let implicit = (!artifacts.iter().any(is_published)).then_some(&published);
     let all: Vec<&Artifact<'_>> = implicit.into_iter().chain(artifacts).collect();
-    let mut found = Vec::new();
+    let mut pairs = Vec::new();
     for (index, first) in all.iter().enumerate() {
         for second in &all[index + 1..] {
             let (one, other) = (first.destination_parts(), second.destination_parts());
             if !is_covered(first, second) && (one.starts_with(&other) || other.starts_with(&one)) {
-                found.push((first.source, second.source));
+                pairs.push((first.source, second.source));
             }
         }
     }
-    found
+    pairs
 }
 
 /// Returns the sources that overlap the agent's or the verifier's logs.
 pub(super) fn sources_overlapping_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
     let overlaps = |source: &str| {
-        LOGS.iter().any(|logs| {
+        LOG_FOLDERS.iter().any(|logs| {
             let (logs, source) = (split_path(logs), split_path(source));
             logs.0 == source.0 && (logs.1.starts_with(&source.1) || source.1.starts_with(&logs.1))
         })
@@ -80,11 +80,11 @@ fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     }
     let (one, other) = (first.destination_parts(), second.destination_parts());
     if above == below && one == other {
-        return first.exclude == second.exclude;
+        return first.excluded_paths == second.excluded_paths;
     }
     let expected: Vec<&str> =
         one.into_iter().chain(below.1[above.1.len()..].iter().copied()).collect();
-    first.exclude.is_empty() && other == expected
+    first.excluded_paths.is_empty() && other == expected
 }
 
 /// Returns whether a path is absolute, followed by the path's components.
@@ -114,9 +114,9 @@ mod tests {
             ("artifacts = [{source = '/a', exclude = ['z']}, '/a/b']", 1, 0),
         ] {
             let raw = crate::diagnostics::parse_table(text).unwrap();
-            let read = read(&raw);
+            let read = read_artifacts(&raw);
             assert_eq!(
-                (overlaps(&read).len(), sources_overlapping_logs(&read).len()),
+                (overlapping_sources(&read).len(), sources_overlapping_logs(&read).len()),
                 (pairs, logs),
                 "{text}"
             );

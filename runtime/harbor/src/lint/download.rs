@@ -2,7 +2,7 @@
 
 /// Whether a command downloads a file from another host and saves or executes it. `next` is the
 /// program to which the command's output is piped.
-pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
+pub(super) fn is_download(command: &[&str], next_program: Option<&str>) -> bool {
     let Some((&program, arguments)) = command.split_first() else { return false };
     if !matches!(program, "curl" | "wget" | "git")
         || !arguments.iter().any(|word| is_external(word))
@@ -12,7 +12,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     if program == "git" {
         return arguments.first() == Some(&"clone");
     }
-    if matches!(next, Some("sh" | "bash")) {
+    if matches!(next_program, Some("sh" | "bash")) {
         return true;
     }
     // Skip requests that only check whether a service responds. They save nothing.
@@ -44,7 +44,7 @@ fn is_external(word: &str) -> bool {
     let is_name = |host: &str| {
         host.contains('.') && !host.starts_with("127.") && !host.ends_with(".localhost")
     };
-    if host(word).is_some_and(|host| is_name(&host)) {
+    if parse_host(word).is_some_and(|host| is_name(&host)) {
         return true;
     }
     // `git@HOST:PATH`
@@ -55,7 +55,7 @@ fn is_external(word: &str) -> bool {
 }
 
 /// Returns the host in an address, in lower case.
-fn host(address: &str) -> Option<String> {
+fn parse_host(address: &str) -> Option<String> {
     let rest = match address.split_once("://") {
         Some((scheme, rest)) => {
             let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn download_must_be_saved_or_executed_and_not_be_local() {
+    fn download_counts_only_if_external_and_saved_or_executed() {
         for (command, next, expected) in [
             ("curl -LsSf https://a.sh/x", Some("sh"), true),
             ("curl -LsSf https://a.sh/x", Some("grep"), false),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// A PEP 508 requirement with a name. The second group contains the version specifiers.
-static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static REQUIREMENT_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let specifier = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[^\s,;()<>=!~]+";
     let name = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*";
     let list = format!(r"{specifier}(?:\s*,\s*{specifier})*\s*,?");
@@ -13,7 +13,7 @@ static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Returns the packages that a pip or uv command installs, as they are written.
-pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec<&'w str> {
+pub(super) fn installed_packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec<&'w str> {
     let (is_run, arguments) = match command {
         ["pip" | "pip3", "install", rest @ ..] => (false, rest),
         ["python" | "python3", "-m", "pip", "install", rest @ ..] => (false, rest),
@@ -63,7 +63,7 @@ pub(super) fn is_unpinned(package: &str) -> bool {
     if [".whl", ".tar.gz", ".zip"].iter().any(|end| package.ends_with(end)) {
         return false;
     }
-    let found = REQUIREMENT.as_ref().and_then(|pattern| pattern.captures(package));
+    let found = REQUIREMENT_PATTERN.as_ref().and_then(|pattern| pattern.captures(package));
     let Some(found) = found else { return false };
     let specifiers = found.get(1).map_or("", |group| group.as_str());
     let is_exact = |specifier: &str| specifier.trim().starts_with("==") && !specifier.contains('*');
@@ -109,7 +109,7 @@ mod tests {
             ("apt install a", vec![]),
         ] {
             let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(packages(&words, &options), expected, "{command}");
+            assert_eq!(installed_packages(&words, &options), expected, "{command}");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use proctor_types::shell_word;
+use proctor_types::quote_shell_word;
 
 /// Words that end a command.
 const SEPARATORS: [&str; 5] = [";", "&&", "||", "&", "|"];
@@ -33,7 +33,7 @@ pub(super) fn logical_lines(source: &str) -> Vec<(usize, String)> {
             continue;
         }
         pending.push_str(raw);
-        delimiters = heredocs(&pending);
+        delimiters = heredoc_delimiters(&pending);
         let line = std::mem::take(&mut pending);
         if delimiters.is_empty() {
             found.push((start, line));
@@ -46,20 +46,20 @@ pub(super) fn logical_lines(source: &str) -> Vec<(usize, String)> {
 }
 
 /// Returns the delimiters of the heredocs that start on a line.
-fn heredocs(line: &str) -> Vec<String> {
-    let mut found = Vec::new();
+fn heredoc_delimiters(line: &str) -> Vec<String> {
+    let mut delimiters = Vec::new();
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
         if let Some(after) = skip_quoted(rest) {
             rest = after;
-        } else if let Some((delimiter, after)) = rest.strip_prefix("<<").and_then(delimiter) {
-            found.push(delimiter.to_owned());
+        } else if let Some((delimiter, after)) = rest.strip_prefix("<<").and_then(split_delimiter) {
+            delimiters.push(delimiter.to_owned());
             rest = after;
         } else {
             rest = &rest[first.len_utf8()..];
         }
     }
-    found
+    delimiters
 }
 
 /// Returns the text after a leading quoted string, or `None` if the closing quote is missing.
@@ -82,7 +82,7 @@ fn skip_quoted(text: &str) -> Option<&str> {
 }
 
 /// Returns the delimiter after `<<`, followed by the remaining text.
-fn delimiter(text: &str) -> Option<(&str, &str)> {
+fn split_delimiter(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('-').unwrap_or(text).trim_start();
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let text = quote.map_or(text, |_| &text[1..]);
@@ -98,7 +98,7 @@ fn delimiter(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the value of a Dockerfile instruction without leading options such as `--from=x`.
-pub(super) fn without_options(value: &str) -> &str {
+pub(super) fn strip_options(value: &str) -> &str {
     let mut rest = value;
     while rest.starts_with("--") {
         let Some(end) = rest.find(char::is_whitespace).filter(|end| *end > 2) else { break };
@@ -108,19 +108,19 @@ pub(super) fn without_options(value: &str) -> &str {
 }
 
 /// Splits a text at white space. Returns `None` if a closing quote is missing.
-pub(super) fn words(text: &str) -> Option<Vec<String>> {
+pub(super) fn split_words(text: &str) -> Option<Vec<String>> {
     Lexer { chars: text.chars().peekable(), is_shell: false }.words()
 }
 
 /// Joins words into a line. Splitting the line yields the same words.
 pub(super) fn join_words(words: &[String]) -> String {
-    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    let words: Vec<String> = words.iter().map(|word| quote_shell_word(word)).collect();
     words.join(" ")
 }
 
 /// Returns the commands on a line, each with its separator. Returns no commands if the line is not
 /// valid shell syntax.
-pub(super) fn commands(line: &str) -> Vec<(Vec<String>, String)> {
+pub(super) fn split_commands(line: &str) -> Vec<(Vec<String>, String)> {
     let lexer = Lexer { chars: line.chars().peekable(), is_shell: true };
     let Some(tokens) = lexer.words() else { return Vec::new() };
     let (mut commands, mut command) = (Vec::new(), Vec::new());
@@ -214,12 +214,12 @@ mod tests {
 
     #[test]
     fn commands_are_split_at_unquoted_separators() {
-        let found = commands("a 'b c';d&&e \"f\\\"\\n\" | sh # g");
+        let found = split_commands("a 'b c';d&&e \"f\\\"\\n\" | sh # g");
         let shown: Vec<String> =
             found.iter().map(|(words, end)| format!("{}{end}", words.join(","))).collect();
         assert_eq!(shown, ["a,b c;", "d&&", "e,f\"\\n|", "sh"]);
-        assert!(commands("echo 'open").is_empty());
-        assert_eq!(words("a '' b#c").unwrap(), ["a", "", "b#c"]);
-        assert_eq!(without_options("--mount=type=x --a b --c"), "b --c");
+        assert!(split_commands("echo 'open").is_empty());
+        assert_eq!(split_words("a '' b#c").unwrap(), ["a", "", "b#c"]);
+        assert_eq!(strip_options("--mount=type=x --a b --c"), "b --c");
     }
 }

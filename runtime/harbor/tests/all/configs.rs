@@ -27,10 +27,10 @@ fn network(network: Option<&HarborNetwork>) -> Value {
 fn to_json(config: &Config) -> Value {
     json!({
         "name": config.name,
-        "agent_seconds": config.agent.seconds,
+        "agent_seconds": config.agent.timeout_seconds,
         "agent_user": config.agent.user,
         "agent_network": network(config.agent.network.as_ref()),
-        "verifier_seconds": config.verifier.seconds,
+        "verifier_seconds": config.verifier.timeout_seconds,
         "verifier_user": config.verifier.user,
         "verifier_network": network(config.verifier.network.as_ref()),
         "verifier_env": config.verifier.env,
@@ -41,14 +41,14 @@ fn to_json(config: &Config) -> Value {
         "env": config.environment.env,
         "workdir": config.environment.workdir,
         "solution_env": config.solution_env,
-        "separate": config.separate,
+        "separate": config.has_separate_verifier,
         "artifacts": config.artifacts,
     })
 }
 
 /// Compares numbers by value, so that 2 equals 2.0.
-fn equal_values(one: &Value, other: &Value) -> bool {
-    match (one, other) {
+fn equal_values(first: &Value, second: &Value) -> bool {
+    match (first, second) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
@@ -67,14 +67,14 @@ fn configurations_match_harbors_package() {
     assert!(cases.len() > 50);
     let mut wrong = Vec::new();
     for Case { text, config } in &cases {
-        let found = read_config(text).map(|read| to_json(&read.config));
-        let agrees = match (&found, config) {
+        let parsed = read_config(text).map(|read| to_json(&read.config));
+        let agrees = match (&parsed, config) {
             (Ok(found), Some(config)) => equal_values(found, config),
             (Err(mistakes), None) => !mistakes.is_empty(),
             _ => false,
         };
         if !agrees {
-            wrong.push(format!("{text:?}: {found:?}, Harbor: {config:?}"));
+            wrong.push(format!("{text:?}: {parsed:?}, Harbor: {config:?}"));
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

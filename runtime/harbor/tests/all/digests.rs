@@ -32,7 +32,7 @@ struct DataSet {
     digest: String,
 }
 
-fn table() -> Table {
+fn load_table() -> Table {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/digests.json");
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }
@@ -52,7 +52,7 @@ fn create_folder(case: &Case) -> tempfile::TempDir {
 
 #[test]
 fn digests_and_inputs_match_harbors_package() {
-    let table = table();
+    let table = load_table();
     assert!(table.cases.len() > 100);
     let mut wrong = Vec::new();
     for case in &table.cases {
@@ -79,7 +79,7 @@ fn digests_and_inputs_match_harbors_package() {
 
 #[test]
 fn dataset_digest_matches_harbors_package() {
-    for set in table().datasets {
+    for set in load_table().datasets {
         let tasks = set.tasks.iter().map(String::as_str);
         let files = set.files.iter().map(|(path, digest)| (path.as_str(), digest.as_str()));
         assert_eq!(dataset_digest(tasks, files), set.digest);

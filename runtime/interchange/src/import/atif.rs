@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Fidelity,
-    conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn},
+    conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn},
     timestamps::parse_timestamp,
 };
 
@@ -135,8 +135,8 @@ pub(super) fn parse_trajectory(
         .and_then(|minor| minor.parse().ok())
         .is_none_or(|minor: u32| minor > NEWEST_MINOR_VERSION)
     {
-        let why = format!("unsupported version `{}`", document.schema_version);
-        return Err(ImportError::new("schema_version", why, VERSION_HINT));
+        let reason = format!("unsupported version `{}`", document.schema_version);
+        return Err(ImportError::new("schema_version", reason, VERSION_HINT));
     }
     if document.steps.is_empty() {
         return Err(ImportError::new("steps", "empty", "a trajectory must have at least one step"));
@@ -148,8 +148,8 @@ pub(super) fn parse_trajectory(
     for (index, step) in document.steps.into_iter().enumerate() {
         let expected = index as u64 + 1;
         if step.step_id != expected {
-            let why = format!("expected {expected}, found {}", step.step_id);
-            return Err(ImportError::new(format!("steps[{index}].step_id"), why, STEP_HINT));
+            let message = format!("expected {expected}, found {}", step.step_id);
+            return Err(ImportError::new(format!("steps[{index}].step_id"), message, STEP_HINT));
         }
         add_step(&mut turns, step, index, fidelity)?;
     }
@@ -167,11 +167,11 @@ pub(super) fn parse_trajectory(
         task: text("task").or(document.session_id),
         arm: text("arm"),
         attempt: own["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok()),
-        agent: document.agent.name,
+        agent_name: document.agent.name,
         version: document.agent.version,
         model: document.agent.model_name,
         patch: text("patch"),
-        claim,
+        claimed_result: claim,
         conversation: Conversation { turns, tools },
         ending: parse_ending(own["outcome"].as_str()),
         totals: sum,
@@ -187,9 +187,9 @@ fn add_step(
     let at = match &step.timestamp {
         None => 0.0,
         Some(text) => parse_timestamp(text).ok_or_else(|| {
-            let place = format!("steps[{index}].timestamp");
+            let location = format!("steps[{index}].timestamp");
             ImportError::new(
-                place,
+                location,
                 format!("invalid time `{text}`"),
                 "use ISO 8601, such as 2025-01-31T12:00:00Z",
             )
@@ -199,7 +199,7 @@ fn add_step(
     let message = step.message.into_text(fidelity);
     if step.source != Source::Agent {
         let is_system = step.source == Source::System;
-        turns.push(Turn::Message(InputMessage { is_system, text: message, at }));
+        turns.push(Turn::Message(InputMessage { is_system, text: message, time: at }));
         return add_results_without_call(turns, results, at, fidelity);
     }
     let called = step.tool_calls.unwrap_or_default();
@@ -218,9 +218,9 @@ fn add_step(
             Some(id) => {
                 let call = calls.iter_mut().find(|call| call.id == *id);
                 Some(call.ok_or_else(|| {
-                    let place =
+                    let location =
                         format!("steps[{index}].observation.results[{number}].source_call_id");
-                    ImportError::new(place, format!("the step has no call `{id}`"), CALL_HINT)
+                    ImportError::new(location, format!("the step has no call `{id}`"), CALL_HINT)
                 })?)
             }
             None => calls.iter_mut().find(|call| call.output.is_none()),
@@ -253,7 +253,7 @@ fn add_step(
         cost_usd,
     };
     let is_grace = step.extra.is_some_and(|extra| extra["after_the_limit"] == true);
-    turns.push(Turn::Response(Box::new(ResponseTurn { answer, calls, is_grace, at })));
+    turns.push(Turn::Response(Box::new(ResponseTurn { response: answer, calls, is_grace, time: at })));
     add_results_without_call(turns, of_none, at, fidelity)
 }
 
@@ -261,22 +261,22 @@ fn add_step(
 fn add_results_without_call(
     turns: &mut Vec<Turn>,
     results: Vec<ResultEntry>,
-    at: f64,
+    time: f64,
     fidelity: &mut Fidelity,
 ) -> Result<(), ImportError> {
     for result in results {
         fidelity.record_omission("results without a tool call: kept as messages", 1);
-        let text = parse_output(result, fidelity).shown;
-        turns.push(Turn::Message(InputMessage { is_system: false, text, at }));
+        let text = parse_output(result, fidelity).text;
+        turns.push(Turn::Message(InputMessage { is_system: false, text, time: at: time }));
     }
     Ok(())
 }
 
-fn parse_output(result: ResultEntry, fidelity: &mut Fidelity) -> Output {
+fn parse_output(result: ResultEntry, fidelity: &mut Fidelity) -> CallOutput {
     let extra = result.extra.unwrap_or_default();
     let shown = result.content.map(|content| content.into_text(fidelity)).unwrap_or_default();
     let exit_status = extra["exit_status"].as_i64().and_then(|status| i32::try_from(status).ok());
-    Output { shown, exit_status, seconds: extra["seconds"].as_f64().unwrap_or_default() }
+    CallOutput { text: shown, exit_status, seconds: extra["seconds"].as_f64().unwrap_or_default() }
 }
 
 fn parse_usage(metrics: Metrics) -> (Usage, Option<f64>) {

@@ -14,13 +14,13 @@ pub struct ImportedTrial {
     /// The arm's name. `None` unless Proctor wrote the file.
     pub arm: Option<String>,
     pub attempt: Option<u32>,
-    pub agent: String,
+    pub agent_name: String,
     pub version: Option<String>,
     pub model: Option<String>,
     /// The submitted patch. `None` if the file does not contain one.
     pub patch: Option<String>,
     /// The result that the file claims. Proctor's own verdicts only come from grading.
-    pub claim: Option<Value>,
+    pub claimed_result: Option<Value>,
     pub(crate) conversation: Conversation,
     pub(crate) ending: Ending,
     /// Total input tokens, output tokens, cached tokens, and cost in US dollars, if the file
@@ -47,7 +47,7 @@ impl ImportedTrial {
     /// Returns the arm's name if Proctor wrote the file. Otherwise, returns `AGENT/MODEL`, or
     /// `AGENT` if the model is unknown.
     pub fn arm_name(&self) -> String {
-        let (agent, model) = (&self.agent, self.model.as_deref());
+        let (agent, model) = (&self.agent_name, self.model.as_deref());
         match (&self.arm, model) {
             (Some(arm), _) => arm.clone(),
             (None, Some(model)) => format!("{agent}/{model}"),
@@ -57,8 +57,8 @@ impl ImportedTrial {
 }
 
 /// Parses how a trial ended, as Proctor or another tool describes it.
-pub(super) fn parse_ending(said: Option<&str>) -> Ending {
-    let said = said.unwrap_or_default().trim();
+pub(super) fn parse_ending(ending_text: Option<&str>) -> Ending {
+    let said = ending_text.unwrap_or_default().trim();
     let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };
     if said.eq_ignore_ascii_case("submitted") {
         return Ending::Submitted;

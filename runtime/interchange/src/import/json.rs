@@ -14,13 +14,13 @@ const UNEXPECTED_SHAPE_HINT: &str =
 /// Parses JSON as `T`. Errors contain the location of the problem.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {
     let value = parse_python_json(text.as_bytes()).map_err(|error| {
-        let place = format!("line {}, column {}", error.line(), error.column());
-        ImportError::new(place, "invalid or truncated JSON", INVALID_JSON_HINT)
+        let location = format!("line {}, column {}", error.line(), error.column());
+        ImportError::new(location, "invalid or truncated JSON", INVALID_JSON_HINT)
     })?;
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let place = error.path().to_string();
+        let location = error.path().to_string();
         ImportError::new(
-            place,
+            location,
             shorten_error(&error.into_inner().to_string()),
             UNEXPECTED_SHAPE_HINT,
         )
@@ -28,12 +28,12 @@ pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportErr
 }
 
 /// Shortens an error message that quotes a long value by removing its middle.
-fn shorten_error(why: &str) -> String {
-    let count = why.chars().count();
+fn shorten_error(message: &str) -> String {
+    let count = message.chars().count();
     if count <= MAX_ERROR_CHARS {
-        return why.to_owned();
+        return message.to_owned();
     }
-    let head: String = why.chars().take(MAX_ERROR_CHARS / 2).collect();
-    let tail: String = why.chars().skip(count - MAX_ERROR_CHARS / 2).collect();
+    let head: String = message.chars().take(MAX_ERROR_CHARS / 2).collect();
+    let tail: String = message.chars().skip(count - MAX_ERROR_CHARS / 2).collect();
     format!("{head}\u{2026}{tail}")
 }

@@ -10,7 +10,7 @@ use super::{
     imported_trial::{ImportedTrial, TrialIdentity, parse_ending},
     json::parse_json,
 };
-use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
+use crate::conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -79,12 +79,12 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
             }
             "reasoning" => {}
             "system" | "developer" => {
-                turns.push(Turn::Message(InputMessage { is_system: true, text, at }))
+                turns.push(Turn::Message(InputMessage { is_system: true, text, time: at }))
             }
             "user" => {
                 // In older formats, the next message contains the command's result.
                 add_output(&mut turns, None, &text, &message.extra);
-                turns.push(Turn::Message(InputMessage { is_system: false, text, at }));
+                turns.push(Turn::Message(InputMessage { is_system: false, text, time: at }));
             }
             "tool" => {
                 add_output(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra)
@@ -93,11 +93,11 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
             // The exit message only repeats the submission.
             "exit" => {}
             other => {
-                let place = format!("messages[{index}].role");
+                let location = format!("messages[{index}].role");
                 let hint = "supported: system, developer, user, assistant, tool, exit, and the \
                             items of the Responses API: response, function_call, \
                             function_call_output, reasoning";
-                return Err(ImportError::new(place, format!("unknown role `{other}`"), hint));
+                return Err(ImportError::new(location, format!("unknown role `{other}`"), hint));
             }
         }
     }
@@ -106,11 +106,11 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
         task: info.proctor.task.or(instance_id),
         arm: info.proctor.arm,
         attempt: info.proctor.attempt,
-        agent: "mini-swe-agent".to_owned(),
+        agent_name: "mini-swe-agent".to_owned(),
         version: info.mini_version,
         model,
         patch: info.submission,
-        claim: None,
+        claimed_result: None,
         conversation: Conversation { turns, tools: Vec::new() },
         ending: parse_ending(info.exit_status.as_deref()),
         totals: None,
@@ -124,7 +124,7 @@ struct Response {
     tool_calls: Vec<ToolCall>,
     fields: Map<String, Value>,
     finish_reason: Option<String>,
-    refused: bool,
+    is_refused: bool,
     usage: Usage,
 }
 
@@ -137,7 +137,7 @@ impl Response {
         for item in items {
             match item["type"].as_str().unwrap_or_default() {
                 "message" => {
-                    this.refused |= item["content"]
+                    this.is_refused |= item["content"]
                         .as_array()
                         .is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
                     texts.push(message_text(&item["content"]));
@@ -168,7 +168,7 @@ impl Response {
 
     /// Converts the response to a turn. Commands in the text are not tool calls. mini-swe-agent
     /// parses them itself.
-    fn into_turn(self, extra: Value, number: usize, at: f64) -> Turn {
+    fn into_turn(self, extra: Value, number: usize, time: f64) -> Turn {
         let mut calls: Vec<Call> = self.tool_calls.iter().map(to_call).collect();
         if calls.is_empty() {
             let actions = extra["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -188,11 +188,11 @@ impl Response {
             extra: self.fields,
             native: None,
             finish_reason: self.finish_reason,
-            refused: self.refused,
+            refused: self.is_refused,
             usage: self.usage,
             cost_usd: extra["cost"].as_f64(),
         };
-        Turn::Response(Box::new(ResponseTurn { answer, calls, is_grace: false, at }))
+        Turn::Response(Box::new(ResponseTurn { response: answer, calls, is_grace: false, time: at: time }))
     }
 }
 
@@ -222,20 +222,20 @@ fn number_or_zero(value: &Value) -> u64 {
 
 /// Adds a call to the last response, as long as none of that response's calls has a result yet.
 /// Otherwise, starts a new response.
-fn add_call(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
+fn add_call(turns: &mut Vec<Turn>, call: ToolCall, time: f64) {
     if let Some(Turn::Response(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
     {
         last.calls.push(to_call(&call));
-        last.answer.tool_calls.push(call);
+        last.response.tool_calls.push(call);
         return;
     }
     let response = Response { tool_calls: vec![call], ..Response::default() };
-    turns.push(response.into_turn(Value::Null, turns.len(), at));
+    turns.push(response.into_turn(Value::Null, turns.len(), time));
 }
 
 /// Converts a chat message to a turn.
-fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
+fn chat_message_to_turn(message: Message, content: String, turn_number: usize, time: f64) -> Turn {
     let extra = message.extra;
     let calls = message.tool_calls.unwrap_or_default();
     let tool_calls = calls.iter().map(|call| {
@@ -254,7 +254,7 @@ fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize
         tool_calls: tool_calls.collect(),
         fields,
         finish_reason: raw["choices"][0]["finish_reason"].as_str().map(str::to_owned),
-        refused: false,
+        is_refused: false,
         usage: Usage {
             input: number_or_zero(&usage["prompt_tokens"]),
             output: number_or_zero(&usage["completion_tokens"]),
@@ -263,12 +263,12 @@ fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize
             ..Usage::default()
         },
     };
-    response.into_turn(extra, number_of_turn, at)
+    response.into_turn(extra, turn_number, time)
 }
 
 /// Adds a result to one of the last response's calls: the call with this id, or the first call
 /// without a result.
-fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
+fn add_output(turns: &mut [Turn], id: Option<&str>, output_text: &str, extra: &Value) {
     let Some(Turn::Response(last)) =
         turns.iter_mut().rfind(|turn| matches!(turn, Turn::Response(_)))
     else {
@@ -277,7 +277,7 @@ fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) 
     let is_it = |call: &&mut Call| call.output.is_none() && id.is_none_or(|id| call.id == id);
     if let Some(call) = last.calls.iter_mut().find(is_it) {
         let exit_status = extra["returncode"].as_i64().and_then(|one| i32::try_from(one).ok());
-        call.output = Some(Output { shown: shown.to_owned(), exit_status, seconds: 0.0 });
+        call.output = Some(CallOutput { text: output_text.to_owned(), exit_status, seconds: 0.0 });
     }
 }
 
@@ -316,20 +316,20 @@ mod tests {
             "usage": {"input_tokens": 5, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}},
             "extra": {"cost": 0.5, "timestamp": 7.0}
         });
-        let found = parse_turns(json!([
+        let turns = parse_turns(json!([
             {"role": "user", "content": "t"},
             response,
             {"type": "function_call_output", "call_id": "d", "output": "/", "extra": {"returncode": 0}},
             {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
             {"role": "exit", "content": ""}
         ]));
-        let [Turn::Message(told), Turn::Response(answered)] = &found[..] else {
-            panic!("{found:?}")
+        let [Turn::Message(told), Turn::Response(answered)] = &turns[..] else {
+            panic!("{turns:?}")
         };
         assert_eq!(told.text, "t");
-        let answer = &answered.answer;
+        let answer = &answered.response;
         assert_eq!(
-            (answer.content.as_str(), answer.cost_usd, answered.at),
+            (answer.content.as_str(), answer.cost_usd, answered.time),
             ("I look.", Some(0.5), 7.0)
         );
         assert_eq!((answer.usage.input, answer.usage.output, answer.usage.reasoning), (5, 2, 1));
@@ -341,7 +341,7 @@ mod tests {
                 (
                     call.id.as_str(),
                     &call.arguments["command"],
-                    &call.output.as_ref().unwrap().shown[..],
+                    &call.output.as_ref().unwrap().text[..],
                 )
             })
             .collect();
@@ -353,11 +353,11 @@ mod tests {
         let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{}"});
         let output =
             |id: &str| json!({"type": "function_call_output", "call_id": id, "output": id});
-        let found = parse_turns(json!([
+        let turns = parse_turns(json!([
             {"role": "user", "content": "t"}, {"type": "reasoning"}, call("a"), call("b"), output("a"), output("b"),
             call("c"), output("c")
         ]));
-        let counts: Vec<usize> = found
+        let counts: Vec<usize> = turns
             .iter()
             .filter_map(|turn| match turn {
                 Turn::Response(answered) => Some(answered.calls.len()),
@@ -368,6 +368,6 @@ mod tests {
         let text = r#"{"messages": [{"role": "user", "content": "\ud83d", "extra": {"timestamp": NaN}}], "info": {}}"#;
         assert!(parse_trajectory(text).is_ok());
         let bad = r#"{"messages": [{"type": "web_search_call"}], "info": {}}"#;
-        assert!(parse_trajectory(bad).unwrap_err().why.contains("web_search_call"));
+        assert!(parse_trajectory(bad).unwrap_err().message.contains("web_search_call"));
     }
 }

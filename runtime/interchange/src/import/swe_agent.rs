@@ -10,7 +10,7 @@ use super::{
     json::parse_json,
     mini::message_text,
 };
-use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
+use crate::conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -65,7 +65,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
         turns.push(Turn::Message(InputMessage {
             is_system,
             text: message_text(&said.content),
-            at: 0.0,
+            time: 0.0,
         }));
     }
     for (index, entry) in trajectory.into_iter().enumerate() {
@@ -80,11 +80,11 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
         task: info.proctor.task.or(environment),
         arm: info.proctor.arm,
         attempt: info.proctor.attempt,
-        agent: "swe-agent".to_owned(),
+        agent_name: "swe-agent".to_owned(),
         version: info.swe_agent_version,
         model: None,
         patch: info.submission,
-        claim: None,
+        claimed_result: None,
         conversation: Conversation { turns, tools: Vec::new() },
         ending: parse_ending(info.exit_status.as_deref()),
         totals: sum,
@@ -100,7 +100,7 @@ fn entry_to_turn(entry: Entry, index: usize) -> ResponseTurn {
         id: format!("entry-{}", index + 1),
         name: "shell".to_owned(),
         arguments: json!({ "command": command }),
-        output: Some(Output { shown, exit_status: None, seconds }),
+        output: Some(CallOutput { text: shown, exit_status: None, seconds }),
     };
     let action = entry.action.filter(|action| !action.is_empty());
     let answer = ModelResponse {
@@ -114,5 +114,5 @@ fn entry_to_turn(entry: Entry, index: usize) -> ResponseTurn {
         cost_usd: None,
     };
     let is_grace = entry.extra_info["after_the_limit"] == true;
-    ResponseTurn { answer, calls: action.map(call).into_iter().collect(), is_grace, at: 0.0 }
+    ResponseTurn { response: answer, calls: action.map(call).into_iter().collect(), is_grace, time: 0.0 }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
     /// The class of the exception.
-    pub error: &'static str,
+    pub exception: &'static str,
     pub line: String,
 }
 
@@ -16,13 +16,13 @@ impl ParserCrash {
         Self::new("IndexError", line)
     }
 
-    pub(crate) fn new(error: &'static str, line: &str) -> Self {
-        Self { error, line: line.chars().take(80).collect() }
+    pub(crate) fn new(exception: &'static str, line: &str) -> Self {
+        Self { exception, line: line.chars().take(80).collect() }
     }
 }
 
 impl fmt::Display for ParserCrash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the official parser raises {} at {:?}", self.error, self.line)
+        write!(f, "the official parser raises {} at {:?}", self.exception, self.line)
     }
 }

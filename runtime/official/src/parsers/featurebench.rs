@@ -10,7 +10,7 @@ use crate::parsers::{
 };
 
 /// The kinds of lines in a short test summary, each with the pattern for the test name.
-static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+static SUMMARY_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let named = |status: &'static str| {
         (status, format!(r"^{status}{SPACE}+(.+?)(?:{SPACE}+-{SPACE}+.*)?$"))
     };
@@ -26,7 +26,7 @@ static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
 
 /// Reads the first short test summary in the log, up to the next `===`. If `subfailed` is set
 /// (meson), the failed subtests of each test are numbered.
-pub(super) fn parse_summary(log: &str, subfailed: bool) -> StatusMap {
+pub(super) fn parse_summary(log: &str, numbers_subtests: bool) -> StatusMap {
     let mut map = StatusMap::default();
     let mut counts: HashMap<String, usize> = HashMap::new();
     let lines = log.split('\n').skip_while(|line| !is_heading(line)).skip(1);
@@ -35,8 +35,8 @@ pub(super) fn parse_summary(log: &str, subfailed: bool) -> StatusMap {
         if line.starts_with("===") {
             break;
         }
-        let kind = LINES.iter().find(|(status, _)| match *status {
-            "SUBFAILED" => subfailed && line.starts_with(status),
+        let kind = SUMMARY_PATTERNS.iter().find(|(status, _)| match *status {
+            "SUBFAILED" => numbers_subtests && line.starts_with(status),
             status => line.strip_prefix(status).is_some_and(|rest| rest.starts_with(' ')),
         });
         let Some((status, pattern)) = kind else { continue };

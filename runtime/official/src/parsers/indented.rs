@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::parsers::{
     ParserCrash, StatusMap,
-    text::{indent, python_pattern, strip},
+    text::{indent_width, python_pattern, strip},
 };
 
 /// The suite headings that enclose a line, each with its indentation.
@@ -16,8 +16,8 @@ struct SuiteStack<'a>(Vec<(&'a str, usize)>);
 impl<'a> SuiteStack<'a> {
     /// Adds a heading. Ends every open suite that has at least the same indentation. A blank line
     /// counts as a heading.
-    fn enter(&mut self, line: &'a str) {
-        let depth = indent(line);
+    fn add_heading(&mut self, line: &'a str) {
+        let depth = indent_width(line);
         while self.0.last().is_some_and(|(_, above)| *above >= depth) {
             self.0.pop();
         }
@@ -34,21 +34,21 @@ impl<'a> SuiteStack<'a> {
     }
 }
 
-static SUMMARY: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\n[ \t]*\d+ passing"));
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\d+\)"));
-static MILLISECONDS: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\(\d+ms\)"));
+static SUMMARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\n[ \t]*\d+ passing"));
+static NUMBER_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\d+\)"));
+static DURATION_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\(\d+ms\)"));
 
 /// `parse_log_highlightjs`: mocha's output, with one suite at a time.
 pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
-    let end = SUMMARY.find(log).map_or(log.len(), |found| found.start());
+    let end = SUMMARY_PATTERN.find(log).map_or(log.len(), |found| found.start());
     for line in log[..end].split('\n') {
         let text = strip(line);
         let mark = ['✓', '✔'].into_iter().find(|mark| text.starts_with(*mark));
         let (separator, status) = match mark {
             Some(mark) => (mark, "PASSED"),
-            None if NUMBER.is_match(text) => (')', "FAILED"),
+            None if NUMBER_PATTERN.is_match(text) => (')', "FAILED"),
             None => {
                 if line.starts_with("  ") {
                     suite = Some(text);
@@ -57,7 +57,7 @@ pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
             }
         };
         let rest = line.split_once(separator).map_or("", |(_, rest)| rest);
-        let test = MILLISECONDS.replace_all(rest, "");
+        let test = DURATION_PATTERN.replace_all(rest, "");
         let test = strip(&test);
         let name = suite.map_or_else(|| test.to_owned(), |suite| format!("{suite}.{test}"));
         map.set(name, status);
@@ -65,12 +65,12 @@ pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
     map
 }
 
-static ESCAPES: LazyLock<Regex> =
+static ESCAPE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"));
 
 /// Removes the escape sequences that the harness's `ansi_escape` removes.
 pub(super) fn strip_ansi_escapes(log: &str) -> String {
-    ESCAPES.replace_all(log, "").into_owned()
+    ESCAPE_PATTERN.replace_all(log, "").into_owned()
 }
 
 static NEXT_ERROR: LazyLock<Regex> =
@@ -101,8 +101,8 @@ pub(super) fn parse_next(log: &str, version: Option<&str>) -> StatusMap {
                 map.set(suites.test_name(&found[1]), "FAILED");
             } else if let Some(found) = NEXT_PASSED.captures(line) {
                 map.set(suites.test_name(&found[1]), "PASSED");
-            } else if indent(line) > 0 {
-                suites.enter(line);
+            } else if indent_width(line) > 0 {
+                suites.add_heading(line);
             }
         }
     }
@@ -156,8 +156,8 @@ pub(super) fn parse_lighthouse_mocha(log: &str) -> StatusMap {
                 .find_map(|(pattern, status)| pattern.captures(text).map(|found| (found, *status)));
             if let Some((found, status)) = found {
                 map.set(suites.test_name(&found[1]), status);
-            } else if indent(line) > 0 {
-                suites.enter(line);
+            } else if indent_width(line) > 0 {
+                suites.add_heading(line);
             }
         }
     }
@@ -183,14 +183,14 @@ pub(super) fn parse_calypso(log: &str) -> Result<StatusMap, ParserCrash> {
             let text = strip(line);
             let kind = CALYPSO_RESULTS.iter().find(|(mark, ..)| text.starts_with(*mark));
             if let Some((_, status, timed, plain)) = kind {
-                let pattern = if MILLISECONDS.is_match(line) { timed } else { plain };
+                let pattern = if DURATION_PATTERN.is_match(line) { timed } else { plain };
                 let found = pattern
                     .captures(line)
                     .ok_or_else(|| ParserCrash::new("AttributeError", line))?;
                 let name = format!("{} - {}", suites.suite_name(), &found[1]);
                 map.set(strip(&name), *status);
-            } else if indent(line) > 0 {
-                suites.enter(line);
+            } else if indent_width(line) > 0 {
+                suites.add_heading(line);
             }
         }
     }

@@ -10,14 +10,14 @@ use crate::parsers::{
     ParserCrash, ParserName, RowFacts, StatusMap,
     indented::{parse_lighthouse_mocha, strip_ansi_escapes},
     results,
-    text::{indent, is_space, python_pattern, strip},
+    text::{indent_width, is_space, python_pattern, strip},
 };
 
-static SPACES: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
+static SPACES_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
 
 /// Collapses white space to single spaces.
 fn collapse_spaces(text: &str) -> String {
-    strip(&SPACES.replace_all(text, " ")).to_owned()
+    strip(&SPACES_PATTERN.replace_all(text, " ")).to_owned()
 }
 
 const PRISM_COMMAND: &str = "./node_modules/.bin/mocha tests/run.js --reporter json";
@@ -115,7 +115,7 @@ pub(super) fn parse_grommet(log: &str) -> StatusMap {
     map
 }
 
-static FULL_TITLE: LazyLock<Regex> =
+static FULL_TITLE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| python_pattern("\"fullTitle\":\\s\"(.*)\",\n"));
 const LIGHTHOUSE_COMMAND: &str = "./node_modules/.bin/mocha --reporter json";
 
@@ -133,7 +133,7 @@ pub(super) fn parse_lighthouse(log: &str, version: Option<&str>) -> Result<Statu
         for (start, end, status) in parts {
             let part = run.rsplit_once(start).map_or(run, |(_, part)| part);
             let part = part.rsplit_once(end).map_or(part, |(part, _)| part);
-            for found in FULL_TITLE.captures_iter(part) {
+            for found in FULL_TITLE_PATTERN.captures_iter(part) {
                 map.set(&found[1], status);
             }
         }
@@ -220,7 +220,7 @@ pub(super) fn parse_p5js(log: &str) -> StatusMap {
         let lines: Vec<&str> = title[..end].split('\n').collect();
         let mut above = 0;
         let deepens = lines.iter().all(|line| {
-            let depth = indent(line);
+            let depth = indent_width(line);
             let deeper = depth > above;
             above = depth;
             deeper
@@ -258,7 +258,7 @@ fn remove_json(log: &str) -> String {
     kept.join("\n")
 }
 
-static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
+static TAG_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
 
 /// Removes XML elements. The harness removes one match of `<x>...</x>` at a time and puts the
 /// opening tags inside the match back. Counting has the same result: each closing tag ends one
@@ -267,7 +267,7 @@ fn remove_xml(log: &str) -> String {
     let mut kept = String::new();
     let mut ends: HashMap<&str, Option<usize>> = HashMap::new();
     let mut from = 0;
-    while let Some(found) = TAG.captures_at(log, from) {
+    while let Some(found) = TAG_PATTERN.captures_at(log, from) {
         let (Some(tag), Some(name)) = (found.get(0), found.get(1)) else { break };
         let close = format!("</{}>", name.as_str());
         let last = *ends.entry(name.as_str()).or_insert_with(|| log.rfind(&close));
@@ -292,28 +292,28 @@ fn remove_xml(log: &str) -> String {
 }
 
 /// `parse_log_immutable_js`: returns the parser for the row.
-pub(super) fn immutable_js_parser(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
-    match row.id.rsplit('-').next() {
+pub(super) fn immutable_js_parser(row_facts: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+    match row_facts.id.rsplit('-').next() {
         Some("2006") => Ok(ParserName::Jest),
         Some("2005") => Ok(ParserName::JestJson),
-        _ => Err(unknown_row(row)),
+        _ => Err(unknown_row_crash(row_facts)),
     }
 }
 
 /// `parse_log_jekyll`: returns the parser for the row.
-pub(super) fn jekyll_parser(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
-    match row.id.split('-').nth(1) {
+pub(super) fn jekyll_parser(row_facts: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+    match row_facts.id.split('-').nth(1) {
         Some("9141" | "8047" | "8167") => Ok(ParserName::Minitest),
         Some("8761" | "8771") => Ok(ParserName::Cucumber),
-        _ => Err(unknown_row(row)),
+        _ => Err(unknown_row_crash(row_facts)),
     }
 }
 
-fn unknown_row(row: RowFacts<'_>) -> ParserCrash {
-    ParserCrash::new("ValueError", &format!("instance {}", row.id))
+fn unknown_row_crash(row_facts: RowFacts<'_>) -> ParserCrash {
+    ParserCrash::new("ValueError", &format!("instance {}", row_facts.id))
 }
 
 /// Checks that the lighthouse parser can be chosen for a row.
-pub(super) fn check_lighthouse_row(row: RowFacts<'_>) -> Result<(), ParserCrash> {
-    lighthouse_version(row.version).map(drop)
+pub(super) fn check_lighthouse_row(row_facts: RowFacts<'_>) -> Result<(), ParserCrash> {
+    lighthouse_version(row_facts.version).map(drop)
 }

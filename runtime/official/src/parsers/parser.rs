@@ -15,11 +15,11 @@ impl ParserName {
     ///
     /// The parser depends on the row and does not support it. The official parser raises an
     /// exception for every log of such a row.
-    pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
+    pub fn check_row(self, row_facts: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
-            Self::ImmutableJs => javascript::immutable_js_parser(row).map(drop),
-            Self::Jekyll => javascript::jekyll_parser(row).map(drop),
-            Self::Lighthouse => javascript::check_lighthouse_row(row),
+            Self::ImmutableJs => javascript::immutable_js_parser(row_facts).map(drop),
+            Self::Jekyll => javascript::jekyll_parser(row_facts).map(drop),
+            Self::Lighthouse => javascript::check_lighthouse_row(row_facts),
             _ => Ok(()),
         }
     }
@@ -43,7 +43,7 @@ pub fn parse_row(
     parser: ParserName,
     edition: Edition,
     log: &str,
-    row: RowFacts<'_>,
+    row_facts: RowFacts<'_>,
 ) -> Result<StatusMap, ParserCrash> {
     match parser {
         ParserName::Pytest => Ok(pytest::parse_pytest(edition, log)),
@@ -68,13 +68,13 @@ pub fn parse_row(
         ParserName::Grommet => Ok(javascript::parse_grommet(log)),
         ParserName::Highlightjs => Ok(indented::parse_highlightjs(log)),
         ParserName::ImmutableJs => {
-            parse_row(javascript::immutable_js_parser(row)?, edition, log, row)
+            parse_row(javascript::immutable_js_parser(row_facts)?, edition, log, row_facts)
         }
-        ParserName::Jekyll => parse_row(javascript::jekyll_parser(row)?, edition, log, row),
+        ParserName::Jekyll => parse_row(javascript::jekyll_parser(row_facts)?, edition, log, row_facts),
         ParserName::Karma => indented::parse_karma(log),
-        ParserName::Lighthouse => javascript::parse_lighthouse(log, row.version),
+        ParserName::Lighthouse => javascript::parse_lighthouse(log, row_facts.version),
         ParserName::Maven => Ok(stateful::parse_maven(log)),
-        ParserName::Next => Ok(indented::parse_next(log, row.version)),
+        ParserName::Next => Ok(indented::parse_next(log, row_facts.version)),
         ParserName::Openlayers => Ok(javascript::parse_openlayers(log)),
         ParserName::P5js => Ok(javascript::parse_p5js(log)),
         ParserName::Phpunit => Ok(stateful::parse_phpunit(log)),
@@ -111,13 +111,13 @@ mod tests {
     fn parse_row_v5(
         parser: ParserName,
         log: &str,
-        row: RowFacts<'_>,
+        row_facts: RowFacts<'_>,
     ) -> Result<Vec<(String, String)>, ParserCrash> {
-        let map = parse_row(parser, Edition::V5, log, row)?;
+        let map = parse_row(parser, Edition::V5, log, row_facts)?;
         Ok(map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect())
     }
 
-    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn to_pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
         expected.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect()
     }
 
@@ -142,7 +142,7 @@ mod tests {
             (ParserName::Tap, "not ok 3 a b", "a b", "FAILED"),
             (ParserName::Vitest, " ✓ a.ts > b 3ms", "a.ts > b", "PASSED"),
         ] {
-            assert_eq!(parse_v5(parser, line), pairs(&[(name, word)]), "{parser:?}");
+            assert_eq!(parse_v5(parser, line), to_pairs(&[(name, word)]), "{parser:?}");
             assert!(parse_v5(parser, "nothing of a test").is_empty(), "{parser:?}");
         }
     }
@@ -153,25 +153,25 @@ mod tests {
             "+ mvn -Dtest=A#a\n+ mvn -Dtest=A#b\n[INFO] BUILD SUCCESS\n[INFO] BUILD FAILURE";
         assert_eq!(
             parse_v5(ParserName::Maven, maven),
-            pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")])
+            to_pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")])
         );
         let gradle = "a.T > b\nwarning: x\nPASSED\na.T > c FAILED\nPASSED";
-        let expected = pairs(&[("a.T > b", "PASSED"), ("a.T > c", "FAILED")]);
+        let expected = to_pairs(&[("a.T > b", "PASSED"), ("a.T > c", "FAILED")]);
         assert_eq!(parse_v5(ParserName::GradleCustom, gradle), expected);
         let php = "✔ Lost\nCalc (Tests\\Calc)\n ✘ Adds\n ↩ Skips";
         let expected =
             [("None > Lost", "PASSED"), ("Calc > Adds", "FAILED"), ("Calc > Skips", "SKIPPED")];
-        assert_eq!(parse_v5(ParserName::Phpunit, php), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Phpunit, php), to_pairs(&expected));
         let redis = "[ok]: a (3 ms)\n[err]: b in tests/x.tcl\n[ignore]: c";
         let expected = [("a", "PASSED"), ("b", "FAILED"), ("c", "SKIPPED")];
-        assert_eq!(parse_v5(ParserName::Redis, redis), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Redis, redis), to_pairs(&expected));
     }
 
     #[test]
     fn parse_reads_doctest_xml_and_raises_if_it_is_truncated() {
         let log = "x <doctest><TestCase name='a'><SubCase name='b'><Expression success='true'/>\
                    <SubCase name='c'><Expression success='false'/></SubCase></SubCase></TestCase></doctest> y";
-        let expected = pairs(&[("a > b", "FAILED"), ("a > c", "FAILED")]);
+        let expected = to_pairs(&[("a > b", "FAILED"), ("a > c", "FAILED")]);
         assert_eq!(parse_v5(ParserName::Doctest, log), expected);
         assert!(parse_v5(ParserName::Doctest, "none").is_empty());
         assert!(parse(ParserName::Doctest, Edition::V5, "<doctest><TestCase/>").is_err());
@@ -181,22 +181,22 @@ mod tests {
     fn parse_includes_suites_in_test_names() {
         let jest = "yarn ./node_modules/.bin/jest x\n  outer\n    inner\n      ✓ a (3ms)\n    ✕ b\n  ● x\n      ✓ c";
         let expected = [("outer - inner - a", "PASSED"), ("outer - inner - b", "FAILED")];
-        assert_eq!(parse_v5(ParserName::Calypso, jest), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Calypso, jest), to_pairs(&expected));
         let karma = "Starting browser\n  A\n    B\n      ✔ a\n    ✖ b\nSUMMARY:\n    ✔ c";
         let expected = [("A > B > a", "PASSED"), ("A > B > b", "FAILED")];
-        assert_eq!(parse_v5(ParserName::Karma, karma), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Karma, karma), to_pairs(&expected));
         let mocha = "  suite\n    ✓ a (20ms)\n    1) b\n\n  1 passing (2s)\n  1) suite";
         let expected = [("suite.a", "PASSED"), ("suite.b", "FAILED")];
-        assert_eq!(parse_v5(ParserName::Highlightjs, mocha), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Highlightjs, mocha), to_pairs(&expected));
     }
 
     #[test]
     fn parse_finds_failures_in_noisy_browser_logs() {
         let log = "{\n1) in json:\n}\n<a><b>1) in xml:</b></a><a>\n  1) suite\n       title:\n     Error\n  2) x\n y:\n";
-        assert_eq!(parse_v5(ParserName::P5js, log), pairs(&[("suite:title", "FAILED")]));
+        assert_eq!(parse_v5(ParserName::P5js, log), to_pairs(&[("suite:title", "FAILED")]));
         let chart =
             "\x1b[31mChrome 99.0 (Linux 0.0.0) a b FAILED\x1b[39m\nChrome 99.0 (Linux 0.0.0) c";
-        assert_eq!(parse_v5(ParserName::ChartJs, chart), pairs(&[("a b ", "FAILED")]));
+        assert_eq!(parse_v5(ParserName::ChartJs, chart), to_pairs(&[("a b ", "FAILED")]));
     }
 
     #[test]
@@ -204,8 +204,8 @@ mod tests {
         let row = |id, version| RowFacts { id, version };
         let log = "Feature: A ...F\nTestA#b. = 0.1 s = .";
         let jekyll = |id| parse_row_v5(ParserName::Jekyll, log, row(id, None));
-        assert_eq!(jekyll("jekyll__jekyll-8761").unwrap(), pairs(&[("Feature: A", "FAILED")]));
-        assert_eq!(jekyll("jekyll__jekyll-9141").unwrap(), pairs(&[("TestA#b", "PASSED")]));
+        assert_eq!(jekyll("jekyll__jekyll-8761").unwrap(), to_pairs(&[("Feature: A", "FAILED")]));
+        assert_eq!(jekyll("jekyll__jekyll-9141").unwrap(), to_pairs(&[("TestA#b", "PASSED")]));
         assert!(jekyll("jekyll__jekyll-1").is_err() && jekyll("").is_err());
         for (parser, good, bad) in [
             (ParserName::Jekyll, row("a-8047", None), row("a-8048", None)),

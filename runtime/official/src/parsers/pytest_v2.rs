@@ -11,8 +11,8 @@ use crate::parsers::{
     text::{SPACE, pattern, words},
 };
 
-static COLOR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
-static NOTE: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
+static COLOR_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
+static NOTE_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
 
 pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
@@ -47,7 +47,7 @@ pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, 
 
 /// Reads a line as edition 5 does: keeps spaces in ids, and removes the message only from `FAILED`
 /// lines.
-fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
+fn read_v5_line(map: &mut StatusMap, line: &str, is_status_first: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,
         _ => line,
@@ -56,7 +56,7 @@ fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
     if words.len() < 2 {
         return;
     }
-    if !starts {
+    if !is_status_first {
         let (status, name) = (words[words.len() - 1], &words[..words.len() - 1]);
         map.set(name.join(" "), status);
     } else if !is_skip_summary(words[0], words[1]) {
@@ -68,7 +68,7 @@ pub(super) fn parse_pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         let line = strip_colors_and_controls(line);
-        let line = NOTE.replace_all(&line, "FAILED");
+        let line = NOTE_PATTERN.replace_all(&line, "FAILED");
         let starts = starts_with_status(&line);
         if !starts && !ends_with_status(&line) {
             continue;
@@ -86,7 +86,7 @@ pub(super) fn parse_pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
 
 /// Removes color codes that have a single number, and every control character, including tabs.
 fn strip_colors_and_controls(line: &str) -> String {
-    COLOR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
+    COLOR_PATTERN.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }
 
 fn remove_separator(line: &str) -> Cow<'_, str> {

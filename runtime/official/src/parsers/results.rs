@@ -13,7 +13,7 @@ use crate::parsers::{
 struct LineRules {
     parser: ParserName,
     /// Whether white space around the line is removed before matching.
-    stripped: bool,
+    trims_line: bool,
     /// Whether white space around the name is removed.
     trims_name: bool,
     /// Patterns in the order in which they are tried, each with the resulting status. The group
@@ -44,10 +44,10 @@ const JEST_FILES: &[(&str, StatusSource)] = &[
 ];
 
 /// Each entry is a parser of `swebench` 5.0.2. The words in the groups are the test runners' words.
-const RULES: &[LineRules] = &[
+const PARSER_RULES: &[LineRules] = &[
     LineRules {
         parser: ParserName::Ant,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^\s*\[junit\]\s+\[(?P<word>PASS|FAIL|ERR)\]\s+(?P<name>.*)$",
@@ -56,7 +56,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Cargo,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^test\s+(?P<name>\S+)\s+\.\.\.\s+(?P<word>\w+)$",
@@ -65,13 +65,13 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Carbon,
-        stripped: false,
+        trims_line: false,
         trims_name: false,
         patterns: JEST_FILES,
     },
     LineRules {
         parser: ParserName::Cucumber,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^(?P<name>.*) \.+(?P<word>\.|F)",
@@ -80,7 +80,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Googletest,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$",
@@ -89,7 +89,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Gotest,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^--- (?P<word>PASS|FAIL|SKIP): (?P<name>.+) \((.+)\)$",
@@ -98,7 +98,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Jest,
-        stripped: true,
+        trims_line: true,
         trims_name: true,
         patterns: &[(
             r"^\s*(?P<word>✓|✕|○)\s(?P<name>.+?)(?:\s\((\d+\s*m?s)\))?$",
@@ -107,7 +107,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::JestJson,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^\[(?P<word>PASSED|FAILED)\]\s(?P<name>.+)$",
@@ -116,7 +116,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Jq,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^\s*(?P<word>PASS|FAIL):\s(?P<name>.+)$",
@@ -125,13 +125,13 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Marked,
-        stripped: false,
+        trims_line: false,
         trims_name: true,
         patterns: &[(r"^\d+\)\s(?P<name>.*)", Always("FAILED"))],
     },
     LineRules {
         parser: ParserName::MicropythonTest,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^(?P<word>pass|FAIL|skip)\s+(?P<name>.+)$",
@@ -140,7 +140,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Minitest,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^(?P<name>.+)\. .*=.*(?P<word>\.|F|E).*$",
@@ -149,7 +149,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::RspecTransformedJson,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^(?P<name>.+) - (?P<word>passed|failed)",
@@ -158,7 +158,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::RubyUnit,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^\s*(?:test: )?(?P<name>.+):\s+(?P<word>\.|E\b|F\b|O\b)",
@@ -167,7 +167,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Tap,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^(?P<word>ok|not ok) (\d+) (?P<name>.+)$",
@@ -176,7 +176,7 @@ const RULES: &[LineRules] = &[
     },
     LineRules {
         parser: ParserName::Vitest,
-        stripped: true,
+        trims_line: true,
         trims_name: false,
         patterns: &[(
             r"^\s*(?P<word>✓|×|↓)\s(?P<name>.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$",
@@ -189,16 +189,16 @@ static COMPILED_PATTERNS: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
     let of = |rules: &LineRules| {
         rules.patterns.iter().map(|(text, _)| python_pattern(text)).collect::<Vec<_>>()
     };
-    RULES.iter().map(of).collect()
+    PARSER_RULES.iter().map(of).collect()
 });
 
 /// Reads `log` by the rules of `parser`. Returns `None` if the parser does not work line by line.
 pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
-    let at = RULES.iter().position(|rules| rules.parser == parser)?;
-    let (rules, patterns) = (&RULES[at], &COMPILED_PATTERNS[at]);
+    let at = PARSER_RULES.iter().position(|rules| rules.parser == parser)?;
+    let (rules, patterns) = (&PARSER_RULES[at], &COMPILED_PATTERNS[at]);
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        let line = if rules.stripped { strip(line) } else { line };
+        let line = if rules.trims_line { strip(line) } else { line };
         let found = patterns.iter().zip(rules.patterns).find_map(|(pattern, (_, given))| {
             pattern.captures(line).map(|captures| (captures, *given))
         });

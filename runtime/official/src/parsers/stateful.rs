@@ -83,7 +83,7 @@ pub(super) fn parse_maven(log: &str) -> StatusMap {
     map
 }
 
-static GRADLE_WHOLE: LazyLock<Regex> =
+static GRADLE_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^([^>].+)\s+(PASSED|FAILED)$"));
 static GRADLE_NAME: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^([^>]\S*\s+>\s+\S+)$"));
 
@@ -93,7 +93,7 @@ pub(super) fn parse_gradle(log: &str) -> StatusMap {
     let mut pending: Option<String> = None;
     for line in log.split('\n') {
         let line = strip(line);
-        if let Some(found) = GRADLE_WHOLE.captures(line) {
+        if let Some(found) = GRADLE_RESULT.captures(line) {
             map.set(&found[1], &found[2]);
             pending = None;
         } else if let Some(found) = GRADLE_NAME.captures(line) {
@@ -117,11 +117,11 @@ pub(super) fn parse_doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     let Some(length) = log[start..].find(end) else { return Err(bad(&log[start..])) };
     let text = &log[start..start + length + end.len()];
     let document = Document::parse(text).map_err(|_| bad(text))?;
-    for case in descendants_named(document.root_element(), "TestCase") {
+    for case in named_descendants(document.root_element(), "TestCase") {
         let case_name = case.attribute("name").unwrap_or("None");
-        for part in descendants_named(case, "SubCase") {
+        for part in named_descendants(case, "SubCase") {
             let name = format!("{case_name} > {}", part.attribute("name").unwrap_or("None"));
-            let passed = descendants_named(part, "Expression")
+            let passed = named_descendants(part, "Expression")
                 .all(|expression| expression.attribute("success") == Some("true"));
             map.set(name, if passed { "PASSED" } else { "FAILED" });
         }
@@ -130,7 +130,7 @@ pub(super) fn parse_doctest(log: &str) -> Result<StatusMap, ParserCrash> {
 }
 
 /// Yields the elements with a name below a node, excluding the node itself.
-fn descendants_named<'a, 'input: 'a>(
+fn named_descendants<'a, 'input: 'a>(
     node: Node<'a, 'input>,
     name: &'static str,
 ) -> impl Iterator<Item = Node<'a, 'input>> {

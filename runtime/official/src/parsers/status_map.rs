@@ -11,23 +11,23 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Default)]
 pub struct StatusMap {
     entries: Vec<(String, String)>,
-    index: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
 }
 
 impl StatusMap {
     pub fn set(&mut self, name: impl Into<String>, status: impl Into<String>) {
         let (name, status) = (name.into(), status.into());
-        match self.index.get(&name) {
+        match self.positions.get(&name) {
             Some(at) => self.entries[*at].1 = status,
             None => {
-                self.index.insert(name.clone(), self.entries.len());
+                self.positions.insert(name.clone(), self.entries.len());
                 self.entries.push((name, status));
             }
         }
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.index.get(name).map(|at| self.entries[*at].1.as_str())
+        self.positions.get(name).map(|at| self.entries[*at].1.as_str())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

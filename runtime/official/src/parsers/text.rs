@@ -25,7 +25,7 @@ pub fn python_pattern(text: &str) -> Regex {
 }
 
 /// Returns the number of white space characters at the beginning of a line.
-pub fn indent(line: &str) -> usize {
+pub fn indent_width(line: &str) -> usize {
     line.chars().take_while(|c| is_space(*c)).count()
 }
 
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(words(" a\x1fb\u{a0}c\n"), ["a", "b", "c"]);
         assert_eq!(strip("\x1c a \u{3000}"), "a");
         assert_eq!(universal_newlines("a\r\nb\rc"), "a\nb\nc");
-        assert_eq!(indent("\t\u{a0}\x1ca b"), 3);
+        assert_eq!(indent_width("\t\u{a0}\x1ca b"), 3);
     }
 
     #[test]

@@ -13,12 +13,12 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::pytest_session::{Totals, is_heading, parse_totals, section_after_start},
+    reader::pytest_session::{Totals, is_heading, parse_totals, find_first_section},
 };
 
 /// The number of collected tests. There is no such line if pytest-xdist runs the tests, because
 /// each worker collects all of them.
-static COLLECTED: LazyLock<Regex> =
+static COLLECTED_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
 /// `file letters [ 50%]`, and lines that continue the letters.
 static PROGRESS_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
@@ -26,13 +26,13 @@ static PROGRESS_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Returns contradictions between the counts in the last line and the lines before it.
-pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
+pub(super) fn disagreements(lines: &[&str], last_totals: &Totals) -> Vec<String> {
     let mut found = Vec::new();
     // Both counts include deselected tests, so they can be compared.
-    if let Some(collected) = min_collected(lines)
-        && collected > last.outcomes()
+    if let Some(collected) = min_collected_count(lines)
+        && collected > last_totals.min_outcome_count()
     {
-        let counted = last.outcomes();
+        let counted = last_totals.min_outcome_count();
         found.push(format!("tests collected: {collected}, counted in the last line: {counted}"));
     }
     let shown = count_shown_failures(lines);
@@ -51,13 +51,13 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
 
 /// Whether the lines form one complete session: the last line counts at least as many tests as the
 /// session of the first heading collected. Returns `false` for a session that quotes another one.
-pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
+pub(super) fn is_one_session(lines: &[&str], last_totals: &Totals) -> bool {
     let first = collected_counts(lines).next();
-    first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
+    first.is_none_or(|first| first <= last_totals.min_outcome_count()) && disagreements(lines, last_totals).is_empty()
 }
 
 /// Returns the smallest number of tests that a session in the log collected.
-fn min_collected(lines: &[&str]) -> Option<usize> {
+fn min_collected_count(lines: &[&str]) -> Option<usize> {
     collected_counts(lines).min()
 }
 
@@ -66,7 +66,7 @@ fn collected_counts(lines: &[&str]) -> impl Iterator<Item = usize> {
     lines.iter().filter_map(move |line| {
         if line.starts_with("==") {
             heading = is_heading(line, "test session starts");
-        } else if heading && let Some(found) = COLLECTED.captures(line) {
+        } else if heading && let Some(found) = COLLECTED_PATTERN.captures(line) {
             heading = false;
             return Some(found[1].parse().unwrap_or(0));
         }
@@ -76,7 +76,7 @@ fn collected_counts(lines: &[&str]) -> impl Iterator<Item = usize> {
 
 /// Counts the letters of failures and errors in the first session's progress.
 fn count_shown_failures(lines: &[&str]) -> usize {
-    let progress = &lines[..section_after_start(lines).unwrap_or(lines.len())];
+    let progress = &lines[..find_first_section(lines).unwrap_or(lines.len())];
     progress
         .iter()
         .filter_map(|line| PROGRESS_LETTERS.captures(line))

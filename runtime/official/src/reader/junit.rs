@@ -47,7 +47,7 @@ impl StatusWords {
 
 /// Character references that XML 1.0 does not allow. Runners write them if a test printed such
 /// characters.
-static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
+static REFERENCE_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
 /// Whether the text is a report: its first element is `testsuite` or `testsuites`.
 pub(super) fn matches_format(text: &str) -> bool {
@@ -73,7 +73,7 @@ pub(super) fn contains_report(text: &str) -> bool {
 
 /// Reads a report. Runners write it at the end of a run, so a report that can be parsed is
 /// complete.
-pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
+pub(super) fn read(text: &str, expected_ids: &[String]) -> LogReading {
     let mut reading = LogReading::default();
     let words = match STATUS_WORDS.get() {
         Ok(words) => words,
@@ -93,7 +93,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     reading.is_complete = true;
     let cases: Vec<Node<'_, '_>> =
         document.descendants().filter(|node| node.has_tag_name("testcase")).collect();
-    for id in wanted {
+    for id in expected_ids {
         let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| matches_id(case, id)).collect();
         let statuses: Vec<TestStatus> = named.iter().map(|case| case_status(case, words)).collect();
         let mut found = worst_status(&statuses);
@@ -149,7 +149,7 @@ pub(super) fn read_report(text: &str) -> Report {
             }
             report.add(id, case_status(&node, words));
         } else if node.has_tag_name("testsuite") || node.has_tag_name("testsuites") {
-            report.compare(&count_suite(&node, words));
+            report.add_disagreements(&count_suite(&node, words));
         }
     }
     for (id, _) in tries.into_iter().filter(|(_, count)| *count > 1) {
@@ -199,7 +199,7 @@ fn replace_invalid_characters(text: &str) -> Cow<'_, str> {
         let is_good = number.and_then(char::from_u32).is_some_and(is_allowed);
         if is_good { found[0].to_owned() } else { "\u{fffd}".to_owned() }
     };
-    match REFERENCE.replace_all(&text, replace) {
+    match REFERENCE_PATTERN.replace_all(&text, replace) {
         Cow::Borrowed(_) => text,
         Cow::Owned(changed) => Cow::Owned(changed),
     }
@@ -232,9 +232,9 @@ fn count_suite(suite: &Node<'_, '_>, words: &StatusWords) -> RunCounts {
     });
     let parts = parts.count();
     RunCounts {
-        counted,
-        shown_min: cases.min(elements).min(parts),
-        shown_max: cases.max(elements).max(parts),
+        runner_failure_count: counted,
+        min_shown_failures: cases.min(elements).min(parts),
+        max_shown_failures: cases.max(elements).max(parts),
         ..RunCounts::default()
     }
 }
@@ -300,7 +300,7 @@ fn matches_id(case: &Node<'_, '_>, id: &str) -> bool {
 mod tests {
     use super::*;
 
-    const REPORT: &str = r#"<?xml version="1.0"?><testsuites><testsuite name="pytest">
+    const PYTEST_REPORT: &str = r#"<?xml version="1.0"?><testsuites><testsuite name="pytest">
         <testcase classname="tests.test_a.Case" name="test_b[x::y]"/>
         <testcase classname="tests.test_a" name="test_c"><failure message="m">t</failure></testcase>
         <testcase classname="tests.test_a" name="test_d"><skipped type="pytest.xfail"/></testcase>
@@ -328,7 +328,7 @@ mod tests {
             "t::never",
         ];
         assert_eq!(
-            statuses(REPORT, &ids),
+            statuses(PYTEST_REPORT, &ids),
             [
                 TestStatus::Passed,
                 TestStatus::Failed,
@@ -391,11 +391,11 @@ mod tests {
             assert_eq!(found, expected);
             assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         }
-        let pytest = read_report(REPORT);
+        let pytest = read_report(PYTEST_REPORT);
         assert_eq!(pytest.tests["t::again"], TestStatus::Flaky);
         assert_eq!(pytest.tests["t::twice"], TestStatus::Error);
         assert_eq!(
-            pytest.statuses(&["tests/test_a.py::test_c".to_owned()])["tests/test_a.py::test_c"],
+            pytest.expected_statuses(&["tests/test_a.py::test_c".to_owned()])["tests/test_a.py::test_c"],
             Failed
         );
         let odd = "<testsuite><testcase name='a' status='xpass'/></testsuite>";

@@ -7,12 +7,12 @@ use regex::Regex;
 use crate::parsers::text::{pattern, universal_newlines};
 
 /// Terminal control sequences, including hyperlinks.
-static ESCAPES: LazyLock<Regex> =
+static ESCAPE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"));
 
 pub fn to_plain_text(log: &[u8]) -> String {
     let text = decode(log);
-    ESCAPES.replace_all(&universal_newlines(&text), "").into_owned()
+    ESCAPE_PATTERN.replace_all(&universal_newlines(&text), "").into_owned()
 }
 
 /// Decodes the text and removes its byte order mark. Text without a mark is UTF-8.

@@ -30,7 +30,7 @@ pub use report::{Report, detect_format};
 /// cannot be read. Paths below `root` are made relative to `root`.
 pub fn read(
     log: &[u8],
-    wanted: &[String],
+    expected_ids: &[String],
     results: Option<&TestResults>,
     root: &str,
 ) -> LogReading {
@@ -38,24 +38,24 @@ pub fn read(
     let named =
         results.map(|results| results.format).filter(|format| *format != TestFormat::Pytest);
     if named.is_none() && junit::matches_format(&text) {
-        return read_undeclared_junit(&text, wanted);
+        return read_undeclared_junit(&text, expected_ids);
     }
     if let Some(format) = detect_format(&text).filter(|_| named.is_some()).or(named) {
-        return Report::from_text(format, &text, root).into_log_reading(wanted);
+        return Report::from_text(format, &text, root).into_log_reading(expected_ids);
     }
     let scope = test_output::find_test_output(&text);
     let is_sympy = sympy::matches_format(scope.body);
     let is_unittest = !is_sympy && unittest::matches_format(scope.body);
     let mut reading = if is_sympy {
-        sympy::read(scope.body, wanted, scope.exit)
+        sympy::read(scope.body, expected_ids, scope.exit_status)
     } else if is_unittest {
-        unittest::read(scope.body, wanted, scope.exit)
+        unittest::read(scope.body, expected_ids, scope.exit_status)
     } else if read_totals(scope.body).is_none()
         && let Some(format) = detect_format(scope.body)
     {
-        Report::from_text(format, scope.body, root).into_log_reading(wanted)
+        Report::from_text(format, scope.body, root).into_log_reading(expected_ids)
     } else {
-        pytest::read(scope.body, wanted, scope.exit)
+        pytest::read(scope.body, expected_ids, scope.exit_status)
     };
     reading.doubts.extend(scope.doubts);
     reading
@@ -63,9 +63,9 @@ pub fn read(
 
 /// Reads a JUnit report for a task that does not declare JUnit. Its expected ids may use several
 /// notations.
-fn read_undeclared_junit(text: &str, wanted: &[String]) -> LogReading {
-    let mut reading = junit::read(text, wanted);
-    let more = Report::from_text(TestFormat::Junit, text, "").statuses(wanted);
+fn read_undeclared_junit(text: &str, expected_ids: &[String]) -> LogReading {
+    let mut reading = junit::read(text, expected_ids);
+    let more = Report::from_text(TestFormat::Junit, text, "").expected_statuses(expected_ids);
     for (id, status) in &mut reading.tests {
         if *status == TestStatus::Missing {
             *status = more.get(id).copied().unwrap_or(*status);

@@ -14,25 +14,25 @@ use crate::{
         LogReading,
         agreement::RunCounts,
         count,
-        pytest_session::{Totals, is_heading, last_totals, parse_totals, section_after_start},
+        pytest_session::{Totals, is_heading, last_totals, parse_totals, find_first_section},
         worst_status,
     },
 };
 
-const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
+const STATUS_WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
 /// `STATUS name - message` in the summary.
-static SUMMARY: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({WORDS}) +(.+)$")));
+static SUMMARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({STATUS_WORDS}) +(.+)$")));
 /// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, or `SUBFAILED[message] (k=v)
 /// name` and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name cannot be
 /// extracted reliably.
-static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
+static SUBTEST_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
-static VERBOSE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"^(.+?) ({WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$")));
+static VERBOSE_LINE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"^(.+?) ({STATUS_WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$")));
 /// `[gw0] [ 50%] STATUS name`.
 static XDIST_LINE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
+    LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({STATUS_WORDS}) (.+?) *$")));
 /// `file letters`, with a letter for a rerun test.
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
@@ -44,19 +44,19 @@ struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
     /// Lines that report the failure of a subtest.
-    subtests: Vec<&'a str>,
+    subtest_failures: Vec<&'a str>,
     /// Names of rerun tests.
     reruns: BTreeSet<String>,
     /// Files whose progress letters show that a test was rerun.
     rerun_files: BTreeSet<&'a str>,
-    rerun_lines: usize,
+    rerun_line_count: usize,
     /// Number of reruns, according to the last lines of all sessions.
-    reruns_counted: usize,
+    total_rerun_count: usize,
     /// Number of tests that the session's summary lists as passed.
-    listed_passes: usize,
+    listed_pass_count: usize,
 }
 
-pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
+pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>) -> LogReading {
     let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
     let mut reading = LogReading::default();
     let mut found = LogResults::default();
@@ -64,29 +64,29 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for session in split_sessions(&lines) {
         last = found.add_session(session);
         let Some(totals) = &last else { continue };
-        if found.listed_passes > totals.count("passed") {
+        if found.listed_pass_count > totals.count("passed") {
             reading.doubts.push(format!(
                 "tests listed as passed: {}, counted in the last line: {}",
-                found.listed_passes,
+                found.listed_pass_count,
                 totals.count("passed")
             ));
         }
-        found.reruns_counted += totals.count("rerun") + totals.count("retried");
+        found.total_rerun_count += totals.count("rerun") + totals.count("retried");
         reading.doubts.extend(count::disagreements(session, totals));
     }
-    for id in wanted {
+    for id in expected_ids {
         reading.tests.insert(id.clone(), found.status(id));
     }
     let starts = lines.iter().rposition(|line| is_heading(line, "test session starts"));
     let ends = lines.iter().rposition(|line| parse_totals(line).is_some());
     reading.is_complete = ends.is_some() && ends > starts;
     let account = RunCounts {
-        exit,
-        succeeded: last.as_ref().map(|totals| totals.failure_count() == 0),
+        exit_status: exit: exit_status,
+        reported_success: last.as_ref().map(|totals| totals.failure_count() == 0),
         ..RunCounts::default()
     };
     reading.doubts.extend(account.disagreements());
-    if last.is_none() && exit == Some(1) && found.failures.is_empty() && found.subtests.is_empty() {
+    if last.is_none() && exit_status == Some(1) && found.failures.is_empty() && found.subtest_failures.is_empty() {
         reading.doubts.push("the run failed, but its output shows no failure".into());
     }
     reading
@@ -115,7 +115,7 @@ fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         let Some(totals) = last_totals(part) else { return false };
         let mut found = LogResults::default();
         found.add_session(part);
-        found.listed_passes <= totals.count("passed") && count::is_one_session(part, &totals)
+        found.listed_pass_count <= totals.count("passed") && count::is_one_session(part, &totals)
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
     if whole.iter().all(agrees) { parts } else { vec![lines] }
@@ -124,10 +124,10 @@ fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
 impl<'a> LogResults<'a> {
     /// Adds the lines of one session and returns its totals.
     fn add_session(&mut self, lines: &[&'a str]) -> Option<Totals> {
-        self.listed_passes = 0;
+        self.listed_pass_count = 0;
         let end = lines.iter().rposition(|line| parse_totals(line).is_some());
         let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
-        let first_section = section_after_start(lines);
+        let first_section = find_first_section(lines);
         for (at, line) in lines.iter().enumerate() {
             let in_summary = summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
             let in_progress = first_section.is_none_or(|section| at < section);
@@ -137,31 +137,31 @@ impl<'a> LogResults<'a> {
     }
 
     fn add_line(&mut self, line: &'a str, in_summary: bool, in_progress: bool) {
-        if SUBTEST.is_match(line) {
-            self.subtests.push(line);
-        } else if let Some(found) = SUMMARY.captures(line) {
+        if SUBTEST_PATTERN.is_match(line) {
+            self.subtest_failures.push(line);
+        } else if let Some(found) = SUMMARY_PATTERN.captures(line) {
             let passed = &found[1] == "PASSED";
-            self.listed_passes += usize::from(in_summary && passed);
-            self.add(&found[2], &found[1], in_summary);
+            self.listed_pass_count += usize::from(in_summary && passed);
+            self.add_status(&found[2], &found[1], in_summary);
         } else if let Some(found) = XDIST_LINE.captures(line) {
-            self.add(&found[2], &found[1], in_progress);
-        } else if let Some(found) = VERBOSE.captures(line) {
-            self.add(&found[1], &found[2], in_progress);
+            self.add_status(&found[2], &found[1], in_progress);
+        } else if let Some(found) = VERBOSE_LINE.captures(line) {
+            self.add_status(&found[1], &found[2], in_progress);
         } else if in_progress && let Some(found) = RERUN_LETTERS.captures(line) {
             self.rerun_files.extend(found.get(1).map(|file| file.as_str()));
         }
     }
 
-    fn add(&mut self, name: &str, word: &str, believed: bool) {
+    fn add_status(&mut self, name: &str, word: &str, is_trusted: bool) {
         if matches!(word, "RERUN" | "RETRY") {
             self.reruns.insert(name.to_owned());
-            self.rerun_lines += 1;
+            self.rerun_line_count += 1;
             return;
         }
         let status = parse_status(word);
         let list = match status {
             TestStatus::Failed | TestStatus::Error => &mut self.failures,
-            _ if believed => &mut self.passes,
+            _ if is_trusted => &mut self.passes,
             _ => return,
         };
         list.entry(name.to_owned()).or_default().push(status);
@@ -181,7 +181,7 @@ impl<'a> LogResults<'a> {
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
         let mut exact: Vec<TestStatus> =
             self.matching_statuses(|name| matches_id(name, id)).collect();
-        if self.subtests.iter().any(|line| mentions(line, id)) {
+        if self.subtest_failures.iter().any(|line| mentions(line, id)) {
             exact.push(TestStatus::Failed);
         }
         if self.failures.keys().any(|name| broken(name)) {
@@ -200,15 +200,15 @@ impl<'a> LogResults<'a> {
         }
         // No line names the tests of these reruns. Every test in a file with a rerun letter may be
         // one of them.
-        self.reruns_counted > self.rerun_lines
+        self.total_rerun_count > self.rerun_line_count
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }
 
-    fn matching_statuses(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
+    fn matching_statuses(&self, predicate: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
         self.failures
             .iter()
             .chain(&self.passes)
-            .filter(move |(name, _)| fits(name))
+            .filter(move |(name, _)| predicate(name))
             .flat_map(|(_, statuses)| statuses.iter().copied())
     }
 }

@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::parsers::text::pattern;
 
 /// The last line of a run. Versions of pytest before 5.1 write `in 0.12 seconds`.
-static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
+static TOTALS_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
     )
@@ -20,8 +20,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub fn count(&self, what: &str) -> usize {
-        self.counts.get(what).copied().unwrap_or(0)
+    pub fn count(&self, outcome: &str) -> usize {
+        self.counts.get(outcome).copied().unwrap_or(0)
     }
 
     /// Whether no test ran.
@@ -31,7 +31,7 @@ impl Totals {
 
     /// Returns the minimum number of tests that have an outcome. Excludes everything that pytest
     /// and its plug-ins count in addition to tests: warnings, earlier attempts, subtests.
-    pub(super) fn outcomes(&self) -> usize {
+    pub(super) fn min_outcome_count(&self) -> usize {
         let beside = |what: &str| {
             matches!(what, "warning" | "warnings" | "rerun" | "retried")
                 || what.starts_with("subtests")
@@ -50,7 +50,7 @@ pub fn read_totals(log: &str) -> Option<Totals> {
 }
 
 pub(super) fn parse_totals(line: &str) -> Option<Totals> {
-    let found = TOTALS.captures(line.trim_end())?;
+    let found = TOTALS_PATTERN.captures(line.trim_end())?;
     let counts = found[1].split(", ").filter_map(|part| {
         let (count, what) = part.split_once(' ')?;
         Some((what.trim().to_owned(), count.parse().ok()?))
@@ -64,7 +64,7 @@ pub(super) fn last_totals(lines: &[&str]) -> Option<Totals> {
 
 /// Returns the index of the first heading after the session's own heading. The list of running
 /// tests ends there.
-pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
+pub(super) fn find_first_section(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()
         .position(|line| is_heading(line, "test session starts"))

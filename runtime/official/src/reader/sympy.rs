@@ -11,19 +11,19 @@ use crate::{
     reader::{LogReading, agreement::RunCounts, worst_status},
 };
 
-static END: LazyLock<Regex> = LazyLock::new(|| pattern(r"^=+ tests finished: (\d+ .*)$"));
-static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|exceptions)\b"));
+static END_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^=+ tests finished: (\d+ .*)$"));
+static COUNT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|exceptions)\b"));
 /// The heading of a failure: `____ sympy/core/tests/test_basic.py:test_name ____`.
-static HEADING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
+static HEADING_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
 
 pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| line.starts_with("==") && line.contains(" test process starts "))
 }
 
-pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
+pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>) -> LogReading {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
     let mut reading = LogReading::default();
-    for id in wanted {
+    for id in expected_ids {
         let mut statuses = Vec::new();
         for line in &lines {
             let mark = line.strip_prefix(id.as_str()).and_then(|rest| rest.strip_prefix(' '));
@@ -35,20 +35,20 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         }
         reading.tests.insert(id.clone(), worst_status(&statuses));
     }
-    let mut account = RunCounts { exit, ..RunCounts::default() };
+    let mut account = RunCounts { exit_status: exit: exit_status, ..RunCounts::default() };
     let (mut marks, mut headings, mut rules) = (0, 0, 0);
     for line in &lines {
-        if let Some(found) = END.captures(line) {
+        if let Some(found) = END_PATTERN.captures(line) {
             reading.is_complete = true;
             let (passed, bad) = parse_counts(&found[1]);
-            account.succeeded = Some(bad == 0);
-            account.counted = Some(account.counted.unwrap_or(0) + bad);
+            account.reported_success = Some(bad == 0);
+            account.runner_failure_count = Some(account.runner_failure_count.unwrap_or(0) + bad);
             account.max_passed = Some(account.max_passed.unwrap_or(0) + passed);
             continue;
         }
         let mark = line.split_once(' ').filter(|(name, _)| name.starts_with("test_"));
         match mark.and_then(|(_, mark)| parse_status(mark)) {
-            Some(TestStatus::Passed) => account.passed += 1,
+            Some(TestStatus::Passed) => account.passed_count += 1,
             Some(TestStatus::Failed | TestStatus::Error) => marks += 1,
             _ => {}
         }
@@ -56,14 +56,14 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             // Above each heading is a line of underscores.
             if line.bytes().all(|byte| byte == b'_') {
                 rules += 1;
-            } else if HEADING.is_match(line) {
+            } else if HEADING_PATTERN.is_match(line) {
                 headings += 1;
             }
         }
     }
-    account.shown_min = marks;
+    account.min_shown_failures = marks;
     // A heading that is wider than the terminal has no such lines, so use the largest count.
-    account.shown_max = marks.max(headings).max(rules);
+    account.max_shown_failures = marks.max(headings).max(rules);
     reading.doubts = account.disagreements();
     reading
 }
@@ -71,7 +71,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 /// Returns the number of passed tests, and of failures and exceptions, from the last line.
 fn parse_counts(totals: &str) -> (usize, usize) {
     let (mut passed, mut bad) = (0, 0);
-    for found in COUNT.captures_iter(totals) {
+    for found in COUNT_PATTERN.captures_iter(totals) {
         let count: usize = found[1].parse().unwrap_or(usize::MAX);
         match &found[2] {
             // "1 expected to fail but passed" does not match, because it has no number before the word.
@@ -82,9 +82,9 @@ fn parse_counts(totals: &str) -> (usize, usize) {
     (passed, bad)
 }
 
-fn parse_status(mark: &str) -> Option<TestStatus> {
+fn parse_status(status_mark: &str) -> Option<TestStatus> {
     // After the last test of a file, the same line also contains the file's result.
-    let mark = mark.trim();
+    let mark = status_mark.trim();
     let mark = ["[OK]", "[FAIL]"].iter().find_map(|end| mark.strip_suffix(end)).unwrap_or(mark);
     match mark.trim() {
         "ok" => Some(TestStatus::Passed),
@@ -101,15 +101,15 @@ fn parse_status(mark: &str) -> Option<TestStatus> {
 mod tests {
     use super::*;
 
-    fn wanted(ids: &[&str]) -> Vec<String> {
+    fn expected_ids(ids: &[&str]) -> Vec<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
     }
 
     #[test]
-    fn read_gives_tests_with_one_name_the_worst_status() {
+    fn read_gives_tests_with_the_same_name_the_worst_status() {
         let log = "==== test process starts ====\na.py[1]\ntest_x ok\nb.py[1]\ntest_x E\ntest_y ok\n\
                    ==== tests finished: 2 passed, 1 exceptions, ====\n";
-        let reading = read(log, &wanted(&["test_x", "test_y"]), None);
+        let reading = read(log, &expected_ids(&["test_x", "test_y"]), None);
         assert_eq!(reading.tests["test_x"], TestStatus::Error);
         assert_eq!(reading.tests["test_y"], TestStatus::Passed);
         assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
@@ -120,7 +120,7 @@ mod tests {
         let log = "==== test process starts ====\na.py[2]\ntest_x ok\n\
                    test_y ok                                   [OK]\n\
                    ==== tests finished: 2 passed, in 0.52 seconds ====\n";
-        let reading = read(log, &wanted(&["test_y"]), Some(0));
+        let reading = read(log, &expected_ids(&["test_y"]), Some(0));
         assert_eq!(reading.tests["test_y"], TestStatus::Passed);
         assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
@@ -131,7 +131,7 @@ mod tests {
             let log = format!(
                 "==== test process starts ====\na.py[1]\n{lines}\n==== tests finished: {totals}, in 0.5 seconds ====\n"
             );
-            read(&log, &wanted(&["test_x"]), Some(exit)).doubts
+            read(&log, &expected_ids(&["test_x"]), Some(exit)).doubts
         };
         let failure = "test_x ok\ntest_y F\n____\n____ a.py:test_y ____\nTraceback";
         assert_eq!(run("test_x ok", "1 passed", 0), Vec::<String>::new());

@@ -11,10 +11,10 @@ use crate::{
 };
 
 static RAN_LINE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Ran (\d+) tests? in [\d.]+s$"));
-static RESULT: LazyLock<Regex> =
+static RESULT_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$"));
-static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
-static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
+static COUNT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
+static METHOD_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
 pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| RAN_LINE.is_match(line))
@@ -24,7 +24,7 @@ pub(super) fn matches_format(log: &str) -> bool {
 /// docstring.
 struct Failure<'a> {
     status: TestStatus,
-    names: Vec<&'a str>,
+    name_lines: Vec<&'a str>,
     /// Whether the runner printed this failure. The runner prints a line of `=` before each
     /// failure.
     is_from_runner: bool,
@@ -34,17 +34,17 @@ impl Failure<'_> {
     /// Whether this failure belongs to a test. The failure of a subtest names both the test and the
     /// subtest.
     fn belongs_to(&self, name: &str) -> bool {
-        self.names.iter().any(|line| {
+        self.name_lines.iter().any(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         })
     }
 }
 
-pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
+pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>) -> LogReading {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
-    let failures = failures(&lines);
+    let failures = find_failures(&lines);
     let mut reading = LogReading::default();
-    for id in wanted {
+    for id in expected_ids {
         let mut statuses = Vec::new();
         let mut names = vec![id.as_str()];
         for (at, line) in lines.iter().enumerate() {
@@ -53,9 +53,9 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             if let Some(rest) = rest.strip_prefix(" ...") {
                 statuses.push(final_status(rest, &lines[at + 1..]));
                 // If the id is a docstring, the line above it names the method.
-                names.extend(above.filter(|above| METHOD.is_match(above)));
+                names.extend(above.filter(|above| METHOD_PATTERN.is_match(above)));
             } else if rest.is_empty()
-                && METHOD.is_match(line)
+                && METHOD_PATTERN.is_match(line)
                 && let Some((_, rest)) =
                     lines.get(at + 1).and_then(|below| below.split_once(" ..."))
             {
@@ -67,11 +67,11 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         reading.tests.insert(id.clone(), worst_status(&statuses));
     }
     let passes = reading.tests.values().filter(|status| **status == TestStatus::Passed);
-    let mut account = RunCounts { exit, passed: passes.count(), ..RunCounts::default() };
+    let mut account = RunCounts { exit_status: exit: exit_status, passed_count: passes.count(), ..RunCounts::default() };
     let ends: Vec<usize> = (0..lines.len()).filter(|at| RAN_LINE.is_match(lines[*at])).collect();
     for (number, start) in ends.iter().enumerate() {
         let end = ends.get(number + 1).copied().unwrap_or(lines.len());
-        let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
+        let results = || lines[start + 1..end].iter().filter_map(|line| RESULT_PATTERN.captures(line));
         // If there are two results, the worse one counts.
         let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
         reading.is_complete = result.is_some();
@@ -83,18 +83,18 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             RAN_LINE.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
         account.max_passed = Some(account.max_passed.unwrap_or(0).saturating_add(ran));
         let counts = result.get(2).map_or("", |counts| counts.as_str());
-        let bad = COUNT.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
-        let bad = bad.fold(account.counted.unwrap_or(0), usize::saturating_add);
-        account.counted = Some(bad);
-        account.succeeded = Some(&result[1] != "FAILED");
+        let bad = COUNT_PATTERN.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
+        let bad = bad.fold(account.runner_failure_count.unwrap_or(0), usize::saturating_add);
+        account.runner_failure_count = Some(bad);
+        account.reported_success = Some(&result[1] != "FAILED");
     }
     let shown = failures.iter().filter(|failure| failure.is_from_runner).count();
-    (account.shown_min, account.shown_max) = (shown, shown);
+    (account.min_shown_failures, account.max_shown_failures) = (shown, shown);
     reading.doubts.extend(account.disagreements());
     reading
 }
 
-fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
+fn find_failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let (name, status) = if let Some(name) = line.strip_prefix("FAIL: ") {
@@ -112,21 +112,21 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
                 lines[at + 1..].iter().copied().take_while(|line| !is_separator(line, b'-'));
             names.extend(below.take(1).filter(|line| !line.is_empty()));
         }
-        found.push(Failure { status, names, is_from_runner });
+        found.push(Failure { status, name_lines: names, is_from_runner });
     }
     found
 }
 
-fn is_separator(line: &str, of: u8) -> bool {
-    line.len() >= 4 && line.bytes().all(|byte| byte == of)
+fn is_separator(line: &str, character: u8) -> bool {
+    line.len() >= 4 && line.bytes().all(|byte| byte == character)
 }
 
 /// Returns the result at the end of a test's line, or at the end of the output before the next
 /// test's line. The last result counts, because a test may print `ok` before the runner prints its
 /// result.
-fn final_status(rest: &str, below: &[&str]) -> TestStatus {
+fn final_status(rest: &str, following_lines: &[&str]) -> TestStatus {
     let lines = std::iter::once(rest)
-        .chain(below.iter().copied().take_while(|line| !ends_test_output(line)));
+        .chain(following_lines.iter().copied().take_while(|line| !ends_test_output(line)));
     lines.filter_map(parse_status).last().unwrap_or(TestStatus::Missing)
 }
 
@@ -156,7 +156,7 @@ fn ends_test_output(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn wanted(ids: &[&str]) -> Vec<String> {
+    fn expected_ids(ids: &[&str]) -> Vec<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
     }
 
@@ -166,7 +166,7 @@ mod tests {
                    test_b (m.C) ... skipped 'x ... ok'\ntest_c (m.C) ... FAIL\n\
                    A sentence. ... ok\n=====\nFAIL: test_c (m.C)\nRan 4 tests in 0.1s\n\nFAILED (failures=1)\n";
         let ids = ["test_a (m.C)", "test_b (m.C)", "test_c (m.C)", "A sentence.", "test_d (m.C)"];
-        let reading = read(log, &wanted(&ids), None);
+        let reading = read(log, &expected_ids(&ids), None);
         let of = |id: &str| reading.tests[id];
         assert_eq!(of("test_a (m.C)"), TestStatus::Passed);
         assert_eq!(of("test_b (m.C)"), TestStatus::Skipped);
@@ -187,7 +187,7 @@ mod tests {
                     rule = "=".repeat(70),
                     line = "-".repeat(70)
                 );
-                let reading = read(&log, &wanted(&["Doc a.", "test_b (m.C)"]), Some(1));
+                let reading = read(&log, &expected_ids(&["Doc a.", "test_b (m.C)"]), Some(1));
                 assert_eq!(reading.tests["Doc a."], TestStatus::Failed, "{log}");
                 assert_eq!(reading.tests["test_b (m.C)"], TestStatus::Passed, "{log}");
                 assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn result_may_follow_a_docstring_on_the_next_line() {
         let log = "test_a (m.C)\nDoc a. ... ok\n\nRan 1 test in 0.1s\n\nOK\n";
-        let reading = read(log, &wanted(&["test_a (m.C)"]), Some(0));
+        let reading = read(log, &expected_ids(&["test_a (m.C)"]), Some(0));
         assert_eq!(reading.tests["test_a (m.C)"], TestStatus::Passed);
         assert!(reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
@@ -209,7 +209,7 @@ mod tests {
             let log = format!(
                 "test_a (m.C) ... ok\ntest_b (m.C) ... ok\n{listed}\nRan {ran} tests in 0.1s\n\n{result}\n"
             );
-            read(&log, &wanted(&["test_a (m.C)", "test_b (m.C)"]), Some(exit)).doubts
+            read(&log, &expected_ids(&["test_a (m.C)", "test_b (m.C)"]), Some(exit)).doubts
         };
         let failure = "======\nERROR: tearDownClass (m.C)\n------\nTraceback\n------";
         assert_eq!(run("", 2, "OK", 0), Vec::<String>::new());
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn read_adds_up_two_runs_in_one_log() {
         let run = |id: &str| format!("{id} ... ok\n\nRan 1 test in 0.1s\n\nOK\n");
-        let ids = wanted(&["test_a (m.C)", "test_b (n.C)"]);
+        let ids = expected_ids(&["test_a (m.C)", "test_b (n.C)"]);
         let both = format!("{}{}", run(&ids[0]), run(&ids[1]));
         let reading = read(&both, &ids, Some(0));
         assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);

@@ -59,8 +59,8 @@ pub struct Tally {
     /// Logs of runners for languages other than Python, and the parsers that read them.
     language_logs: BTreeSet<String>,
     parsers: BTreeSet<&'static str>,
-    maps: usize,
-    entries: usize,
+    map_count: usize,
+    entry_count: usize,
     /// The number of verdicts and of resolved verdicts, by benchmark and version.
     verdicts: BTreeMap<String, (usize, usize)>,
     differences: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn compare(&mut self, logs: &Path, results: &Path) {
+    pub fn compare_results(&mut self, logs: &Path, results: &Path) {
         for line in BufReader::new(fs::File::open(results).unwrap()).lines() {
             let line = line.unwrap();
             let found: OfficialResult = serde_json::from_str(&line).unwrap();
@@ -82,14 +82,14 @@ impl Tally {
                 .entry(log.clone())
                 .or_insert_with(|| fs::read(logs.join(log)).unwrap())
                 .clone();
-            if let Err(what) = self.compare_one(found, &bytes) {
+            if let Err(what) = self.compare_result(found, &bytes) {
                 self.differences.push(what);
             }
         }
     }
 
-    fn compare_one(&mut self, found: OfficialResult, bytes: &[u8]) -> Result<(), String> {
-        match found {
+    fn compare_result(&mut self, result: OfficialResult, bytes: &[u8]) -> Result<(), String> {
+        match result {
             OfficialResult::Statuses { log, parser, edition, statuses, row } => {
                 let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
                 let facts = row.as_ref().map_or_else(RowFacts::default, |row| RowFacts {
@@ -103,18 +103,18 @@ impl Tally {
                 let ours = parse_row(parser, edition, &text, facts).ok().map(|map| {
                     map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect()
                 });
-                self.maps += 1;
-                self.entries += statuses.as_ref().map_or(0, Vec::len);
+                self.map_count += 1;
+                self.entry_count += statuses.as_ref().map_or(0, Vec::len);
                 let place = format!("{log}: {parser:?} of {edition:?}, row {row:?}");
                 expect_equal(&place, &ours, &statuses)
             }
             OfficialResult::Verdict { log, task, resolved, groups } => {
                 let policy = OfficialPolicy::for_task(&task).unwrap().unwrap();
                 let ours = policy.grade_log(&task, bytes).unwrap();
-                self.count(&ours);
+                self.count_verdict(&ours);
                 let place =
                     format!("{log}: {} {} of {:?}", ours.benchmark, ours.version, task.repo);
-                expect_equal(&place, &ours.resolved, &resolved)?;
+                expect_equal(&place, &ours.is_resolved, &resolved)?;
                 expect_equal(&place, &sorted_groups(&ours), &groups)
             }
             OfficialResult::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
@@ -122,25 +122,25 @@ impl Tally {
                 let run = |file: &str, exit| FileRun {
                     file: file.to_owned(),
                     log: bytes.to_vec(),
-                    exit: Some(exit),
+                    exit_status: Some(exit),
                 };
                 let p2p = [run(&task.pass_to_pass[0], p2p_exit)];
                 let ours =
                     policy.grade_files(&task, &run(&task.fail_to_pass[0], exit), &p2p).unwrap();
-                self.count(&ours);
+                self.count_verdict(&ours);
                 let place = format!("{log}: {} of {:?}", ours.benchmark, task.repo);
-                expect_equal(&place, &ours.resolved, &resolved)?;
-                expect_equal(&place, &ours.passed_rate, &pass_rate)?;
+                expect_equal(&place, &ours.is_resolved, &resolved)?;
+                expect_equal(&place, &ours.pass_rate, &pass_rate)?;
                 expect_equal(&place, &sorted_groups(&ours), &groups)
             }
         }
     }
 
-    fn count(&mut self, ours: &OfficialVerdict) {
+    fn count_verdict(&mut self, verdict: &OfficialVerdict) {
         let count =
-            self.verdicts.entry(format!("{} {}", ours.benchmark, ours.version)).or_default();
+            self.verdicts.entry(format!("{} {}", verdict.benchmark, verdict.version)).or_default();
         count.0 += 1;
-        count.1 += usize::from(ours.resolved);
+        count.1 += usize::from(verdict.is_resolved);
     }
 
     pub fn log_count(&self) -> usize {
@@ -161,8 +161,8 @@ impl Tally {
         format!(
             "{} logs; {} maps of statuses with {} entries; verdicts of {}",
             self.logs.len(),
-            self.maps,
-            self.entries,
+            self.map_count,
+            self.entry_count,
             verdicts.join(", ")
         )
     }
@@ -185,22 +185,22 @@ impl Tally {
 }
 
 fn expect_equal<T: PartialEq + std::fmt::Debug>(
-    place: &str,
-    ours: &T,
-    theirs: &T,
+    context: &str,
+    actual: &T,
+    expected: &T,
 ) -> Result<(), String> {
-    if ours == theirs {
+    if actual == expected {
         return Ok(());
     }
-    Err(format!("{place}\n  ours   {ours:?}\n  theirs {theirs:?}"))
+    Err(format!("{context}\n  ours   {actual:?}\n  theirs {expected:?}"))
 }
 
-fn sorted_groups(ours: &OfficialVerdict) -> Option<[Vec<String>; 4]> {
+fn sorted_groups(verdict: &OfficialVerdict) -> Option<[Vec<String>; 4]> {
     let sorted = |ids: &[String]| {
         let set: BTreeSet<&String> = ids.iter().collect();
         set.into_iter().cloned().collect::<Vec<_>>()
     };
     let both = |group: &TestGroup| (sorted(&group.passed), sorted(&group.failed));
-    let (f2p, p2p) = (both(&ours.fail_to_pass), both(&ours.pass_to_pass));
-    ours.was_graded.then_some([f2p.0, f2p.1, p2p.0, p2p.1])
+    let (f2p, p2p) = (both(&verdict.fail_to_pass), both(&verdict.pass_to_pass));
+    verdict.was_graded.then_some([f2p.0, f2p.1, p2p.0, p2p.1])
 }

@@ -29,16 +29,16 @@ const GRADERS: [&str; 6] = [
 ];
 
 /// The exit status of `fetch.py` if no package index can be reached.
-const UNREACHABLE: i32 = 77;
+const UNREACHABLE_STATUS: i32 = 77;
 
-fn scripts() -> PathBuf {
+fn scripts_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/official")
 }
 
-fn python(script: &str) -> Command {
+fn python_command(script: &str) -> Command {
     let mut command = Command::new("python3");
     command
-        .arg(scripts().join(script))
+        .arg(scripts_dir().join(script))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env_remove("PYTHONPATH")
         .env_remove("PYTEST_ADDOPTS")
@@ -50,7 +50,7 @@ fn python(script: &str) -> Command {
 impl Graders {
     /// Fetches the graders. If PyPI cannot be reached, prints a message with the test's name and
     /// returns `None`, or panics if `PROCTOR_REQUIRE_OFFICIAL` is set.
-    pub fn fetch(test: &str) -> Option<Self> {
+    pub fn fetch(test_name: &str) -> Option<Self> {
         if let Some(dir) = std::env::var_os(KEEP_DIR_VAR).map(PathBuf::from)
             && dir.join("graders").exists()
         {
@@ -58,16 +58,16 @@ impl Graders {
         }
         let temporary = tempfile::tempdir().unwrap();
         let dir = std::env::var_os(KEEP_DIR_VAR).map_or(temporary.path().to_owned(), PathBuf::from);
-        let fetched = python("fetch.py").arg(&dir).output();
+        let fetched = python_command("fetch.py").arg(&dir).output();
         let why = match fetched {
             Ok(output) if output.status.success() => {
                 return Some(Self { dir, _temporary: Some(temporary) });
             }
-            Ok(output) if output.status.code() == Some(UNREACHABLE) => "PyPI cannot be reached",
+            Ok(output) if output.status.code() == Some(UNREACHABLE_STATUS) => "PyPI cannot be reached",
             Ok(output) => panic!("fetch.py: {}", output_text(&output)),
             Err(_) => "python3 is not installed",
         };
-        not_run(test, "OFFICIAL", why);
+        not_run(test_name, "OFFICIAL", why);
         None
     }
 
@@ -82,11 +82,11 @@ impl Graders {
             .iter()
             .filter(|set| !self.logs_dir().join(format!("index-{set}.jsonl")).exists());
         run_two_at_once(sets.map(|set| {
-            let mut command = python("logs.py");
+            let mut command = python_command("logs.py");
             command.arg(self.dir.join(set)).arg(self.dir.join("libraries")).arg(self.logs_dir());
             command
         }));
-        let output = python("wrap.py").arg(self.logs_dir()).output().unwrap();
+        let output = python_command("wrap.py").arg(self.logs_dir()).output().unwrap();
         assert!(output.status.success(), "{}", output_text(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -96,7 +96,7 @@ impl Graders {
         let results = GRADERS.map(|name| self.dir.join(format!("{name}.jsonl")));
         let missing = GRADERS.iter().zip(&results).filter(|(_, out)| !out.exists());
         run_two_at_once(missing.map(|(name, out)| {
-            let mut command = python("official.py");
+            let mut command = python_command("official.py");
             command.arg(self.dir.join("graders").join(name)).arg(self.logs_dir()).arg(out);
             command
         }));

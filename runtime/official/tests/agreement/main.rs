@@ -17,7 +17,7 @@ fn official_graders_agree_on_every_log() {
     let made = graders.make_logs();
     let mut tally = Tally::default();
     for results in graders.grade() {
-        tally.compare(&graders.logs_dir(), &results);
+        tally.compare_results(&graders.logs_dir(), &results);
     }
     println!("{made}\n{}", tally.summary());
     tally.assert_agreement();

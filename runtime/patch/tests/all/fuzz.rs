@@ -9,9 +9,9 @@ fn arbitrary_bytes_parse_or_return_an_error() {
     fuzz(seeds, |bytes| {
         let patch = Patch::parse(bytes);
         patch.paths();
-        patch.added_and_removed_lines();
+        patch.count_changed_lines();
         for file in &patch.files {
-            assert!(bytes.get(file.text.clone()).is_some(), "{:?} is out of range", file.text);
+            assert!(bytes.get(file.text_range.clone()).is_some(), "{:?} is out of range", file.text_range);
         }
         let resolved = patch.resolve(&seed_file);
         if let Err(error) = &resolved {
@@ -29,7 +29,7 @@ fn arbitrary_bytes_parse_or_return_an_error() {
         if resolved.is_ok() {
             assert_eq!(again.resolve(&seed_file), resolved, "{}", written.escape_ascii());
         }
-        if let Ok(back) = patch.reversed() {
+        if let Ok(back) = patch.reverse() {
             back.to_bytes();
         }
         true

@@ -35,7 +35,7 @@ fn hostile_paths_are_rejected_by_name() {
         let text = resolve_error(&base, &creation_patch(path));
         assert!(text.contains(why), "{path}: {text}");
         assert!(Patch::parse(creation_patch(path).as_bytes()).touched_paths().is_err(), "{path}");
-        assert!(Patch::parse(creation_patch(path).as_bytes()).reversed().is_err(), "{path}");
+        assert!(Patch::parse(creation_patch(path).as_bytes()).reverse().is_err(), "{path}");
     }
     let absolute = "--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+x\n";
     assert!(resolve_error(&base, absolute).contains("absolute"));
@@ -125,7 +125,7 @@ fn files_may_swap_their_names() {
                 diff --git a/b b/a\nrename from b\nrename to a\n";
     let end = nodes(&[("a", file("2\n")), ("b", file("1\n"))]);
     assert_eq!(resolve_on(&base, swap.as_bytes()).unwrap(), end);
-    let back = Patch::parse(swap.as_bytes()).reversed().unwrap().to_bytes();
+    let back = Patch::parse(swap.as_bytes()).reverse().unwrap().to_bytes();
     assert_eq!(resolve_on(&end, &back).unwrap(), base);
 }
 
@@ -134,7 +134,7 @@ fn missing_binary_content_is_reported() {
     let base = nodes(&[("x", Node::File(vec![0], false))]);
     let text = "diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n";
     assert!(resolve_error(&base, text).contains("--binary"));
-    assert!(Patch::parse(text.as_bytes()).reversed().is_err());
+    assert!(Patch::parse(text.as_bytes()).reverse().is_err());
     let bomb = "diff --git a/x b/x\nGIT binary patch\nliteral 99999999999\nA00000\n\n";
     assert!(resolve_error(&base, bomb).contains("exceed the limit"));
     let other = format!(
@@ -175,9 +175,9 @@ fn paths_include_new_deleted_renamed_and_quoted_files() {
     let patch = Patch::parse(text.as_bytes());
     let names = |patch: &Patch| patch.paths().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&patch), ["x.py", "gone.py", "new name.py", "a b/c.py", "é.py"]);
-    let parts: String = patch.files.iter().map(|file| &text[file.text.clone()]).collect();
+    let parts: String = patch.files.iter().map(|file| &text[file.text_range.clone()]).collect();
     assert_eq!((patch.files.len(), &parts[..]), (5, text));
-    assert_eq!(patch.added_and_removed_lines(), (1, 2));
+    assert_eq!(patch.count_changed_lines(), (1, 2));
     let dated = Patch::parse(b"--- a/x.py\t2020\n+++ b/x.py\t2021\n@@ -1 +1 @@\n");
     assert_eq!(names(&dated), ["x.py"]);
 }
@@ -207,12 +207,12 @@ fn parsed_parts_are_usable_if_the_patch_is_malformed() {
         let patch = Patch::parse(text.as_bytes());
         let found: Vec<_> = patch.paths().iter().map(ToString::to_string).collect();
         assert_eq!(
-            (found, patch.added_and_removed_lines()),
+            (found, patch.count_changed_lines()),
             (names.iter().map(|name| (*name).to_owned()).collect(), lines),
             "{text}"
         );
         assert!(patch.touched_paths().is_err() && patch.resolve(&|_| None).is_err(), "{text}");
-        assert!(patch.reversed().is_err(), "{text}");
+        assert!(patch.reverse().is_err(), "{text}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{journal_summary::JournalSummary, stamp::Stamp};
+use super::{journal_summary::JournalSummary, stamp::FileStamp};
 use crate::{
     disk,
     journal_reader::{add_checksum, strip_checksum},
@@ -22,16 +22,16 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct CheckCache {
     path: PathBuf,
-    trials: OnceLock<Mutex<HashMap<String, CacheEntry>>>,
+    entries: OnceLock<Mutex<HashMap<String, CacheEntry>>>,
 }
 
 /// The entry of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CacheEntry {
-    pub(crate) trajectory: Stamp,
+    pub(crate) trajectory_stamp: FileStamp,
     /// The patch that matched the journal.
-    pub(crate) patch: Option<Stamp>,
-    pub(crate) facts: JournalSummary,
+    pub(crate) patch_stamp: Option<FileStamp>,
+    pub(crate) summary: JournalSummary,
 }
 
 /// The fields of one line. The struct doesn't use `flatten`, because serde would then parse each
@@ -39,33 +39,33 @@ pub(crate) struct CacheEntry {
 #[derive(Serialize, Deserialize)]
 struct CacheLine {
     trial: String,
-    trajectory: Stamp,
-    patch: Option<Stamp>,
+    trajectory: FileStamp,
+    patch: Option<FileStamp>,
     facts: JournalSummary,
 }
 
 impl CheckCache {
     pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), trials: OnceLock::new() }
+        Self { path: path.into(), entries: OnceLock::new() }
     }
 
-    fn trials(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
-        let read = || Mutex::new(read(&self.path));
-        self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_entries(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
+        let read = || Mutex::new(read_entries(&self.path));
+        self.entries.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a trial's entry if the journal has not changed since the check.
-    pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<CacheEntry> {
-        self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
+    pub(crate) fn find(&self, trial: &str, trajectory: FileStamp) -> Option<CacheEntry> {
+        self.lock_entries().get(trial).filter(|entry| entry.trajectory_stamp == trajectory).cloned()
     }
 
     pub(crate) fn store(&self, trial: &str, entry: &CacheEntry) {
-        let mut trials = self.trials();
+        let mut trials = self.lock_entries();
         if trials.get(trial) == Some(entry) {
             return;
         }
         trials.insert(trial.to_owned(), entry.clone());
-        let CacheEntry { trajectory, patch, facts } = entry.clone();
+        let CacheEntry { trajectory_stamp: trajectory, patch_stamp: patch, summary: facts } = entry.clone();
         let line = CacheLine { trial: trial.to_owned(), trajectory, patch, facts };
         if let Ok(line) = serde_json::to_string(&line) {
             let mut options = OpenOptions::new();
@@ -76,15 +76,15 @@ impl CheckCache {
     }
 }
 
-fn read(path: &Path) -> HashMap<String, CacheEntry> {
-    let bytes = disk::read(path).unwrap_or_default();
+fn read_entries(path: &Path) -> HashMap<String, CacheEntry> {
+    let bytes = disk::read_regular_file(path).unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = strip_checksum(line).ok()?;
         serde_json::from_slice::<CacheLine>(&line).ok()
     });
     lines
         .map(|CacheLine { trial, trajectory, patch, facts }| {
-            (trial, CacheEntry { trajectory, patch, facts })
+            (trial, CacheEntry { trajectory_stamp: trajectory, patch_stamp: patch, summary: facts })
         })
         .collect()
 }

@@ -16,14 +16,14 @@ pub struct CheckedTrial {
     pub patch: Option<PatchRef>,
     /// Whether the trial ended, and not because of a fault or a shared limit. Running such a trial
     /// again would discard finished work.
-    pub finished: bool,
-    pub damage: Vec<Corruption>,
+    pub is_finished: bool,
+    pub corruptions: Vec<Corruption>,
 }
 
 impl CheckedTrial {
     /// Whether a file that the score depends on is corrupt, and the record contains no other copy
     /// of the file.
     pub fn is_unrecoverable(&self) -> bool {
-        self.damage.iter().any(Corruption::withholds_verdict)
+        self.corruptions.iter().any(Corruption::withholds_verdict)
     }
 }

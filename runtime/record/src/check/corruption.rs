@@ -11,7 +11,7 @@ pub struct Corruption {
     pub path: PathBuf,
     /// The corrupt line, counted from 1.
     pub line: Option<usize>,
-    pub why: String,
+    pub reason: String,
     pub remedy: Remedy,
 }
 
@@ -21,13 +21,13 @@ pub enum Remedy {
     /// The record contains another copy of the file's content.
     Restore(RestoreSource),
     /// All files that grading depends on are intact, so a new grading can recreate the file.
-    Grade,
+    Regrade,
     /// The trial's whole record is gone. The trial would run again, and cost money a second time.
-    Drive,
+    RestoreTrial,
     /// The record contains no other copy, and the score depends on the file.
-    Copy,
+    RestoreFromCopy,
     /// The record contains no other copy, but no score depends on the file.
-    Evidence,
+    LostEvidence,
 }
 
 /// The source from which a file is restored.
@@ -36,20 +36,20 @@ pub enum RestoreSource {
     /// `patch.diff` is restored from the blob with this hash.
     Blob(String),
     /// `outcome.json` is restored from the last event of the trial's journal.
-    Journal,
+    TrialJournal,
     /// `verdict.json` is restored from the last event of the grading journal.
-    Gradings,
+    GradingJournal,
 }
 
 impl Corruption {
-    pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
+    pub(crate) fn new(path: PathBuf, reason: impl Into<String>, remedy: Remedy) -> Self {
         // Workers access their trials through file descriptors, so convert the path for display.
-        Self { path: resolve_fd_path(&path), line: None, why: why.into(), remedy }
+        Self { path: resolve_fd_path(&path), line: None, reason: reason.into(), remedy }
     }
 
     /// Whether the trial has no verdict until the corruption is fixed.
     pub fn withholds_verdict(&self) -> bool {
-        self.remedy == Remedy::Copy
+        self.remedy == Remedy::RestoreFromCopy
     }
 }
 
@@ -60,17 +60,17 @@ impl Remedy {
             Self::Restore(RestoreSource::Blob(_)) => {
                 "`proctor resume` restores this file from the blobs"
             }
-            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
+            Self::Restore(RestoreSource::TrialJournal | RestoreSource::GradingJournal) => {
                 "`proctor resume` restores this file from the journal"
             }
-            Self::Grade => "`proctor resume` regrades the trial",
-            Self::Drive => {
+            Self::Regrade => "`proctor resume` regrades the trial",
+            Self::RestoreTrial => {
                 "restore the trial's folder from a copy of the run directory; otherwise `proctor resume` runs the trial again"
             }
-            Self::Copy => {
+            Self::RestoreFromCopy => {
                 "restore this file from a copy of the run directory; the trial has no verdict until then"
             }
-            Self::Evidence => {
+            Self::LostEvidence => {
                 "restore this file from a copy of the run directory; no score depends on it"
             }
         }
@@ -83,6 +83,6 @@ impl fmt::Display for Corruption {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", self.why)
+        write!(f, ": {}", self.reason)
     }
 }

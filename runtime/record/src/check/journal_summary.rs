@@ -9,7 +9,7 @@ use super::{
     corruption::{Corruption, Remedy},
     recorded::RecordedJson,
 };
-use crate::journal_reader::{LineNumbers, Scan, scan_lines};
+use crate::journal_reader::{LineNumbers, JournalScan, scan_lines};
 
 /// Identifies a patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,8 +65,8 @@ impl JournalSummary {
     pub(crate) fn parse(
         path: &Path,
         bytes: &[u8],
-        every_field: bool,
-        damage: &mut Vec<Corruption>,
+        should_parse_fields: bool,
+        corruptions: &mut Vec<Corruption>,
     ) -> Self {
         #[derive(Deserialize)]
         struct PatchCollectedLine {
@@ -79,7 +79,7 @@ impl JournalSummary {
             #[serde(default)]
             packed: Option<u64>,
         }
-        let (scan, taken) = scan(path, bytes, |kind, line| {
+        let (scan, taken) = scan_facts(path, bytes, |kind, line| {
             Ok(match kind {
                 "trial_started" => LineFact::TrialName(serde_json::from_slice(line)?),
                 "patch_collected" => {
@@ -91,7 +91,7 @@ impl JournalSummary {
                     LineFact::Outcome { outcome, packed }
                 }
                 _ => {
-                    if every_field {
+                    if should_parse_fields {
                         // An event that cannot be parsed also counts as corruption.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
@@ -99,8 +99,8 @@ impl JournalSummary {
                 }
             })
         });
-        add_corruptions(&scan, path, &Remedy::Copy, damage);
-        let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
+        add_corruptions(&scan, path, &Remedy::RestoreFromCopy, corruptions);
+        let mut facts = Self { try_number: scan.try_number, torn: scan.is_torn, ..Self::default() };
         for one in taken {
             (facts.outcome, facts.packed) = (None, None);
             match one {
@@ -151,29 +151,29 @@ impl From<GradedLine> for GradingEntry {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradingSummary {
     /// The grading in the last event, or `None` if that event withdraws the verdict.
-    pub(crate) last: Option<GradingEntry>,
+    pub(crate) last_grading: Option<GradingEntry>,
     /// Whether the journal has no events.
-    pub(crate) empty: bool,
-    pub(crate) torn: bool,
+    pub(crate) is_empty: bool,
+    pub(crate) is_torn: bool,
 }
 
 impl GradingSummary {
-    pub(crate) fn parse(path: &Path, bytes: &[u8], damage: &mut Vec<Corruption>) -> Self {
-        let (scan, taken) = scan(path, bytes, |kind, line| {
+    pub(crate) fn parse(path: &Path, bytes: &[u8], corruptions: &mut Vec<Corruption>) -> Self {
+        let (scan, taken) = scan_facts(path, bytes, |kind, line| {
             Ok(match kind {
                 "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
-                "verdict_withdrawn" => LineFact::Withdrawn,
+                "verdict_withdrawn" => LineFact::VerdictWithdrawn,
                 _ => LineFact::Other,
             })
         });
-        add_corruptions(&scan, path, &Remedy::Grade, damage);
-        let empty = taken.is_empty();
+        add_corruptions(&scan, path, &Remedy::Regrade, corruptions);
+        let is_empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.first_lost_line().is_none());
-        let last = match last {
+        let last_grading = match last {
             Some(LineFact::GradingEntry(graded)) => Some(*graded),
             _ => None,
         };
-        Self { last, empty, torn: scan.torn }
+        Self { last_grading, is_empty, is_torn: scan.is_torn }
     }
 }
 
@@ -189,7 +189,7 @@ enum LineFact {
         packed: Option<u64>,
     },
     GradingEntry(Box<GradingEntry>),
-    Withdrawn,
+    VerdictWithdrawn,
     Other,
 }
 
@@ -204,11 +204,11 @@ struct LineHead<'a> {
 }
 
 /// Checks every line, and passes each line's kind and content to `take`, in order.
-fn scan(
+fn scan_facts(
     path: &Path,
     bytes: &[u8],
-    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
-) -> (Scan, Vec<LineFact>) {
+    parse_fact: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
+) -> (JournalScan, Vec<LineFact>) {
     let mut taken = Vec::new();
     let scan = scan_lines(
         path,
@@ -217,7 +217,7 @@ fn scan(
             let head: LineHead<'_> = serde_json::from_slice(line)?;
             Ok((
                 LineNumbers { seq: head.seq, try_number: head.try_number },
-                take(&head.kind, line)?,
+                parse_fact(&head.kind, line)?,
             ))
         },
         |one| {
@@ -233,11 +233,11 @@ fn scan(
 }
 
 /// Adds the bad lines of a journal to `damage`. `lost` is the remedy for lost lines.
-fn add_corruptions(scan: &Scan, path: &Path, lost: &Remedy, damage: &mut Vec<Corruption>) {
-    damage.extend(scan.bad_lines.iter().map(|bad| Corruption {
+fn add_corruptions(scan: &JournalScan, path: &Path, lost_line_remedy: &Remedy, corruptions: &mut Vec<Corruption>) {
+    corruptions.extend(scan.bad_lines.iter().map(|bad| Corruption {
         path: path.to_owned(),
         line: Some(bad.line),
-        why: bad.why.clone(),
-        remedy: if bad.repeated { Remedy::Evidence } else { lost.clone() },
+        reason: bad.reason.clone(),
+        remedy: if bad.is_repeated { Remedy::LostEvidence } else { lost_line_remedy.clone() },
     }));
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::Path};
 
-use proctor_types::{Event, plural};
+use proctor_types::{Event, count_with_noun};
 use proctor_wire::SnapshotEntry;
 
 use super::corruption::{Corruption, Remedy};
@@ -15,10 +15,10 @@ use crate::{Blobs, Tree};
 pub(super) struct MissingBlobs {
     /// Blobs that were stored in the run's directory instead of the pack: the initial files and
     /// large content.
-    shared: HashSet<String>,
-    of_pack: Option<(usize, Remedy)>,
+    shared_hashes: HashSet<String>,
+    pack_loss: Option<(usize, Remedy)>,
     /// The first missing hash, the number of missing blobs, and the remedy.
-    of_folder: Option<(String, usize, Remedy)>,
+    folder_loss: Option<(String, usize, Remedy)>,
 }
 
 impl MissingBlobs {
@@ -29,29 +29,29 @@ impl MissingBlobs {
         else {
             return;
         };
-        self.shared.insert(hash.clone());
+        self.shared_hashes.insert(hash.clone());
         if let Ok(tree) = Tree::load(blobs, hash) {
             self.add_shared(tree.entries.values());
         }
     }
 
     pub(super) fn add_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapshotEntry>) {
-        self.shared.extend(entries.filter_map(|entry| entry.hash.clone()));
+        self.shared_hashes.extend(entries.filter_map(|entry| entry.hash.clone()));
     }
 
     pub(super) fn add(&mut self, hash: &str, remedy: &Remedy) {
         let graver = |old: &mut Remedy| {
-            if *old != Remedy::Copy {
+            if *old != Remedy::RestoreFromCopy {
                 *old = remedy.clone();
             }
         };
-        if self.shared.contains(hash) {
+        if self.shared_hashes.contains(hash) {
             let (_, count, old) =
-                self.of_folder.get_or_insert_with(|| (hash.to_owned(), 0, remedy.clone()));
+                self.folder_loss.get_or_insert_with(|| (hash.to_owned(), 0, remedy.clone()));
             *count += 1;
             graver(old);
         } else {
-            let (count, old) = self.of_pack.get_or_insert_with(|| (0, remedy.clone()));
+            let (count, old) = self.pack_loss.get_or_insert_with(|| (0, remedy.clone()));
             *count += 1;
             graver(old);
         }
@@ -60,22 +60,22 @@ impl MissingBlobs {
     pub(super) fn into_corruptions(
         self,
         pack: &Path,
-        shared: &Blobs,
+        shared_blobs: &Blobs,
     ) -> impl Iterator<Item = Corruption> {
-        let of_folder = self.of_folder.map(|(hash, count, remedy)| {
-            let path = shared.shared_path(&hash).unwrap_or_else(|_| shared.root().to_owned());
+        let of_folder = self.folder_loss.map(|(hash, count, remedy)| {
+            let path = shared_blobs.shared_blob_path(&hash).unwrap_or_else(|_| shared_blobs.root().to_owned());
             let why = match count - 1 {
                 0 => "missing, but the journal refers to it".to_owned(),
                 more => format!(
                     "missing, along with {} that the journal refers to",
-                    plural(more, "other blob")
+                    count_with_noun(more, "other blob")
                 ),
             };
             Corruption::new(path, why, remedy)
         });
-        let of_pack = self.of_pack.map(|(count, remedy)| {
+        let of_pack = self.pack_loss.map(|(count, remedy)| {
             let how = if pack.exists() { "does not contain" } else { "missing, along with" };
-            let why = format!("{how} {} that the journal refers to", plural(count, "blob"));
+            let why = format!("{how} {} that the journal refers to", count_with_noun(count, "blob"));
             Corruption::new(pack.to_owned(), why, remedy)
         });
         of_folder.into_iter().chain(of_pack)

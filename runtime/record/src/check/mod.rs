@@ -23,4 +23,4 @@ pub use checked_trial::CheckedTrial;
 pub use corruption::{Corruption, Remedy};
 pub use journal_summary::PatchRef;
 pub(crate) use journal_summary::{GradingEntry, GradingSummary};
-pub(crate) use trial::Check;
+pub(crate) use trial::TrialCheck;

@@ -18,7 +18,7 @@ impl PartialEq for RecordedJson {
 }
 
 impl RecordedJson {
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
@@ -26,15 +26,15 @@ impl RecordedJson {
     pub(crate) fn matches_file(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
-        Tokens(recorded).eq(Tokens(file))
+        JsonTokens(recorded).eq(JsonTokens(file))
             || value(file).is_some_and(|said| value(recorded) == Some(said))
     }
 }
 
 /// The tokens of JSON text: strings, words (numbers and literals) and punctuation.
-struct Tokens<'a>(&'a [u8]);
+struct JsonTokens<'a>(&'a [u8]);
 
-impl<'a> Iterator for Tokens<'a> {
+impl<'a> Iterator for JsonTokens<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {

@@ -16,18 +16,18 @@ impl TrialDir {
     pub fn restore(
         &self,
         blobs: &Blobs,
-        checked: &mut CheckedTrial,
+        checked_trial: &mut CheckedTrial,
     ) -> Result<Vec<Corruption>, RecordError> {
-        let all = std::mem::take(&mut checked.damage);
+        let all = std::mem::take(&mut checked_trial.corruptions);
         let (restorable, rest): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|one| matches!(one.remedy, Remedy::Restore(_)));
-        checked.damage = rest;
+        checked_trial.corruptions = rest;
         for damage in &restorable {
             let Remedy::Restore(source) = &damage.remedy else { continue };
             let bytes = match source {
                 RestoreSource::Blob(hash) => blobs.get(hash)?,
-                RestoreSource::Journal => read_last_field(&self.trajectory_path(), "outcome")?,
-                RestoreSource::Gradings => read_last_field(&self.gradings_path(), "verdict")?,
+                RestoreSource::TrialJournal => read_last_field(&self.trajectory_path(), "outcome")?,
+                RestoreSource::GradingJournal => read_last_field(&self.gradings_path(), "verdict")?,
             };
             disk::move_aside(&damage.path)?;
             disk::write_atomically(&damage.path, &bytes)?;
@@ -37,8 +37,8 @@ impl TrialDir {
 }
 
 fn read_last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
-    let bytes = disk::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
-    let text = journal_reader::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
+    let bytes = disk::read_regular_file(journal).map_err(RecordError::io(journal, "cannot be read"))?;
+    let text = journal_reader::last_line_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
         path: journal.to_owned(),
         why: format!("the last line has no {field}"),
         hint: crate::error::RESTORE_FROM_COPY_HINT,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A file's size, inode, modification time and change time. If the modification time is reset after
 /// an edit, the change time still differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     size: u64,
     inode: u64,
     /// Nanoseconds since the Unix epoch.
@@ -15,7 +15,7 @@ pub(crate) struct Stamp {
     changed: i64,
 }
 
-impl Stamp {
+impl FileStamp {
     /// Returns `None` if there is no such file. Read the stamp before the content, so that the next
     /// check detects a change in between.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Blobs of a run that were read and found intact. Many trials refer to the same blobs.
-pub(crate) type BlobHashes = HashSet<String>;
+pub(crate) type VerifiedBlobs = HashSet<String>;
 
 /// Maximum number of tries that are checked per trial.
 const MAX_TRIES: usize = 1000;
@@ -30,8 +30,8 @@ const MAX_TRIES: usize = 1000;
 impl TrialDir {
     /// Finds corruption that only a full read can detect: in blobs, packs, grading files and
     /// discarded tries.
-    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut CheckedTrial) {
-        self.verify_blobs(blobs, seen, checked);
+    pub(crate) fn verify(&self, blobs: &Blobs, verified_blobs: &mut VerifiedBlobs, checked_trial: &mut CheckedTrial) {
+        self.verify_blobs(blobs, verified_blobs, checked_trial);
         let mut damage = Vec::new();
         self.verify_grading_files(&mut damage);
         for (_, folder) in self.discarded_try_dirs().unwrap_or_default() {
@@ -41,42 +41,42 @@ impl TrialDir {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Corruption {
                     path: bad.path,
                     line: Some(bad.line),
-                    why: bad.why,
-                    remedy: Remedy::Evidence,
+                    reason: bad.reason,
+                    remedy: Remedy::LostEvidence,
                 }));
             }
             verify_journal_blobs(
                 &journal,
                 &folder.join(PACK_FILE),
                 blobs,
-                Remedy::Evidence,
-                seen,
+                Remedy::LostEvidence,
+                verified_blobs,
                 &mut damage,
             );
         }
-        merge_corruptions(damage, checked);
+        merge_corruptions(damage, checked_trial);
     }
 
     /// The part of [`TrialDir::verify`] that checks the blobs that the journal refers to.
     pub(crate) fn verify_blobs(
         &self,
         blobs: &Blobs,
-        seen: &mut BlobHashes,
-        checked: &mut CheckedTrial,
+        verified_blobs: &mut VerifiedBlobs,
+        checked_trial: &mut CheckedTrial,
     ) {
         let mut damage = Vec::new();
         verify_journal_blobs(
             &self.trajectory_path(),
             &self.pack_path(),
             blobs,
-            Remedy::Copy,
-            seen,
+            Remedy::RestoreFromCopy,
+            verified_blobs,
             &mut damage,
         );
-        merge_corruptions(damage, checked);
+        merge_corruptions(damage, checked_trial);
     }
 
-    fn verify_grading_files(&self, damage: &mut Vec<Corruption>) {
+    fn verify_grading_files(&self, corruptions: &mut Vec<Corruption>) {
         // If the journal is unreadable, the trial's check reports that.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
@@ -87,7 +87,7 @@ impl TrialDir {
                 Ok(None) => "missing".to_owned(),
                 Err(error) => describe_read_error(&error),
             };
-            damage.push(Corruption::new(path, why, Remedy::Evidence));
+            corruptions.push(Corruption::new(path, why, Remedy::LostEvidence));
         }
     }
 
@@ -112,8 +112,8 @@ impl TrialDir {
     /// Returns a corruption for each try before the latest one whose journal is missing, empty or
     /// not a file. Each try starts by creating its journal, so every try number must have a
     /// journal.
-    pub(crate) fn missing_tries(&self, latest: u32) -> Vec<Corruption> {
-        let evidence = |path, why: &str| Corruption::new(path, why, Remedy::Evidence);
+    pub(crate) fn missing_try_corruptions(&self, latest_try: u32) -> Vec<Corruption> {
+        let evidence = |path, why: &str| Corruption::new(path, why, Remedy::LostEvidence);
         let folders = match self.discarded_try_dirs() {
             Ok(folders) => folders,
             Err(error) => return vec![evidence(self.tries_dir(), &describe_read_error(&error))],
@@ -122,7 +122,7 @@ impl TrialDir {
         let mut lost = Vec::new();
         // Limit the search, because a directory's name may be a huge number that no trial has
         // reached.
-        for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
+        for number in (1..=last.max(latest_try.saturating_sub(1))).take(MAX_TRIES) {
             let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY_FILE);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
@@ -139,20 +139,20 @@ impl TrialDir {
 
     /// Whether a try's directory contains files other than the journal. If a try was killed at its
     /// start, only the journal exists.
-    fn has_other_files(&self, number: u32) -> bool {
-        let folder = self.tries_dir().join(number.to_string());
+    fn has_other_files(&self, try_number: u32) -> bool {
+        let folder = self.tries_dir().join(try_number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
     }
 }
 
-fn merge_corruptions(damage: Vec<Corruption>, checked: &mut CheckedTrial) {
-    for one in damage {
-        if !checked.damage.contains(&one) {
-            checked.damage.push(one);
+fn merge_corruptions(corruptions: Vec<Corruption>, checked_trial: &mut CheckedTrial) {
+    for one in corruptions {
+        if !checked_trial.corruptions.contains(&one) {
+            checked_trial.corruptions.push(one);
         }
     }
-    if checked.is_unrecoverable() {
-        checked.verdict = None;
+    if checked_trial.is_unrecoverable() {
+        checked_trial.verdict = None;
     }
 }
 
@@ -161,30 +161,30 @@ fn merge_corruptions(damage: Vec<Corruption>, checked: &mut CheckedTrial) {
 fn verify_journal_blobs(
     journal: &Path,
     pack: &Path,
-    shared: &Blobs,
-    snapshots: Remedy,
-    seen: &mut BlobHashes,
-    damage: &mut Vec<Corruption>,
+    shared_blobs: &Blobs,
+    snapshot_remedy: Remedy,
+    verified_blobs: &mut VerifiedBlobs,
+    corruptions: &mut Vec<Corruption>,
 ) {
     let Ok(reading) = read_journal(journal) else { return };
-    let blobs = shared.with_pack(pack);
+    let blobs = shared_blobs.with_pack(pack);
     match disk::try_read_if_exists(pack) {
         Ok(found) => {
             let found = find_corrupt_entries(&found.unwrap_or_default());
-            damage.extend(found.into_iter().map(|(at, why)| {
-                Corruption::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::Evidence)
+            corruptions.extend(found.into_iter().map(|(at, why)| {
+                Corruption::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::LostEvidence)
             }));
         }
         Err(error) => {
-            damage.push(Corruption::new(
+            corruptions.push(Corruption::new(
                 pack.to_owned(),
                 describe_read_error(&error),
-                Remedy::Evidence,
+                Remedy::LostEvidence,
             ));
         }
     }
     // Each trial has its own pack, so only shared blobs need not be read again for the next trial.
-    let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
+    let (mut own, mut told) = (VerifiedBlobs::new(), VerifiedBlobs::new());
     let mut lost = MissingBlobs::default();
     for envelope in &reading.events {
         lost.add_initial_files(&envelope.event, &blobs);
@@ -193,16 +193,16 @@ fn verify_journal_blobs(
                 if !told.insert(hash.to_owned()) {
                     return;
                 }
-                if !blobs.has(hash) {
+                if !blobs.contains(hash) {
                     return lost.add(hash, remedy);
                 }
                 let why =
                     format!("event {} refers to {what} that cannot be read: {error}", envelope.seq);
-                damage.push(Corruption::new(journal.to_owned(), why, remedy.clone()));
+                corruptions.push(Corruption::new(journal.to_owned(), why, remedy.clone()));
             };
-        for (hash, what) in blobs_in_event(&envelope.event) {
+        for (hash, what) in event_blob_hashes(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
-                missing(&mut lost, hash, what, &Remedy::Evidence, error.message_without_hint());
+                missing(&mut lost, hash, what, &Remedy::LostEvidence, error.message_without_hint());
             }
         }
         let Some(hash) = snapshot_hash(&envelope.event) else { continue };
@@ -212,18 +212,18 @@ fn verify_journal_blobs(
                     tree.entries.values().filter(|entry| Blobs::exceeds_pack_limit(entry.size)),
                 );
                 for hash in tree.entries.values().filter_map(content_hash) {
-                    if seen.contains(hash) || own.contains(hash) {
+                    if verified_blobs.contains(hash) || own.contains(hash) {
                         continue;
                     }
                     match blobs.get(hash) {
-                        Ok(_) if blobs.is_shared(hash) => drop(seen.insert(hash.clone())),
+                        Ok(_) if blobs.is_shared(hash) => drop(verified_blobs.insert(hash.clone())),
                         Ok(_) => drop(own.insert(hash.clone())),
                         Err(error) => {
                             missing(
                                 &mut lost,
                                 hash,
                                 "a file",
-                                &Remedy::Evidence,
+                                &Remedy::LostEvidence,
                                 error.message_without_hint(),
                             );
                         }
@@ -231,11 +231,11 @@ fn verify_journal_blobs(
                 }
             }
             Err(error) => {
-                missing(&mut lost, hash, "a snapshot", &snapshots, error.message_without_hint())
+                missing(&mut lost, hash, "a snapshot", &snapshot_remedy, error.message_without_hint())
             }
         }
     }
-    damage.extend(lost.into_corruptions(pack, shared));
+    corruptions.extend(lost.into_corruptions(pack, shared_blobs));
 }
 
 /// Returns the hash of a regular file's content, if the content is stored.
@@ -252,7 +252,7 @@ fn snapshot_hash(event: &Event) -> Option<&str> {
     }
 }
 
-fn blobs_in_event(event: &Event) -> Vec<(&str, &'static str)> {
+fn event_blob_hashes(event: &Event) -> Vec<(&str, &'static str)> {
     let (request, response) = ("a request body", "a response body");
     match event {
         Event::ModelAttempted { request: sent, body, .. } => {

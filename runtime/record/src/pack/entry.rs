@@ -17,19 +17,19 @@ pub(super) const CHECKSUM_BYTES: usize = 8;
 
 /// Maximum payload length. Packs store no larger payloads, so a header with a greater length is
 /// corrupt.
-pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
+pub(super) const MAX_PAYLOAD_BYTES: u32 = 1 << 30;
 
 /// Flag in the kind byte: the payload is compressed.
-const DEFLATED: u8 = 0x80;
+const DEFLATED_FLAG: u8 = 0x80;
 /// Content smaller than this many bytes is not compressed, because the compression header would
 /// outweigh the savings.
 const MIN_DEFLATE_BYTES: usize = 64;
 
 /// How a payload encodes the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PayloadKind {
     /// The payload is the content itself.
-    Whole,
+    Full,
     /// The content of another entry, with the middle replaced. The payload contains that entry's
     /// hash, the number of bytes to keep from its start and from its end (eight bytes each), and
     /// the new middle.
@@ -38,10 +38,10 @@ pub(super) enum Kind {
     Changes,
 }
 
-impl Kind {
-    fn byte(self) -> u8 {
+impl PayloadKind {
+    fn to_byte(self) -> u8 {
         match self {
-            Self::Whole => b'w',
+            Self::Full => b'w',
             Self::Splice => b's',
             Self::Changes => b'c',
         }
@@ -51,11 +51,11 @@ impl Kind {
 /// The header of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryHeader {
-    pub(super) kind: Kind,
-    deflated: bool,
+    pub(super) kind: PayloadKind,
+    is_deflated: bool,
     pub(super) hash: Hash,
-    stored: u32,
-    plain: u32,
+    stored_length: u32,
+    plain_length: u32,
 }
 
 impl EntryHeader {
@@ -67,25 +67,25 @@ impl EntryHeader {
             head.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
         };
         let read = Self {
-            kind: match kind & !DEFLATED {
-                b'w' => Kind::Whole,
-                b's' => Kind::Splice,
-                b'c' => Kind::Changes,
+            kind: match kind & !DEFLATED_FLAG {
+                b'w' => PayloadKind::Full,
+                b's' => PayloadKind::Splice,
+                b'c' => PayloadKind::Changes,
                 _ => return None,
             },
-            deflated: kind & DEFLATED != 0,
+            is_deflated: kind & DEFLATED_FLAG != 0,
             hash: head.get(5..37)?.try_into().ok()?,
-            stored: length(37)?,
-            plain: length(41)?,
+            stored_length: length(37)?,
+            plain_length: length(41)?,
         };
         let right =
-            head.starts_with(&MARKER) && read.stored <= MAX_PAYLOAD && read.plain <= MAX_PAYLOAD;
+            head.starts_with(&MARKER) && read.stored_length <= MAX_PAYLOAD_BYTES && read.plain_length <= MAX_PAYLOAD_BYTES;
         right.then_some(read)
     }
 
     /// Returns the size of the whole entry in bytes.
     pub(super) fn length(&self) -> usize {
-        HEADER_BYTES + self.stored as usize + CHECKSUM_BYTES
+        HEADER_BYTES + self.stored_length as usize + CHECKSUM_BYTES
     }
 
     /// Returns the payload of a complete entry.
@@ -97,29 +97,29 @@ impl EntryHeader {
             return Err(CHECKSUM_MISMATCH);
         }
         let stored = signed.get(HEADER_BYTES..).ok_or(CHECKSUM_MISMATCH)?;
-        if !self.deflated {
+        if !self.is_deflated {
             return Ok(stored.to_vec());
         }
-        let mut plain = Vec::with_capacity(self.plain as usize);
-        let read = DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD)).read_to_end(&mut plain);
+        let mut plain = Vec::with_capacity(self.plain_length as usize);
+        let read = DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD_BYTES)).read_to_end(&mut plain);
         read.map_err(|_| "an entry cannot be unpacked")?;
         Ok(plain)
     }
 }
 
 /// Returns the bytes of an entry. The payload is compressed if that makes it smaller.
-pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
+pub(super) fn encode_entry(kind: PayloadKind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
     let packed = deflate(payload)?;
     let (mark, stored) = match packed.as_deref() {
-        Some(packed) => (kind.byte() | DEFLATED, packed),
-        None => (kind.byte(), payload),
+        Some(packed) => (kind.to_byte() | DEFLATED_FLAG, packed),
+        None => (kind.to_byte(), payload),
     };
     let mut entry = Vec::with_capacity(HEADER_BYTES + stored.len() + CHECKSUM_BYTES);
     entry.extend_from_slice(&MARKER);
     entry.push(mark);
     entry.extend_from_slice(hash);
     for length in [stored.len(), payload.len()] {
-        let length = u32::try_from(length).ok().filter(|length| *length <= MAX_PAYLOAD);
+        let length = u32::try_from(length).ok().filter(|length| *length <= MAX_PAYLOAD_BYTES);
         let length = length.ok_or(std::io::ErrorKind::FileTooLarge)?;
         entry.extend_from_slice(&length.to_le_bytes());
     }
@@ -147,51 +147,51 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
 /// The payload of [`Kind::Splice`].
 pub(super) struct Splice<'a> {
     pub(super) base: Hash,
-    pub(super) head: usize,
-    pub(super) tail: usize,
+    pub(super) head_length: usize,
+    pub(super) tail_length: usize,
     pub(super) middle: &'a [u8],
 }
 
 impl<'a> Splice<'a> {
     /// Returns the difference from `old` to `new`.
     pub(super) fn diff(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
-        let head = common_prefix_len(old, new);
-        let most = old.len().min(new.len()) - head;
+        let head_length = common_prefix_len(old, new);
+        let most = old.len().min(new.len()) - head_length;
         let (olds, news) = (old.iter().rev(), new.iter().rev());
-        let tail = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
-        Self { base, head, tail, middle: &new[head..new.len() - tail] }
+        let tail_length = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
+        Self { base, head_length, tail_length, middle: &new[head_length..new.len() - tail_length] }
     }
 
     /// Returns the number of bytes that come from the base entry.
     pub(super) fn shared_len(&self) -> usize {
-        self.head + self.tail
+        self.head_length + self.tail_length
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut payload = self.base.to_vec();
-        payload.extend_from_slice(&(self.head as u64).to_le_bytes());
-        payload.extend_from_slice(&(self.tail as u64).to_le_bytes());
+        payload.extend_from_slice(&(self.head_length as u64).to_le_bytes());
+        payload.extend_from_slice(&(self.tail_length as u64).to_le_bytes());
         payload.extend_from_slice(self.middle);
         payload
     }
 
-    pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
+    pub(super) fn decode(payload: &'a [u8]) -> Option<Self> {
         let number = |at: usize| -> Option<usize> {
             let bytes = payload.get(at..at + 8)?.try_into().ok()?;
             usize::try_from(u64::from_le_bytes(bytes)).ok()
         };
         Some(Self {
             base: payload.get(..32)?.try_into().ok()?,
-            head: number(32)?,
-            tail: number(40)?,
+            head_length: number(32)?,
+            tail_length: number(40)?,
             middle: payload.get(48..)?,
         })
     }
 
     /// Returns the content, given the content of the base entry.
-    pub(super) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
-        let tail = old.len().checked_sub(self.tail)?;
-        let (head, tail) = (old.get(..self.head)?, old.get(tail..)?);
+    pub(super) fn apply(&self, base_content: &[u8]) -> Option<Vec<u8>> {
+        let tail = base_content.len().checked_sub(self.tail_length)?;
+        let (head, tail) = (base_content.get(..self.head_length)?, base_content.get(tail..)?);
         Some([head, self.middle, tail].concat())
     }
 }
@@ -199,8 +199,8 @@ impl<'a> Splice<'a> {
 /// Returns the length of the common prefix. Compares whole chunks first, so the speed is limited
 /// only by memory access.
 fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
-    const CHUNK: usize = 1024;
-    let chunks = old.chunks_exact(CHUNK).zip(new.chunks_exact(CHUNK));
-    let at = chunks.take_while(|(old, new)| old == new).count() * CHUNK;
+    const CHUNK_BYTES: usize = 1024;
+    let chunks = old.chunks_exact(CHUNK_BYTES).zip(new.chunks_exact(CHUNK_BYTES));
+    let at = chunks.take_while(|(old, new)| old == new).count() * CHUNK_BYTES;
     at + old[at..].iter().zip(&new[at..]).take_while(|(old, new)| old == new).count()
 }

@@ -9,16 +9,16 @@ use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 use serde::{Deserialize, Serialize};
 
 use super::{PatchPolicy, ignored::IgnoreRules, policy::ExcludeGlobs};
-use crate::{Blobs, Difference, RecordError, Tree};
+use crate::{Blobs, TreeDifference, RecordError, Tree};
 
 /// The result of [`collect_patch`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CollectedPatch {
     pub bytes: Vec<u8>,
     /// Number of changed paths.
-    pub files: u64,
+    pub changed_paths: u64,
     /// The paths left out, sorted. If a whole directory is left out, only the directory is listed.
-    pub left_out: Vec<OmittedPath>,
+    pub omitted_paths: Vec<OmittedPath>,
 }
 
 /// A path whose change is not in the patch, and why.
@@ -48,12 +48,12 @@ pub fn collect_patch(
     let ignored = IgnoreRules::load(end, blobs, policy.ignore_limit_bytes)?;
     let excluded = ExcludeGlobs::compile(policy)?;
     let mut left_out =
-        OmittedPaths { paths: BTreeMap::new(), more: 0, limit: policy.left_out_limit };
+        OmittedPaths { paths: BTreeMap::new(), unlisted_paths: 0, limit: policy.left_out_limit };
     let mut wanted = Vec::new();
     for change in base.diff(end) {
         let sides = [change.base, change.end];
         if sides.iter().flatten().all(|entry| entry.kind == EntryKind::Dir)
-            || sides[0].map(patchable_state) == sides[1].map(patchable_state)
+            || sides[0].map(patchable_properties) == sides[1].map(patchable_properties)
         {
             continue;
         }
@@ -77,11 +77,11 @@ pub fn collect_patch(
         }
     }
     sort_by_priority(&mut wanted);
-    let mut used = PatchUsage { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
+    let mut used = PatchUsage { file_count: 0, patch_bytes: 0, content_bytes: 0, smallest_oversized: u64::MAX };
     let mut pieces = BTreeMap::new();
     for change in wanted {
         let path = change.path;
-        let left = match used.file_patch(path, [change.base, change.end], blobs, policy)? {
+        let left = match used.build_file_patch(path, [change.base, change.end], blobs, policy)? {
             Ok(piece) => {
                 pieces.insert(path, piece);
                 continue;
@@ -90,7 +90,7 @@ pub fn collect_patch(
         };
         left_out.add(path.as_bytes(), &left);
     }
-    for folder in &end.unwalked {
+    for folder in &end.unwalked_dirs {
         let folder = if folder.as_bytes().is_empty() { b"." } else { folder.as_bytes() };
         let shown = &folder[..folder.len().min(policy.path_limit_bytes)];
         left_out.add(shown, "too deep or too large to scan completely");
@@ -100,22 +100,22 @@ pub fn collect_patch(
     while let Some((_, piece)) = pieces.pop_first() {
         bytes.extend_from_slice(&piece);
     }
-    Ok(CollectedPatch { bytes, files, left_out: left_out.into_list() })
+    Ok(CollectedPatch { bytes, changed_paths: files, omitted_paths: left_out.into_list() })
 }
 
 /// Sorts the changes by priority, because the limits may not allow all of them. Existing files come
 /// first, then new files in directories with few new files, smallest first. New files in
 /// directories with many new files come last, even if they are empty.
-fn sort_by_priority(wanted: &mut [Difference<'_>]) {
+fn sort_by_priority(changes: &mut [TreeDifference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
         bytes[..bytes.iter().rposition(|byte| *byte == b'/').unwrap_or(0)].to_vec()
     };
     let mut heaps: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    for change in wanted.iter().filter(|change| change.base.is_none()) {
+    for change in changes.iter().filter(|change| change.base.is_none()) {
         *heaps.entry(folder(change.path)).or_default() += 1;
     }
-    wanted.sort_by_cached_key(|change| match (change.base, change.end) {
+    changes.sort_by_cached_key(|change| match (change.base, change.end) {
         (None, Some(end)) => {
             let hundreds = heaps.get(&folder(change.path)).map_or(0, |count| count / 100);
             (true, hundreds, end.size == 0, end.size)
@@ -127,28 +127,28 @@ fn sort_by_priority(wanted: &mut [Difference<'_>]) {
 /// The list of paths left out, which is limited in length.
 struct OmittedPaths {
     paths: BTreeMap<RawPath, String>,
-    more: u64,
+    unlisted_paths: u64,
     limit: usize,
 }
 
 impl OmittedPaths {
-    fn add(&mut self, path: &[u8], why: &str) {
+    fn add(&mut self, path: &[u8], reason: &str) {
         let path = RawPath::new(path);
         if self.paths.contains_key(&path) {
             return;
         }
         if self.paths.len() < self.limit {
-            self.paths.insert(path, why.to_owned());
+            self.paths.insert(path, reason.to_owned());
         } else {
-            self.more += 1;
+            self.unlisted_paths += 1;
         }
     }
 
     fn into_list(self) -> Vec<OmittedPath> {
         let listed = self.paths.into_iter().map(|(path, why)| OmittedPath { path, why });
-        let more = (self.more > 0).then(|| OmittedPath {
+        let more = (self.unlisted_paths > 0).then(|| OmittedPath {
             path: "...".into(),
-            why: format!("and {} more path{}", self.more, if self.more == 1 { "" } else { "s" }),
+            why: format!("and {} more path{}", self.unlisted_paths, if self.unlisted_paths == 1 { "" } else { "s" }),
         });
         listed.chain(more).collect()
     }
@@ -156,23 +156,23 @@ impl OmittedPaths {
 
 /// The amounts that count toward the policy's limits so far.
 struct PatchUsage {
-    files: u64,
-    bytes: u64,
-    content: u64,
+    file_count: u64,
+    patch_bytes: u64,
+    content_bytes: u64,
     /// Size of the smallest file that did not fit. Files of this size or larger are skipped.
-    too_large: u64,
+    smallest_oversized: u64,
 }
 
 impl PatchUsage {
     /// Returns one path's part of the patch, or the reason why the path is left out.
-    fn file_patch(
+    fn build_file_patch(
         &mut self,
         path: &RawPath,
         sides: [Option<&SnapshotEntry>; 2],
         blobs: &Blobs,
         policy: &PatchPolicy,
     ) -> Result<Result<Vec<u8>, String>, RecordError> {
-        if self.files >= policy.files_limit {
+        if self.file_count >= policy.files_limit {
             let limit = policy.files_limit;
             return Ok(Err(format!("the patch would exceed {limit} files")));
         }
@@ -182,7 +182,7 @@ impl PatchUsage {
             .filter(|entry| entry.kind == EntryKind::File && entry.size <= policy.file_limit_bytes)
             .map(|entry| entry.size)
             .sum();
-        if self.content + read > policy.content_limit_bytes {
+        if self.content_bytes + read > policy.content_limit_bytes {
             let limit = policy.content_limit_bytes;
             return Ok(Err(format!(
                 "comparing this file and those before it would exceed {limit} bytes"
@@ -192,30 +192,30 @@ impl PatchUsage {
             let limit = policy.bytes_limit;
             Ok(Err(format!("the patch would exceed {limit} bytes with this file")))
         };
-        if read >= self.too_large {
+        if read >= self.smallest_oversized {
             return over();
         }
         let (old, new) = match read_sides(sides[0], sides[1], blobs, policy)? {
             Ok(sides) => sides,
             Err(why) => return Ok(Err(why)),
         };
-        self.content += read;
+        self.content_bytes += read;
         let mut piece = Vec::new();
         if let Some(why) = append_change(path, old, new, policy, &mut piece) {
             return Ok(Err(why.to_owned()));
         }
-        if self.bytes + piece.len() as u64 > policy.bytes_limit {
-            self.too_large = read;
+        if self.patch_bytes + piece.len() as u64 > policy.bytes_limit {
+            self.smallest_oversized = read;
             return over();
         }
-        self.files += 1;
-        self.bytes += piece.len() as u64;
+        self.file_count += 1;
+        self.patch_bytes += piece.len() as u64;
         Ok(Ok(piece))
     }
 }
 
 /// Returns the properties of an entry that a patch can represent.
-fn patchable_state(
+fn patchable_properties(
     entry: &SnapshotEntry,
 ) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
     let executable = entry.kind == EntryKind::File && entry.mode & 0o100 != 0;
@@ -264,7 +264,7 @@ fn append_change(
     old: SideContent,
     new: SideContent,
     policy: &PatchPolicy,
-    out: &mut Vec<u8>,
+    patch: &mut Vec<u8>,
 ) -> Option<&'static str> {
     let is_link = |side: &SideContent| side.as_ref().is_some_and(|(mode, _)| *mode == MODE_LINK);
     let contents = [&old, &new].map(|side| side.as_ref().map_or(&[][..], |(_, bytes)| bytes));
@@ -274,10 +274,10 @@ fn append_change(
     }
     // A change between file and symlink is written as a deletion and an addition.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {
-        FilePatch::between(path, old, None).write(out);
-        FilePatch::between(path, None, new).write(out);
+        FilePatch::from_sides(path, old, None).write(patch);
+        FilePatch::from_sides(path, None, new).write(patch);
     } else {
-        FilePatch::between(path, old, new).write(out);
+        FilePatch::from_sides(path, old, new).write(patch);
     }
     None
 }

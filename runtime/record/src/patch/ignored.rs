@@ -19,7 +19,7 @@ use crate::{Blobs, RecordError, Tree};
 /// Every `.gitignore` file in a tree, by directory. The user's global rules and `.git/info/exclude`
 /// are not used, because they are not part of the trial's files.
 pub(super) struct IgnoreRules {
-    by_folder: BTreeMap<Vec<u8>, Gitignore>,
+    rules_by_folder: BTreeMap<Vec<u8>, Gitignore>,
 }
 
 impl IgnoreRules {
@@ -41,7 +41,7 @@ impl IgnoreRules {
                 break;
             }
             let text = blobs.get(hash)?;
-            let mut builder = GitignoreBuilder::new(absolute(&folder));
+            let mut builder = GitignoreBuilder::new(make_absolute(&folder));
             for line in String::from_utf8_lossy(&text).lines() {
                 // As in Git, an invalid pattern matches nothing.
                 let _ = builder.add_line(None, line);
@@ -50,13 +50,13 @@ impl IgnoreRules {
                 by_folder.insert(folder, rules);
             }
         }
-        Ok(Self { by_folder })
+        Ok(Self { rules_by_folder: by_folder })
     }
 
     /// Returns the length of the ignored prefix of a path. As in Git, a later rule cannot
     /// re-include a file below an ignored directory.
     pub(super) fn ignored_prefix_len(&self, path: &RawPath) -> Option<usize> {
-        if self.by_folder.is_empty() {
+        if self.rules_by_folder.is_empty() {
             return None;
         }
         parent_directories(path)
@@ -75,8 +75,8 @@ impl IgnoreRules {
                 Some(slash) => &folder[..slash],
                 None => b"",
             };
-            if let Some(rules) = self.by_folder.get(folder) {
-                match rules.matched(absolute(path), is_folder) {
+            if let Some(rules) = self.rules_by_folder.get(folder) {
+                match rules.matched(make_absolute(path), is_folder) {
                     Match::None => {}
                     Match::Ignore(_) => return true,
                     Match::Whitelist(_) => return false,
@@ -91,6 +91,6 @@ impl IgnoreRules {
 
 /// Makes a path absolute. The matcher removes its root directory from the start of every path. With
 /// relative paths, it could remove a part of a file's own name.
-fn absolute(path: &[u8]) -> PathBuf {
+fn make_absolute(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::RecordError;
 
 /// The text of the built-in policy.
-const SHIPPED_TOML: &str = include_str!("../../../../configs/patch-policy.toml");
+const SHIPPED_POLICY: &str = include_str!("../../../../configs/patch-policy.toml");
 /// The policy's path in the repository.
 const POLICY_PATH: &str = "configs/patch-policy.toml";
 
 static POLICY: LazyLock<Result<PatchPolicy, String>> =
-    LazyLock::new(|| PatchPolicy::from_toml(SHIPPED_TOML));
+    LazyLock::new(|| PatchPolicy::from_toml(SHIPPED_POLICY));
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,14 +63,14 @@ impl PatchPolicy {
     }
 }
 
-fn policy_error(why: String) -> RecordError {
-    RecordError::Misuse { path: Path::new(POLICY_PATH).to_owned(), why }
+fn policy_error(reason: String) -> RecordError {
+    RecordError::Misuse { path: Path::new(POLICY_PATH).to_owned(), why: reason }
 }
 
 /// The compiled globs of a policy.
 pub(super) struct ExcludeGlobs {
-    never: GlobSet,
-    new: GlobSet,
+    always_excluded: GlobSet,
+    excluded_if_new: GlobSet,
 }
 
 impl ExcludeGlobs {
@@ -87,7 +87,7 @@ impl ExcludeGlobs {
         };
         let set =
             |globs| set(globs).map_err(|error: globset::Error| policy_error(error.to_string()));
-        Ok(Self { never: set(&policy.never)?, new: set(&policy.new)? })
+        Ok(Self { always_excluded: set(&policy.never)?, excluded_if_new: set(&policy.new)? })
     }
 
     /// Returns the length of the path's prefix that a glob excludes, and the reason.
@@ -101,10 +101,10 @@ impl ExcludeGlobs {
         for component in path.split(|byte| *byte == b'/') {
             let end = start + component.len();
             let name = OsStr::from_bytes(component);
-            if self.never.is_match(name) {
+            if self.always_excluded.is_match(name) {
                 return Some((end, "cache or internal data of a tool, excluded by policy"));
             }
-            if is_new && self.new.is_match(name) {
+            if is_new && self.excluded_if_new.is_match(name) {
                 return Some((end, "new and created by a tool, excluded by policy"));
             }
             start = end + 1;
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn shipped_patch_policy_is_valid() {
-        let policy = PatchPolicy::from_toml(SHIPPED_TOML).unwrap();
+        let policy = PatchPolicy::from_toml(SHIPPED_POLICY).unwrap();
         assert_eq!(&policy, PatchPolicy::shipped().unwrap());
         let excluded = ExcludeGlobs::compile(&policy).unwrap();
         let cut = |path: &str, is_new| {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn invalid_patch_policy_is_an_error() {
         assert!(PatchPolicy::from_toml("binary = true\nnever = []\nnew = []").is_err());
-        let text = SHIPPED_TOML.replace("never = [", "never = [\"[\",");
+        let text = SHIPPED_POLICY.replace("never = [", "never = [\"[\",");
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
     }
 

@@ -7,16 +7,16 @@ use proctor_patch::Patch;
 use proctor_record::{Blobs, PatchPolicy, collect_patch};
 use proptest::prelude::*;
 
-use crate::common::{Node, Nodes, file, git, resolve_on, tree_of};
+use crate::common::{Node, Nodes, file, git, resolve_on, tree_from_nodes};
 
 /// A name that contains every character that needs quoting.
 const ODD_NAME: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
 
-fn nodes(list: &[(&[u8], Node)]) -> Nodes {
-    list.iter().map(|(path, node)| (path.to_vec(), node.clone())).collect()
+fn nodes(entries: &[(&[u8], Node)]) -> Nodes {
+    entries.iter().map(|(path, node)| (path.to_vec(), node.clone())).collect()
 }
 
-fn link(target: &str) -> Node {
+fn symlink_node(target: &str) -> Node {
     Node::Link(target.as_bytes().to_vec())
 }
 
@@ -29,14 +29,14 @@ fn round_trip(base: &Nodes, end: &Nodes) {
     let policy =
         PatchPolicy { never: vec![], new: vec![], ..PatchPolicy::shipped().unwrap().clone() };
     let made =
-        collect_patch(&tree_of(base, &blobs), &tree_of(end, &blobs), &blobs, &policy).unwrap();
-    assert_eq!(made.left_out, vec![]);
+        collect_patch(&tree_from_nodes(base, &blobs), &tree_from_nodes(end, &blobs), &blobs, &policy).unwrap();
+    assert_eq!(made.omitted_paths, vec![]);
     let patch = made.bytes;
     let shown = String::from_utf8_lossy(&patch).into_owned();
 
     assert_eq!(&git::apply(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
     assert_eq!(&resolve_on(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
-    let back = Patch::parse(&patch).reversed().unwrap().to_bytes();
+    let back = Patch::parse(&patch).reverse().unwrap().to_bytes();
     let shown = String::from_utf8_lossy(&back).into_owned();
     assert_eq!(&git::apply(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
     assert_eq!(&resolve_on(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
@@ -47,7 +47,7 @@ fn round_trip(base: &Nodes, end: &Nodes) {
         let after = resolve_on(base, &theirs).unwrap_or_else(|why| panic!("{why}\n{shown}"));
         assert_eq!(&after, end, "{shown}");
         if arguments == ["--no-renames"] {
-            let back = Patch::parse(&theirs).reversed().unwrap().to_bytes();
+            let back = Patch::parse(&theirs).reverse().unwrap().to_bytes();
             assert_eq!(&resolve_on(end, &back).unwrap(), base, "{shown}");
         }
     }
@@ -71,8 +71,8 @@ fn patch_round_trips_through_git_for_every_change() {
         (b"run", file("#!/bin/sh\n")),
         (b"binary", Node::File(binary, false)),
         (b"binary gone", Node::File(vec![0; 40], false)),
-        (b"link", link("same")),
-        (b"link becomes file", link("same")),
+        (b"link", symlink_node("same")),
+        (b"link becomes file", symlink_node("same")),
         (b"file becomes link", file("words\n")),
         (b"file becomes folder", file("words\n")),
         (b"folder becomes file/x", file("words\n")),
@@ -87,9 +87,9 @@ fn patch_round_trips_through_git_for_every_change() {
         (b"run", Node::File(b"#!/bin/sh\n".to_vec(), true)),
         (b"binary", Node::File(binary_after, true)),
         (b"new binary", Node::File(vec![0, 1, 2], false)),
-        (b"link", link("no such thing")),
+        (b"link", symlink_node("no such thing")),
         (b"link becomes file", file("same")),
-        (b"file becomes link", link("words")),
+        (b"file becomes link", symlink_node("words")),
         (b"file becomes folder/x", file("words\n")),
         (b"folder becomes file", file("words\n")),
         (b"new empty", file("")),

@@ -20,7 +20,7 @@ fn incompressible_text(seed: u64, bytes: usize) -> String {
     text
 }
 
-fn body(messages: &[String]) -> Vec<u8> {
+fn request_body(messages: &[String]) -> Vec<u8> {
     format!("{{\"model\":\"m\",\"messages\":[{}],\"tools\":[1,2,3]}}", messages.join(",")).into()
 }
 
@@ -32,10 +32,10 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
     let (mut messages, mut sent) = (Vec::new(), Vec::new());
     for step in 0..200 {
         messages.push(format!("\"{}\"", incompressible_text(step, 2000)));
-        sent.push(body(&messages));
+        sent.push(request_body(&messages));
         // A client's side requests alternate with requests of the conversation.
         if step % 7 == 0 {
-            sent.push(body(&[format!("\"title? {}\"", incompressible_text(step, 300))]));
+            sent.push(request_body(&[format!("\"title? {}\"", incompressible_text(step, 300))]));
         }
         let hash = blobs.put_body(sent.last().unwrap()).unwrap();
         assert_eq!(hash, Blobs::hash(sent.last().unwrap()));
@@ -70,7 +70,7 @@ fn kill_during_write_loses_only_the_last_pack_entry() {
         for (hash, content) in hashes.iter().zip(&contents).take(4) {
             assert_eq!(blobs.get(hash).unwrap(), *content);
         }
-        assert!(blobs.get(&hashes[4]).is_err() && !blobs.has(&hashes[4]));
+        assert!(blobs.get(&hashes[4]).is_err() && !blobs.contains(&hashes[4]));
         // The next entry replaces the incomplete one.
         blobs.put(b"more").unwrap();
         assert_eq!(blobs.get(&Blobs::hash(b"more")).unwrap(), b"more");
@@ -99,7 +99,7 @@ fn corruption_loses_only_the_corrupt_pack_entry() {
     }
 }
 
-fn file(path: &str, hash: &str) -> SnapshotEntry {
+fn file_entry(path: &str, hash: &str) -> SnapshotEntry {
     SnapshotEntry {
         path: RawPath::from(path),
         kind: EntryKind::File,
@@ -121,16 +121,16 @@ fn pack_stores_changed_manifests_as_differences() {
     let shared = Blobs::new(folder.path().join("blobs"));
     let blobs = shared.with_pack(&pack);
     let mut tree = Tree::default();
-    let all = (0..2000).map(|n| file(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
+    let all = (0..2000).map(|n| file_entry(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
     tree.apply_snapshot(&snapshot_reply(all, vec![]));
     let base = tree.save(&blobs).unwrap();
     let mut trees = vec![(base.clone(), tree.clone())];
     for step in 0..24 {
         let before = trees.last().unwrap().0.clone();
         let reply = match step % 4 {
-            0 => snapshot_reply(vec![file("src/module_7/file.py", &format!("v{step}"))], vec![]),
+            0 => snapshot_reply(vec![file_entry("src/module_7/file.py", &format!("v{step}"))], vec![]),
             1 => snapshot_reply(
-                vec![file(&format!("new_{step}"), "n")],
+                vec![file_entry(&format!("new_{step}"), "n")],
                 vec!["src/module_9/file.py".into()],
             ),
             2 => snapshot_reply(vec![], vec![]),

@@ -13,7 +13,7 @@ use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CheckedTrial, GradingFiles, Journal, Remedy, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, Label, LeakCheckSpec, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spending, StatementSpec,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending, StatementSpec,
     Task, TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
@@ -25,9 +25,9 @@ struct TestRun {
 
 const PATCHES: [&[u8]; 2] = [b"diff --git a/x b/x\nthe first\n", b"diff --git a/x b/x\nother\n"];
 
-fn verdict(task: &str, resolved: bool) -> Verdict {
+fn verdict(task: &str, is_resolved: bool) -> Verdict {
     serde_json::from_value(json!({
-        "schema_version": 1, "task": task, "resolved": resolved, "passed_rate": 1.0 / 3.0,
+        "schema_version": 1, "task": task, "resolved": is_resolved, "passed_rate": 1.0 / 3.0,
         "fail_to_pass": {"passed": ["f"], "failed": []},
         "pass_to_pass": {"passed": [], "failed": []}, "tests": {"f": "passed"},
         "policies": {}, "integrity": "clean", "evidence": []
@@ -83,7 +83,7 @@ impl TestRun {
         };
         let arm = arm.with_computed_id();
         let record = RunRecord {
-            schema_version: RUN_SCHEMA,
+            schema_version: RUN_SCHEMA_VERSION,
             rules: RULES_VERSION,
             proctor: "0".into(),
             created: 1,
@@ -115,12 +115,12 @@ impl TestRun {
         made
     }
 
-    fn id(&self, attempt: u32) -> TrialId {
+    fn trial_id(&self, attempt: u32) -> TrialId {
         TrialId { task: TaskId::new("t"), arm: self.arm.clone(), attempt }
     }
 
     fn add_trial(&self, run: &RunDir, attempt: u32) {
-        let id = self.id(attempt);
+        let id = self.trial_id(attempt);
         let dir = run.create_trial_dir(&id).unwrap();
         let patch = PATCHES[attempt as usize - 1];
         let blobs = run.trial_blobs(&dir);
@@ -154,25 +154,25 @@ impl TestRun {
         self.folder.path().join("run")
     }
 
-    fn file(&self, attempt: u32, name: &str) -> PathBuf {
+    fn file_path(&self, attempt: u32, name: &str) -> PathBuf {
         let run = RunDir::open_read_only(self.path()).unwrap();
-        run.trial_dir(&self.id(attempt)).path().join(name)
+        run.trial_dir(&self.trial_id(attempt)).path().join(name)
     }
 
     /// Checks the trial as a new process would.
     fn check(&self, attempt: u32) -> CheckedTrial {
-        RunDir::open_read_only(self.path()).unwrap().check(&self.id(attempt))
+        RunDir::open_read_only(self.path()).unwrap().check_trial(&self.trial_id(attempt))
     }
 
     fn verify(&self, attempt: u32) -> CheckedTrial {
         let run = RunDir::open_read_only(self.path()).unwrap();
-        run.verifier().check(&self.id(attempt))
+        run.verifier().verify_trial(&self.trial_id(attempt))
     }
 
     fn restore(&self, attempt: u32) -> usize {
         let run = RunDir::open(self.path()).unwrap();
-        let mut checked = run.check(&self.id(attempt));
-        let dir = run.trial_dir(&self.id(attempt));
+        let mut checked = run.check_trial(&self.trial_id(attempt));
+        let dir = run.trial_dir(&self.trial_id(attempt));
         dir.restore(&run.trial_blobs(&dir), &mut checked).unwrap().len()
     }
 }
@@ -189,24 +189,24 @@ fn flip_middle_bit(path: &Path) {
 
 /// An entry other than a regular file that may exist at a file's path: its description, and a
 /// function that creates it.
-type NonFile = (&'static str, fn(&Path));
+type NonFileCase = (&'static str, fn(&Path));
 
-const NON_FILES: [NonFile; 4] = [
+const NON_FILES: [NonFileCase; 4] = [
     ("a folder at its path", |path| fs::create_dir(path).unwrap()),
     ("a pipe at its path", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("a device at its path", |path| symlink("/dev/zero", path).unwrap()),
-    ("a dangling link at its path", |path| symlink(dangling_target(path), path).unwrap()),
+    ("a dangling link at its path", |path| symlink(missing_target_path(path), path).unwrap()),
 ];
 
-fn dangling_target(path: &Path) -> PathBuf {
+fn missing_target_path(path: &Path) -> PathBuf {
     path.with_extension("nowhere")
 }
 
-fn replace_with_non_file(path: &Path, index: usize) {
+fn replace_with_non_file(path: &Path, non_file_index: usize) {
     fs::remove_file(path).unwrap();
-    NON_FILES[index].1(path);
+    NON_FILES[non_file_index].1(path);
 }
 
 const CORRUPTIONS: [(&str, CorruptFn); 12] = [
@@ -250,10 +250,10 @@ fn check_accepts_an_intact_trial() {
     let made = TestRun::new();
     for _ in 0..2 {
         let checked = made.check(1);
-        assert_eq!(checked.damage, vec![]);
-        assert!(checked.verdict.unwrap().resolved && checked.finished);
+        assert_eq!(checked.corruptions, vec![]);
+        assert!(checked.verdict.unwrap().resolved && checked.is_finished);
         assert!(!made.check(2).verdict.unwrap().resolved);
-        assert_eq!(made.verify(1).damage, vec![]);
+        assert_eq!(made.verify(1).corruptions, vec![]);
     }
 }
 
@@ -264,12 +264,12 @@ fn check_restores_files_from_the_journal() {
         for (what, harm) in CORRUPTIONS {
             let made = TestRun::new();
             let before = made.check(1);
-            harm(&made.file(1, name), &made.file(2, name));
+            harm(&made.file_path(1, name), &made.file_path(2, name));
             let checked = made.check(1);
-            let [damage] = checked.damage.as_slice() else {
-                panic!("{name}, {what}: {:?}", checked.damage)
+            let [damage] = checked.corruptions.as_slice() else {
+                panic!("{name}, {what}: {:?}", checked.corruptions)
             };
-            assert_eq!(damage.path, made.file(1, name), "{what}");
+            assert_eq!(damage.path, made.file_path(1, name), "{what}");
             assert!(matches!(damage.remedy, Remedy::Restore(_)), "{name}, {what}: {damage}");
             assert_eq!(
                 (&checked.outcome, &checked.verdict, &checked.patch),
@@ -278,8 +278,8 @@ fn check_restores_files_from_the_journal() {
             );
             assert_eq!(made.restore(1), 1);
             assert_eq!(made.check(1), before, "{name}, {what}");
-            assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
-            let aside = made.file(1, &format!("{name}.damaged"));
+            assert_eq!(fs::read(made.file_path(1, "patch.diff")).unwrap(), PATCHES[0]);
+            let aside = made.file_path(1, &format!("{name}.damaged"));
             let kept = fs::symlink_metadata(&aside).is_ok();
             assert_eq!(kept, what != "lost file", "{what}: the corrupt file was not kept");
         }
@@ -292,14 +292,14 @@ fn corrupt_journal_withholds_the_verdict() {
     for (what, harm) in CORRUPTIONS {
         let made = TestRun::new();
         made.check(1);
-        harm(&made.file(1, "trajectory.jsonl"), &made.file(2, "trajectory.jsonl"));
+        harm(&made.file_path(1, "trajectory.jsonl"), &made.file_path(2, "trajectory.jsonl"));
         let checked = made.check(1);
-        let path = made.file(1, "trajectory.jsonl");
+        let path = made.file_path(1, "trajectory.jsonl");
         assert!(
-            checked.is_unrecoverable() && checked.finished && checked.verdict.is_none(),
+            checked.is_unrecoverable() && checked.is_finished && checked.verdict.is_none(),
             "{what}"
         );
-        let named = checked.damage.iter().find(|one| one.withholds_verdict()).unwrap();
+        let named = checked.corruptions.iter().find(|one| one.withholds_verdict()).unwrap();
         assert_eq!(named.path, path, "{what}");
         if ["flipped byte", "old time put back"].contains(&what) {
             assert_eq!(named.line, Some(6), "{what}: {named}");
@@ -317,23 +317,23 @@ fn corrupt_gradings_require_regrading() {
     for (what, harm) in CORRUPTIONS {
         let made = TestRun::new();
         made.check(1);
-        harm(&made.file(1, "grade/journal.jsonl"), &made.file(2, "grade/journal.jsonl"));
+        harm(&made.file_path(1, "grade/journal.jsonl"), &made.file_path(2, "grade/journal.jsonl"));
         let checked = made.check(1);
         assert!(
             checked.verdict.is_none() && !checked.is_unrecoverable(),
             "{what}: {:?}",
-            checked.damage
+            checked.corruptions
         );
-        assert!(checked.damage.iter().all(|one| one.remedy == Remedy::Grade), "{what}");
-        assert!(!checked.damage.is_empty(), "{what}");
-        let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+        assert!(checked.corruptions.iter().all(|one| one.remedy == Remedy::Regrade), "{what}");
+        assert!(!checked.corruptions.is_empty(), "{what}");
+        let (run, id) = (RunDir::open(made.path()).unwrap(), made.trial_id(1));
         let verdict = verdict("t", true);
         let grading =
             GradingFiles { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
         run.trial_dir(&id).store_grading(&id, grading).unwrap();
         drop(run);
         let again = made.check(1);
-        assert_eq!((again.damage, again.verdict), (vec![], Some(verdict)), "{what}");
+        assert_eq!((again.corruptions, again.verdict), (vec![], Some(verdict)), "{what}");
     }
 }
 
@@ -343,11 +343,11 @@ fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
         for (what, put) in NON_FILES {
             let made = TestRun::new();
-            let path = made.file(1, name);
+            let path = made.file_path(1, name);
             fs::remove_file(&path).unwrap();
             put(&path);
-            fs::write(made.file(1, "grade/.tmp-killed"), "half").unwrap();
-            let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+            fs::write(made.file_path(1, "grade/.tmp-killed"), "half").unwrap();
+            let (run, id) = (RunDir::open(made.path()).unwrap(), made.trial_id(1));
             let dir = run.trial_dir(&id);
             dir.withdraw_verdict("again").unwrap();
             let verdict = verdict("t", true);
@@ -358,15 +358,15 @@ fn grading_moves_non_files_aside() {
                 results: b"results",
             };
             dir.store_grading(&id, grading).unwrap();
-            assert_eq!(made.verify(1).damage, vec![], "{name}, {what}");
+            assert_eq!(made.verify(1).corruptions, vec![], "{name}, {what}");
             assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}, {what}");
-            let aside = made.file(1, &format!("{name}.damaged"));
+            let aside = made.file_path(1, &format!("{name}.damaged"));
             assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: it was not kept");
             assert!(
-                !dangling_target(&path).exists(),
+                !missing_target_path(&path).exists(),
                 "{name}, {what}: a file was created elsewhere"
             );
-            assert!(!made.file(1, "grade/.tmp-killed").exists());
+            assert!(!made.file_path(1, "grade/.tmp-killed").exists());
         }
     }
 }
@@ -375,7 +375,7 @@ fn grading_moves_non_files_aside() {
 fn grading_moves_non_directories_aside() {
     for (what, put) in NON_FILES.into_iter().skip(1) {
         let made = TestRun::new();
-        let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+        let (run, id) = (RunDir::open(made.path()).unwrap(), made.trial_id(1));
         let dir = run.trial_dir(&id);
         fs::remove_dir_all(dir.grading_dir()).unwrap();
         put(&dir.grading_dir());
@@ -384,7 +384,7 @@ fn grading_moves_non_directories_aside() {
         let grading =
             GradingFiles { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
         dir.store_grading(&id, grading).unwrap();
-        assert_eq!(made.verify(1).damage, vec![], "{what}");
+        assert_eq!(made.verify(1).corruptions, vec![], "{what}");
     }
 }
 
@@ -398,7 +398,7 @@ fn check_ignores_a_cache_that_is_not_a_file() {
         fs::remove_file(&path).unwrap();
         put(&path);
         assert_eq!(made.check(1), before, "{what}");
-        assert!(!dangling_target(&path).exists(), "{what}: a file was created elsewhere");
+        assert!(!missing_target_path(&path).exists(), "{what}: a file was created elsewhere");
     }
 }
 
@@ -422,7 +422,7 @@ fn writers_reject_non_files() {
         let label = Label {
             v: 1,
             at: 1,
-            trial: made.id(1),
+            trial: made.trial_id(1),
             step: None,
             label: "good".into(),
             comment: None,
@@ -430,17 +430,17 @@ fn writers_reject_non_files() {
         };
         assert!(run.add_label(&label).is_err(), "{what}");
 
-        let journal = made.file(1, "trajectory.jsonl");
+        let journal = made.file_path(1, "trajectory.jsonl");
         fs::remove_file(&journal).unwrap();
         put(&journal);
         assert!(Journal::open(&journal).is_err(), "{what}");
 
-        let dir = run.trial_dir(&made.id(2));
+        let dir = run.trial_dir(&made.trial_id(2));
         fs::remove_file(dir.pack_path()).unwrap();
         put(&dir.pack_path());
         assert!(run.trial_blobs(&dir).put(b"a blob").is_err(), "{what}");
         for path in [lock, journal, dir.pack_path(), made.path().join("labels.jsonl")] {
-            assert!(!dangling_target(&path).exists(), "{what}: a file was created elsewhere");
+            assert!(!missing_target_path(&path).exists(), "{what}: a file was created elsewhere");
         }
     }
 }
@@ -451,7 +451,7 @@ fn next_try_moves_non_files_aside() {
     for (what, put) in NON_FILES {
         let made = TestRun::new();
         let run = RunDir::open(made.path()).unwrap();
-        let dir = run.create_trial_dir(&made.id(3)).unwrap();
+        let dir = run.create_trial_dir(&made.trial_id(3)).unwrap();
         put(&dir.trajectory_path());
         let number = dir.next_try_number().unwrap();
         assert_eq!(number, 2, "{what}");
@@ -467,7 +467,7 @@ fn next_try_moves_non_files_aside() {
 #[test]
 fn check_rejects_the_journal_of_another_trial() {
     let made = TestRun::new();
-    let id = made.id(3);
+    let id = made.trial_id(3);
     let run = RunDir::open(made.path()).unwrap();
     let dir = run.create_trial_dir(&id).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
@@ -475,32 +475,32 @@ fn check_rejects_the_journal_of_another_trial() {
     journal.append(0, Event::TrialStarted { task, arm, attempt: 3 }).unwrap();
     drop((journal, run));
     let checked = made.check(3);
-    assert!(!checked.finished && checked.damage.is_empty());
+    assert!(!checked.is_finished && checked.corruptions.is_empty());
     flip_middle_bit(&dir.trajectory_path());
     let checked = made.check(3);
-    assert!(!checked.finished && !checked.is_unrecoverable() && checked.damage.len() == 1);
+    assert!(!checked.is_finished && !checked.is_unrecoverable() && checked.corruptions.len() == 1);
     // Replace the journal of a finished trial.
-    fs::copy(dir.trajectory_path(), made.file(1, "trajectory.jsonl")).unwrap();
-    assert!(made.check(1).finished && made.check(1).is_unrecoverable());
+    fs::copy(dir.trajectory_path(), made.file_path(1, "trajectory.jsonl")).unwrap();
+    assert!(made.check(1).is_finished && made.check(1).is_unrecoverable());
     flip_middle_bit(&dir.trajectory_path());
-    fs::copy(dir.trajectory_path(), made.file(2, "trajectory.jsonl")).unwrap();
+    fs::copy(dir.trajectory_path(), made.file_path(2, "trajectory.jsonl")).unwrap();
     let checked = made.check(2);
-    assert!(checked.finished && checked.is_unrecoverable());
-    assert!(checked.damage[0].why.contains("another trial, t/"), "{:?}", checked.damage);
+    assert!(checked.is_finished && checked.is_unrecoverable());
+    assert!(checked.corruptions[0].reason.contains("another trial, t/"), "{:?}", checked.corruptions);
 }
 
 #[test]
 fn check_ignores_a_repeated_line() {
     let made = TestRun::new();
-    let path = made.file(1, "trajectory.jsonl");
+    let path = made.file_path(1, "trajectory.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     for line in [0, 3, text.lines().count() - 1] {
         let mut lines: Vec<_> = text.lines().collect();
         lines.insert(line, lines[line]);
         fs::write(&path, lines.join("\n") + "\n").unwrap();
         let checked = made.check(1);
-        let [damage] = checked.damage.as_slice() else { panic!("{:?}", checked.damage) };
-        assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
+        let [damage] = checked.corruptions.as_slice() else { panic!("{:?}", checked.corruptions) };
+        assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::LostEvidence));
         assert!(checked.verdict.unwrap().resolved);
     }
     // A repeated line in another position is out of order.
@@ -513,53 +513,53 @@ fn check_ignores_a_repeated_line() {
 #[test]
 fn check_rejects_a_verdict_without_a_grading() {
     let made = TestRun::new();
-    let path = made.file(2, "verdict.json");
+    let path = made.file_path(2, "verdict.json");
     let forged = fs::read_to_string(&path).unwrap().replace("false", "true");
     fs::write(&path, &forged).unwrap();
     let checked = made.check(2);
     assert!(!checked.verdict.unwrap().resolved);
-    assert_eq!(checked.damage.len(), 1);
+    assert_eq!(checked.corruptions.len(), 1);
     // The verdict is also rejected if nothing was ever graded.
-    fs::remove_dir_all(made.file(2, "grade")).unwrap();
+    fs::remove_dir_all(made.file_path(2, "grade")).unwrap();
     let checked = made.check(2);
-    assert_eq!((checked.verdict, &checked.damage[0].remedy), (None, &Remedy::Grade));
+    assert_eq!((checked.verdict, &checked.corruptions[0].remedy), (None, &Remedy::Regrade));
 }
 
 #[test]
 fn lost_patch_withholds_the_verdict() {
     let made = TestRun::new();
-    flip_middle_bit(&made.file(1, "patch.diff"));
-    fs::remove_file(made.file(1, "blobs.pack")).unwrap();
+    flip_middle_bit(&made.file_path(1, "patch.diff"));
+    fs::remove_file(made.file_path(1, "blobs.pack")).unwrap();
     let checked = made.check(1);
     assert!(checked.is_unrecoverable() && checked.verdict.is_none());
-    assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
+    assert_eq!(checked.corruptions[0].path, made.file_path(1, "patch.diff"));
     // When the patch has been restored from a copy, the trial is intact again.
-    fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
+    fs::write(made.file_path(1, "patch.diff"), PATCHES[0]).unwrap();
     assert!(made.check(1).verdict.unwrap().resolved);
 }
 
 #[test]
 fn verify_finds_corrupt_blobs_and_logs() {
     for (name, remedy) in [
-        ("blobs.pack", Remedy::Evidence),
-        ("grade/log.txt", Remedy::Evidence),
-        ("grade/results.jsonl", Remedy::Evidence),
+        ("blobs.pack", Remedy::LostEvidence),
+        ("grade/log.txt", Remedy::LostEvidence),
+        ("grade/results.jsonl", Remedy::LostEvidence),
     ] {
         let made = TestRun::new();
-        flip_middle_bit(&made.file(1, name));
-        assert_eq!(made.check(1).damage, vec![], "{name}");
+        flip_middle_bit(&made.file_path(1, name));
+        assert_eq!(made.check(1).corruptions, vec![], "{name}");
         let verified = made.verify(1);
-        assert!(!verified.damage.is_empty(), "{name}");
-        assert!(verified.damage.iter().all(|one| one.remedy == remedy), "{name}");
+        assert!(!verified.corruptions.is_empty(), "{name}");
+        assert!(verified.corruptions.iter().all(|one| one.remedy == remedy), "{name}");
     }
 }
 
 #[test]
 fn verify_reports_a_lost_pack_once() {
     let made = TestRun::new();
-    let pack = made.file(1, "blobs.pack");
+    let pack = made.file_path(1, "blobs.pack");
     fs::remove_file(&pack).unwrap();
-    let damage = made.verify(1).damage;
+    let damage = made.verify(1).corruptions;
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert_eq!(damage[0].path, pack);
     assert!(
@@ -568,12 +568,12 @@ fn verify_reports_a_lost_pack_once() {
         damage[0]
     );
     let run = RunDir::open_read_only(made.path()).unwrap();
-    let blobs = run.trial_blobs(&run.trial_dir(&made.id(1)));
+    let blobs = run.trial_blobs(&run.trial_dir(&made.trial_id(1)));
     let error = blobs.get(&Blobs::hash(PATCHES[0])).unwrap_err().to_string();
     assert!(error.starts_with(&pack.display().to_string()), "{error}");
     // An emptied pack exists but has no content.
     fs::write(&pack, "").unwrap();
-    let damage = made.verify(1).damage;
+    let damage = made.verify(1).corruptions;
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
@@ -594,14 +594,14 @@ fn check_notices_a_truncated_pack() {
     ];
     for harm in harms {
         let made = TestRun::new();
-        assert_eq!(made.check(1).damage, vec![]);
-        let pack = made.file(1, "blobs.pack");
+        assert_eq!(made.check(1).corruptions, vec![]);
+        let pack = made.file_path(1, "blobs.pack");
         harm(&pack);
         let checked = made.check(1);
-        assert!(!checked.damage.is_empty());
-        assert!(checked.damage.iter().all(|one| one.path == pack), "{:?}", checked.damage);
+        assert!(!checked.corruptions.is_empty());
+        assert!(checked.corruptions.iter().all(|one| one.path == pack), "{:?}", checked.corruptions);
         assert_eq!(made.verify(1), checked);
-        assert_eq!(made.check(2).damage, vec![]);
+        assert_eq!(made.check(2).corruptions, vec![]);
     }
 }
 
@@ -626,7 +626,7 @@ fn check_reports_missing_discarded_tries() {
     ];
     for (named, harm) in harms {
         let made = TestRun::new();
-        let (id, run) = (made.id(3), RunDir::open(made.path()).unwrap());
+        let (id, run) = (made.trial_id(3), RunDir::open(made.path()).unwrap());
         let dir = run.create_trial_dir(&id).unwrap();
         for try_number in 1..=3 {
             dir.begin_try(try_number).unwrap();
@@ -635,12 +635,12 @@ fn check_reports_missing_discarded_tries() {
             dir.write_patch(b"").unwrap();
         }
         drop(run);
-        assert_eq!((made.check(3).damage, made.verify(3).damage), (vec![], vec![]));
+        assert_eq!((made.check(3).corruptions, made.verify(3).corruptions), (vec![], vec![]));
         harm(&dir.tries_dir());
         for checked in [made.check(3), made.verify(3)] {
-            let first = &checked.damage[0];
-            assert_eq!(first.path, made.file(3, named), "{first}");
-            assert!(checked.damage.iter().all(|one| one.remedy == Remedy::Evidence), "{first}");
+            let first = &checked.corruptions[0];
+            assert_eq!(first.path, made.file_path(3, named), "{first}");
+            assert!(checked.corruptions.iter().all(|one| one.remedy == Remedy::LostEvidence), "{first}");
         }
     }
 }
@@ -651,7 +651,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
     let made = TestRun::new();
     let whole = made.check(1);
     for name in ["trajectory.jsonl", "grade/journal.jsonl"] {
-        let path = made.file(1, name);
+        let path = made.file_path(1, name);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, bytes.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!((made.check(1), made.verify(1)), (whole.clone(), whole.clone()), "{name}");
@@ -679,25 +679,25 @@ fn verify_reports_missing_gradings_from_the_report() {
     let id = |attempt: u32| json!({"task": "t", "arm": made.arm, "attempt": attempt, "resolved": attempt == 1});
     run.write_report(&json!({"tasks": [id(1), id(2)]})).unwrap();
     for attempt in [1, 2] {
-        assert_eq!(made.verify(attempt).damage, vec![]);
-        fs::remove_file(made.file(attempt, "verdict.json")).unwrap();
+        assert_eq!(made.verify(attempt).corruptions, vec![]);
+        fs::remove_file(made.file_path(attempt, "verdict.json")).unwrap();
         match attempt {
-            1 => fs::remove_file(made.file(1, "grade/journal.jsonl")).unwrap(),
-            _ => fs::remove_dir_all(made.file(2, "grade")).unwrap(),
+            1 => fs::remove_file(made.file_path(1, "grade/journal.jsonl")).unwrap(),
+            _ => fs::remove_dir_all(made.file_path(2, "grade")).unwrap(),
         }
         let verified = made.verify(attempt);
         assert_eq!(verified.verdict, None);
-        let damage = &verified.damage[..];
-        assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
+        let damage = &verified.corruptions[..];
+        assert!(matches!(damage, [one] if one.remedy == Remedy::Regrade), "{damage:?}");
         assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
     }
     // A trial whose directory is gone must not count as never started.
-    fs::remove_dir_all(made.file(2, "")).unwrap();
-    let damage = made.verify(2).damage;
-    assert!(matches!(&damage[..], [one] if one.remedy == Remedy::Drive), "{damage:?}");
+    fs::remove_dir_all(made.file_path(2, "")).unwrap();
+    let damage = made.verify(2).corruptions;
+    assert!(matches!(&damage[..], [one] if one.remedy == Remedy::RestoreTrial), "{damage:?}");
     // A trial without a verdict in the report was never graded.
     run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
-    assert_eq!(made.verify(1).damage, vec![]);
+    assert_eq!(made.verify(1).corruptions, vec![]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use proctor_record::{Journal, read_journal};
 use proctor_types::{Envelope, Event};
 
-const SUM: &[u8] = b",\"sum\":\"";
+const CHECKSUM_KEY: &[u8] = b",\"sum\":\"";
 
 #[test]
 fn read_journal_survives_random_corruption() {
@@ -25,7 +25,7 @@ fn read_journal_survives_random_corruption() {
         };
         fs::write(&path, &bytes).unwrap();
         let reading = read_journal(&path).unwrap();
-        assert!(reading.whole_bytes <= bytes.len() as u64);
+        assert!(reading.complete_bytes <= bytes.len() as u64);
         for bad in &reading.bad_lines {
             assert_error_text(&bad.to_string(), &format!("trajectory.jsonl:{}: ", bad.line));
         }
@@ -42,7 +42,7 @@ fn read_journal_survives_random_corruption() {
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();
                 drop(journal);
                 let after = read_journal(&path).unwrap();
-                assert!(!after.torn && after.bad_lines.is_empty());
+                assert!(!after.is_torn && after.bad_lines.is_empty());
                 assert_eq!(after.events[..reading.events.len()], reading.events);
                 assert_eq!(after.events.len(), reading.events.len() + 1);
                 true
@@ -60,7 +60,7 @@ fn read_journal_survives_random_corruption() {
 fn with_valid_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let at = line.windows(SUM.len()).rposition(|window| window == SUM);
+        let at = line.windows(CHECKSUM_KEY.len()).rposition(|window| window == CHECKSUM_KEY);
         let Some(at) = at.filter(|_| line.ends_with(b"\n")) else {
             out.extend_from_slice(line);
             continue;

@@ -9,13 +9,13 @@ use proctor_types::{Event, ModelResponse, Usage};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 
-fn note(text: &str) -> Event {
+fn note_event(text: &str) -> Event {
     let mut note = Map::new();
     note.insert("text".into(), json!(text));
     Event::Noted { note }
 }
 
-fn answer(text: &str) -> Event {
+fn response_event(text: &str) -> Event {
     Event::ModelAnswered {
         answer: ModelResponse {
             native: None,
@@ -33,9 +33,9 @@ fn answer(text: &str) -> Event {
 fn write_three_lines(folder: &std::path::Path) -> std::path::PathBuf {
     let path = folder.join("trajectory.jsonl");
     let mut journal = Journal::create(&path, 2).unwrap();
-    assert_eq!(journal.append(0, note("a \"quoted\",\"sum\":\"line\"}\n")).unwrap(), 1);
-    assert_eq!(journal.append_durable(1, answer("é")).unwrap(), 2);
-    assert_eq!(journal.append(1, note("last")).unwrap(), 3);
+    assert_eq!(journal.append(0, note_event("a \"quoted\",\"sum\":\"line\"}\n")).unwrap(), 1);
+    assert_eq!(journal.append_durable(1, response_event("é")).unwrap(), 2);
+    assert_eq!(journal.append(1, note_event("last")).unwrap(), 3);
     path
 }
 
@@ -44,9 +44,9 @@ fn journal_round_trips_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_three_lines(folder.path());
     let reading = read_journal(&path).unwrap();
-    assert!(!reading.torn && reading.bad_lines.is_empty());
+    assert!(!reading.is_torn && reading.bad_lines.is_empty());
     assert_eq!(reading.events.len(), 3);
-    assert_eq!(reading.events[1].event, answer("é"));
+    assert_eq!(reading.events[1].event, response_event("é"));
     assert_eq!(reading.events[1].step, 1);
     assert!(reading.events.iter().all(|event| event.try_number == 2));
     assert!(reading.events.windows(2).all(|pair| pair[0].t_mono <= pair[1].t_mono));
@@ -68,13 +68,13 @@ fn journal_truncated_anywhere_keeps_complete_lines() {
         let reading = read_journal(&path).unwrap();
         assert_eq!(reading.events, events[..complete], "cut at {cut}");
         let torn = cut > 0 && whole[cut - 1] != b'\n' && !unended;
-        assert_eq!((reading.torn, reading.lacks_final_newline), (torn, unended), "cut at {cut}");
+        assert_eq!((reading.is_torn, reading.lacks_final_newline), (torn, unended), "cut at {cut}");
         assert!(reading.bad_lines.is_empty(), "cut at {cut}");
         let mut journal = Journal::open(&path).unwrap();
-        assert_eq!(journal.append(1, note("more")).unwrap(), complete as u64 + 1);
+        assert_eq!(journal.append(1, note_event("more")).unwrap(), complete as u64 + 1);
         drop(journal);
         let hinted = read_journal(&path).unwrap();
-        assert!(!hinted.torn && hinted.bad_lines.is_empty(), "cut at {cut}");
+        assert!(!hinted.is_torn && hinted.bad_lines.is_empty(), "cut at {cut}");
         assert_eq!(hinted.events.len(), complete + 1);
         if complete > 0 {
             assert_eq!(hinted.events[complete].try_number, 2);
@@ -97,7 +97,7 @@ proptest! {
         fs::write(&path, &bytes).unwrap();
         let reading = read_journal(&path).unwrap();
         let last = at == bytes.len() - 1;
-        prop_assert_eq!(reading.torn, last);
+        prop_assert_eq!(reading.is_torn, last);
         if !last {
             let bad = &reading.bad_lines[0];
             prop_assert_eq!(bad.line, line);
@@ -158,7 +158,7 @@ fn read_journal_reports_a_missing_line() {
     fs::write(&path, format!("{}{}", lines[0], lines[2])).unwrap();
     let reading = read_journal(&path).unwrap();
     assert_eq!(reading.bad_lines.len(), 1);
-    assert!(reading.bad_lines[0].why.contains("expected event 2, found event 3"));
+    assert!(reading.bad_lines[0].reason.contains("expected event 2, found event 3"));
 }
 
 #[test]

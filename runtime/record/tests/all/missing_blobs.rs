@@ -7,7 +7,7 @@ use proctor_record::{Journal, RunDir, Tree};
 use proctor_types::{ArmId, Event, TaskId, TrialId};
 use proctor_wire::{EntryKind, RawPath, SnapshotEntry, SnapshotReply};
 
-fn entry(path: &str, hash: &str, size: u64) -> SnapshotEntry {
+fn file_entry(path: &str, hash: &str, size: u64) -> SnapshotEntry {
     SnapshotEntry {
         path: RawPath::new(path),
         kind: EntryKind::File,
@@ -39,9 +39,9 @@ fn verify_reports_missing_blobs_where_they_were_stored() {
     let (one, two) = (blobs.put_shared(b"one").unwrap(), blobs.put_shared(b"two").unwrap());
     let own = blobs.put(b"the agent's").unwrap();
     let mut tree = Tree::default();
-    tree.apply_snapshot(&snapshot_reply(vec![entry("one", &one, 3), entry("two", &two, 3)]));
+    tree.apply_snapshot(&snapshot_reply(vec![file_entry("one", &one, 3), file_entry("two", &two, 3)]));
     let base = tree.save(&blobs).unwrap();
-    let change = snapshot_reply(vec![entry("own", &own, 11)]);
+    let change = snapshot_reply(vec![file_entry("own", &own, 11)]);
     tree.apply_snapshot(&change);
     let after = tree.save_as_diff(&blobs, &base, &change).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
@@ -66,7 +66,7 @@ fn verify_reports_missing_blobs_where_they_were_stored() {
     };
     journal.append(1, taken).unwrap();
     let verify =
-        || run.verifier().check(&id).damage.iter().map(ToString::to_string).collect::<Vec<_>>();
+        || run.verifier().verify_trial(&id).corruptions.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(verify(), Vec::<String>::new());
     let place = |hash: &str| run.blobs().root().join(&hash[..2]).join(&hash[2..]);
 

@@ -3,10 +3,10 @@
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CollectedPatch, PatchPolicy, collect_patch};
 
-use crate::common::{Node, Nodes, file, resolve_on, tree_of};
+use crate::common::{Node, Nodes, file, resolve_on, tree_from_nodes};
 
-fn nodes(list: &[(&str, Node)]) -> Nodes {
-    list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
+fn nodes(entries: &[(&str, Node)]) -> Nodes {
+    entries.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn patch_lists_paths_excluded_by_policy() {
         file_limit_bytes: 150,
         ..PatchPolicy::shipped().unwrap().clone()
     };
-    let (base_tree, end_tree) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
+    let (base_tree, end_tree) = (tree_from_nodes(&base, &blobs), tree_from_nodes(&end, &blobs));
     let made = collect_patch(&base_tree, &end_tree, &blobs, &policy).unwrap();
     let left: Vec<_> =
-        made.left_out.iter().map(|one| (one.path.to_string(), &one.why[..])).collect();
+        made.omitted_paths.iter().map(|one| (one.path.to_string(), &one.why[..])).collect();
     let ignored = "new, and ignored by the repository's .gitignore";
     let expected = [
         ("image.png", "binary, excluded by policy"),
@@ -62,7 +62,7 @@ fn patch_lists_paths_excluded_by_policy() {
         !expected.iter().any(|(out, _)| path == *out || path.starts_with(&format!("{out}/")))
     });
     assert_eq!(after, wanted);
-    assert_eq!(made.files, 8);
+    assert_eq!(made.changed_paths, 8);
     let none = collect_patch(&base_tree, &base_tree, &blobs, &policy).unwrap();
     assert_eq!(none, CollectedPatch::default());
 }
@@ -80,33 +80,33 @@ fn patch_prefers_source_changes_over_many_new_files() {
         let text = format!("{number}\n").repeat(300);
         end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
     }
-    let (base, end) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
+    let (base, end) = (tree_from_nodes(&base, &blobs), tree_from_nodes(&end, &blobs));
     let of = |policy: &PatchPolicy| collect_patch(&base, &end, &blobs, policy).unwrap();
     let whole = of(PatchPolicy::shipped().unwrap());
-    assert_eq!((whole.files, whole.left_out.len()), (42, 0));
+    assert_eq!((whole.changed_paths, whole.omitted_paths.len()), (42, 0));
 
     let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped().unwrap().clone() });
     let text = String::from_utf8(few.bytes).unwrap();
     assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
-    assert_eq!((few.files, few.left_out.len()), (2, 40));
-    assert!(few.left_out[0].why.contains("would exceed 2 files"), "{:?}", few.left_out[0]);
+    assert_eq!((few.changed_paths, few.omitted_paths.len()), (2, 40));
+    assert!(few.omitted_paths[0].why.contains("would exceed 2 files"), "{:?}", few.omitted_paths[0]);
 
     let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
-    assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
+    assert!(small.bytes.len() <= 4000 && small.changed_paths > 2, "{} bytes", small.bytes.len());
     assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
-    assert!(small.left_out[0].why.contains("would exceed 4000 bytes"), "{:?}", small.left_out[0]);
+    assert!(small.omitted_paths[0].why.contains("would exceed 4000 bytes"), "{:?}", small.omitted_paths[0]);
 
     let cheap =
         of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
-    assert!(cheap.files > 2 && cheap.left_out.len() > 30, "{}", cheap.left_out.len());
+    assert!(cheap.changed_paths > 2 && cheap.omitted_paths.len() > 30, "{}", cheap.omitted_paths.len());
 
     let listed = of(&PatchPolicy {
         files_limit: 2,
         left_out_limit: 3,
         ..PatchPolicy::shipped().unwrap().clone()
     });
-    let last = listed.left_out.last().unwrap();
-    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 more paths"));
+    let last = listed.omitted_paths.last().unwrap();
+    assert_eq!((listed.omitted_paths.len(), &last.why[..]), (4, "and 37 more paths"));
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn patch_omits_too_long_paths() {
     let blobs = Blobs::new(folder.path());
     let deep = format!("{}f", "d/".repeat(600));
     let end = nodes(&[("kept", file("x\n")), (&deep, file("y\n"))]);
-    let (base, end) = (tree_of(&Nodes::new(), &blobs), tree_of(&end, &blobs));
+    let (base, end) = (tree_from_nodes(&Nodes::new(), &blobs), tree_from_nodes(&end, &blobs));
     let made = collect_patch(&base, &end, &blobs, PatchPolicy::shipped().unwrap()).unwrap();
-    assert_eq!(made.files, 1);
-    let left: Vec<_> = made.left_out.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(made.changed_paths, 1);
+    let left: Vec<_> = made.omitted_paths.iter().map(|one| one.path.to_string()).collect();
     assert_eq!(left, ["d"]);
 }

@@ -24,7 +24,7 @@ pub struct Comparison {
     pub gates: Vec<GateReport>,
     /// Differences between the arms of each pair. Empty unless requested with `--why`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub why: Vec<PairDifferences>,
+    pub differences: Vec<PairDifferences>,
 }
 
 /// Two arms compared in one metric. Every difference is a - b.

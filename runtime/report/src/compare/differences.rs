@@ -6,13 +6,13 @@ use std::{
 };
 
 use proctor_types::{
-    Arm, ArmId, RequestChanges, Responders, escape_unprintable_line, plural, sha256_hex,
+    Arm, ArmId, RequestChanges, Responders, escape_unprintable_line, count_with_noun, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    TrialResult, arm::responders, format::percent, limits::own_limit, notes::describe_responders,
+    TrialResult, arm::count_responders, format::format_percent, limits::own_limit, notes::describe_responders,
 };
 
 /// Longer texts are shown as a digest. In characters.
@@ -75,14 +75,14 @@ pub(super) fn find_differences(
     a: (&ArmId, &str),
     b: (&ArmId, &str),
     arms: &[Arm],
-    tasks: [&TrialsByTask<'_>; 2],
-    texts: LongTextStyle,
+    trials_by_task: [&TrialsByTask<'_>; 2],
+    style: LongTextStyle,
 ) -> PairDifferences {
     let factors = |id: &ArmId| {
         let arm = arms.iter().find(|arm| arm.id == *id);
         let mut flat = BTreeMap::new();
         if let Some(arm) = arm {
-            flatten("", &arm.factors(), &mut flat);
+            flatten_value("", &arm.factors(), &mut flat);
         }
         flat
     };
@@ -90,7 +90,7 @@ pub(super) fn find_differences(
     let keys: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, key: &String| {
         let value = of.get(key).cloned().unwrap_or_default();
-        if texts == LongTextStyle::Full { value } else { shorten(value) }
+        if style == LongTextStyle::Full { value } else { shorten_value(value) }
     };
     let factors = keys
         .into_iter()
@@ -106,14 +106,14 @@ pub(super) fn find_differences(
             trials.iter().filter_map(|trial| of(trial)).collect()
         };
         let differs = |(task, trials): (&&str, &Vec<&TrialResult>)| {
-            let (own, other) = (set(trials), set(tasks[1].get(task)?));
+            let (own, other) = (set(trials), set(trials_by_task[1].get(task)?));
             (!own.is_empty() && !other.is_empty() && own != other).then(|| (*task).to_owned())
         };
-        tasks[0].iter().filter_map(differs).collect::<Vec<String>>()
+        trials_by_task[0].iter().filter_map(differs).collect::<Vec<String>>()
     };
     let environment = |trial: &TrialResult| {
-        let found = trial.verdict.as_ref()?.environment.as_ref()?;
-        serde_json::to_string(found).ok()
+        let verdict_environment = trial.verdict.as_ref()?.environment.as_ref()?;
+        serde_json::to_string(verdict_environment).ok()
     };
     PairDifferences {
         a: a.1.to_owned(),
@@ -121,36 +121,36 @@ pub(super) fn find_differences(
         b: b.1.to_owned(),
         b_arm: b.0.clone(),
         factors,
-        a_limits: limit_fractions(tasks[0]),
-        b_limits: limit_fractions(tasks[1]),
-        a_faults: count_faults(tasks[0]),
-        b_faults: count_faults(tasks[1]),
-        a_responders: all_responders(tasks[0]),
-        b_responders: all_responders(tasks[1]),
-        a_changes: merge_request_changes(tasks[0]),
-        b_changes: merge_request_changes(tasks[1]),
+        a_limits: limit_fractions(trials_by_task[0]),
+        b_limits: limit_fractions(trials_by_task[1]),
+        a_faults: count_faults(trials_by_task[0]),
+        b_faults: count_faults(trials_by_task[1]),
+        a_responders: merge_responders(trials_by_task[0]),
+        b_responders: merge_responders(trials_by_task[1]),
+        a_changes: merge_request_changes(trials_by_task[0]),
+        b_changes: merge_request_changes(trials_by_task[1]),
         task_revisions: differing(&|trial| trial.facts.revision.clone()),
         environments: differing(&environment),
     }
 }
 
-fn flatten(place: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+fn flatten_value(path: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
-                let dot = if place.is_empty() { "" } else { "." };
-                flatten(&format!("{place}{dot}{key}"), value, out);
+                let dot = if path.is_empty() { "" } else { "." };
+                flatten_value(&format!("{path}{dot}{key}"), value, out);
             }
         }
         Value::Null => {}
-        other => drop(out.insert(place.to_owned(), other.clone())),
+        other => drop(out.insert(path.to_owned(), other.clone())),
     }
 }
 
-fn shorten(value: Value) -> Value {
+fn shorten_value(value: Value) -> Value {
     match value {
         Value::String(text) if text.chars().count() > MAX_TEXT_LENGTH => {
-            let lines = plural(text.lines().count(), "line");
+            let lines = count_with_noun(text.lines().count(), "line");
             Value::String(format!("text of {lines}, sha256 {}", short_digest(&text)))
         }
         other => other,
@@ -169,7 +169,7 @@ fn format_on_one_line(value: &Value) -> String {
         other => {
             let text = other.to_string();
             let kind = match other {
-                Value::Array(items) => format!("list of {}", plural(items.len(), "value")),
+                Value::Array(items) => format!("list of {}", count_with_noun(items.len(), "value")),
                 _ => "value".to_owned(),
             };
             match text.chars().count() > MAX_TEXT_LENGTH {
@@ -203,8 +203,8 @@ fn format_arm_value(arm: &str, value: &Value) -> String {
     }
 }
 
-fn limit_fractions(tasks: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
-    let trials: Vec<_> = tasks.values().flatten().collect();
+fn limit_fractions(trials_by_task: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
+    let trials: Vec<_> = trials_by_task.values().flatten().collect();
     let mut shares: BTreeMap<String, f64> = BTreeMap::new();
     for kind in trials.iter().filter_map(|trial| own_limit(trial)) {
         *shares.entry(kind.to_string()).or_default() += 1.0 / trials.len() as f64;
@@ -212,47 +212,47 @@ fn limit_fractions(tasks: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
     shares
 }
 
-fn count_faults(tasks: &TrialsByTask<'_>) -> u64 {
+fn count_faults(trials_by_task: &TrialsByTask<'_>) -> u64 {
     let is_fault = |trial: &&&TrialResult| {
         trial.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault())
     };
-    tasks.values().flatten().filter(is_fault).count() as u64
+    trials_by_task.values().flatten().filter(is_fault).count() as u64
 }
 
-fn all_responders(tasks: &TrialsByTask<'_>) -> Responders {
-    let trials: Vec<&TrialResult> = tasks.values().flatten().copied().collect();
-    responders(&trials)
+fn merge_responders(trials_by_task: &TrialsByTask<'_>) -> Responders {
+    let trials: Vec<&TrialResult> = trials_by_task.values().flatten().copied().collect();
+    count_responders(&trials)
 }
 
-fn merge_request_changes(tasks: &TrialsByTask<'_>) -> RequestChanges {
+fn merge_request_changes(trials_by_task: &TrialsByTask<'_>) -> RequestChanges {
     let mut all = RequestChanges::default();
-    for trial in tasks.values().flatten() {
+    for trial in trials_by_task.values().flatten() {
         trial.outcome.iter().for_each(|outcome| all.merge(&outcome.changes));
     }
     all
 }
 
 /// Formats one line per factor. If texts are shown in full, a long text has its own lines.
-pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> String {
+pub(super) fn differences_text(differences: &PairDifferences, style: LongTextStyle) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{text}");
     };
-    line(format!("\ndifferences between {} and {}", why.a, why.b));
+    line(format!("\ndifferences between {} and {}", differences.a, differences.b));
     let (mut only_a, mut only_b) = (0_usize, 0_usize);
-    for factor in &why.factors {
+    for factor in &differences.factors {
         match (factor.factor.starts_with(PACKAGE_PREFIX), &factor.a, &factor.b) {
             (true, _, Value::Null) => only_a += 1,
             (true, Value::Null, _) => only_b += 1,
             (_, a, b) => {
                 let is_long = format_in_full(a).is_some() || format_in_full(b).is_some();
                 let name = escape_unprintable_line(&factor.factor);
-                if texts == LongTextStyle::Full && is_long {
+                if style == LongTextStyle::Full && is_long {
                     line(format!(
                         "  {name}:\n{}\n{}",
-                        format_arm_value(&why.a, a),
-                        format_arm_value(&why.b, b)
+                        format_arm_value(&differences.a, a),
+                        format_arm_value(&differences.b, b)
                     ));
                 } else {
                     line(format!(
@@ -270,22 +270,22 @@ pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> S
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {
-        let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", percent(*share)));
+        let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", format_percent(*share)));
         let shares: Vec<String> = shares.collect();
         if shares.is_empty() { "none".to_owned() } else { shares.join(", ") }
     };
     line(format!(
         "  trials ended at a limit: {} vs {}",
-        shares(&why.a_limits),
-        shares(&why.b_limits)
+        shares(&differences.a_limits),
+        shares(&differences.b_limits)
     ));
-    line(format!("  infrastructure faults: {} vs {}", why.a_faults, why.b_faults));
-    for (name, responders) in [(&why.a, &why.a_responders), (&why.b, &why.b_responders)] {
+    line(format!("  infrastructure faults: {} vs {}", differences.a_faults, differences.b_faults));
+    for (name, responders) in [(&differences.a, &differences.a_responders), (&differences.b, &differences.b_responders)] {
         if responders.is_mixture() {
             line(format!("  {name}: {}", describe_responders(responders)));
         }
     }
-    for (name, changes) in [(&why.a, &why.a_changes), (&why.b, &why.b_changes)] {
+    for (name, changes) in [(&differences.a, &differences.a_changes), (&differences.b, &differences.b_changes)] {
         for (what, counts) in
             [("requests repaired", &changes.repairs), ("lost in translation", &changes.losses)]
         {
@@ -297,14 +297,14 @@ pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> S
         }
     }
     for (what, tasks) in
-        [("task revisions", &why.task_revisions), ("environments", &why.environments)]
+        [("task revisions", &differences.task_revisions), ("environments", &differences.environments)]
     {
-        let named = tasks.iter().take(MAX_NAMED_TASKS).cloned().collect::<Vec<_>>().join(", ");
+        let task_names = tasks.iter().take(MAX_NAMED_TASKS).cloned().collect::<Vec<_>>().join(", ");
         let more = tasks.len().saturating_sub(MAX_NAMED_TASKS);
         line(match (tasks.len(), more) {
             (0, _) => format!("  {what}: the same"),
-            (count, 0) => format!("  {what}: {count} differ: {named}"),
-            (count, more) => format!("  {what}: {count} differ: {named} and {more} more"),
+            (count, 0) => format!("  {what}: {count} differ: {task_names}"),
+            (count, more) => format!("  {what}: {count} differ: {task_names} and {more} more"),
         });
     }
     out

@@ -1,7 +1,7 @@
 //! Implements `compare --gate 'ARM >= ARM - POINTS'`, which checks that one arm's `resolved` is at
 //! most that many points below another's.
 
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use super::comparison::{Comparison, GateReport, GateResult, Pair};
 use crate::TrialResult;
@@ -20,13 +20,13 @@ pub struct Gate {
     /// The arm with which `arm` is compared.
     pub reference: String,
     /// How many percentage points of `resolved` the arm may be below the reference.
-    pub points: f64,
+    pub margin_points: f64,
 }
 
 /// Why a text is not a valid gate, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
-    pub what: String,
+    pub message: String,
     pub hint: String,
 }
 
@@ -46,33 +46,33 @@ impl Gate {
             }
         }
         if arm == reference {
-            let what = format!("--gate {text}: both sides are the arm `{arm}`");
-            return Err(GateError { what, hint: "name two different arms".to_owned() });
+            let message = format!("--gate {text}: both sides are the arm `{arm}`");
+            return Err(GateError { message: what: message, hint: "name two different arms".to_owned() });
         }
-        Ok(Self { text: text.trim().to_owned(), arm, reference, points })
+        Ok(Self { text: text.trim().to_owned(), arm, reference, margin_points: points })
     }
 
     /// Evaluates the gate. `comparison` must be the comparison of `trials`.
     pub fn evaluate(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
-        let found = pairs.find_map(|pair| self.result_for_arm(pair));
-        let (tasks, difference, interval) = found.unwrap_or((0, None, None));
+        let arm_result = pairs.find_map(|pair| self.result_for_arm(pair));
+        let (tasks, difference, interval) = arm_result.unwrap_or((0, None, None));
         let missing = [&self.arm, &self.reference].map(|name| {
-            let own: Vec<&TrialResult> =
+            let arm_trials: Vec<&TrialResult> =
                 trials.iter().filter(|trial| trial.arm_name == *name).collect();
-            (name, own.iter().filter(|trial| trial.verdict.is_none()).count(), own.len())
+            (name, arm_trials.iter().filter(|trial| trial.verdict.is_none()).count(), arm_trials.len())
         });
         let missing: Vec<String> = missing
             .into_iter()
             .filter(|(_, missing, _)| *missing > 0)
-            .map(|(name, missing, all)| format!("{missing} of {} in {name}", plural(all, "trial")))
+            .map(|(name, missing, all)| format!("{missing} of {} in {name}", count_with_noun(all, "trial")))
             .collect();
         let result = match interval {
             _ if !missing.is_empty() => GateResult::Incomplete,
-            Some([lower, _]) if lower * 100.0 >= -self.points - ROUNDING_ERROR => {
+            Some([lower, _]) if lower * 100.0 >= -self.margin_points - ROUNDING_ERROR => {
                 GateResult::Passed
             }
-            Some([_, upper]) if upper * 100.0 < -self.points - ROUNDING_ERROR => GateResult::Failed,
+            Some([_, upper]) if upper * 100.0 < -self.margin_points - ROUNDING_ERROR => GateResult::Failed,
             _ => GateResult::Undecided,
         };
         let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
@@ -82,11 +82,11 @@ impl Gate {
                 points(difference),
                 points(lower),
                 points(upper),
-                plural(tasks, "shared task")
+                count_with_noun(tasks, "shared task")
             ),
             _ => "no shared tasks".to_owned(),
         };
-        let said = match result {
+        let result_text = match result {
             GateResult::Passed => format!("passed: {numbers}"),
             GateResult::Failed => format!("failed: {numbers}"),
             GateResult::Undecided => format!("undecided: {numbers}"),
@@ -98,12 +98,12 @@ impl Gate {
             gate: self.text.clone(),
             arm: self.arm.clone(),
             reference: self.reference.clone(),
-            points: self.points,
+            points: self.margin_points,
             result,
             tasks,
             difference,
             interval,
-            sentence: format!("gate {}: {said}", self.text),
+            sentence: format!("gate {}: {result_text}", self.text),
         }
     }
 
@@ -129,7 +129,7 @@ impl Gate {
 
 fn syntax_error(text: &str) -> GateError {
     GateError {
-        what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
+        message: format!("--gate {text}: expected ARM >= ARM - POINTS"),
         hint: "example: --gate 'new >= old - 2'; quote names that contain spaces or operators: --gate '\"my arm\" >= \"gpt-5\" - 2'"
             .to_owned(),
     }
@@ -147,8 +147,8 @@ fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
         true => (format!("--gate {text}: unknown arm `{name}`"), names),
         false => (format!("--gate {text}: several arms have the name `{name}`"), &same[..]),
     };
-    let known: Vec<String> = of.iter().map(|name| format!("`{name}`")).collect();
-    GateError { what, hint: format!("arms: {}", known.join(", ")) }
+    let known_names: Vec<String> = of.iter().map(|name| format!("`{name}`")).collect();
+    GateError { message: what, hint: format!("arms: {}", known_names.join(", ")) }
 }
 
 /// Returns a quoted name and the text after it.
@@ -211,7 +211,7 @@ fn parse_points(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const NAMES: [&str; 7] =
+    const ARM_NAMES: [&str; 7] =
         ["new", "old", "gpt-5", "gpt-5.1", "tools/steps=50", "my >= arm", "twice (0a1b)"];
 
     #[test]
@@ -229,8 +229,8 @@ mod tests {
             ("'my >= arm' >= old - 1 points", "my >= arm", "old", 1.0),
             ("old >= my >= arm - 4", "old", "my >= arm", 4.0),
         ] {
-            let gate = Gate::parse(text, &NAMES).unwrap();
-            let found = (gate.arm.as_str(), gate.reference.as_str(), gate.points);
+            let gate = Gate::parse(text, &ARM_NAMES).unwrap();
+            let found = (gate.arm.as_str(), gate.reference.as_str(), gate.margin_points);
             assert_eq!(found, (arm, reference, points), "{text}");
         }
     }
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn gate_parse_error_has_an_example() {
         for text in ["", "new", "new > old", ">= old", "new >=", "'new >= old - 2", "'new' old"] {
-            let error = Gate::parse(text, &NAMES).unwrap_err();
-            assert!(error.what.contains("expected ARM >= ARM"), "{text}: {error:?}");
+            let error = Gate::parse(text, &ARM_NAMES).unwrap_err();
+            assert!(error.message.contains("expected ARM >= ARM"), "{text}: {error:?}");
         }
         for text in [
             "new >= odl - 2",
@@ -248,13 +248,13 @@ mod tests {
             "new >= old - -1",
             "new >= old - NaN",
         ] {
-            let error = Gate::parse(text, &NAMES).unwrap_err();
-            assert!(error.what.contains("unknown arm"), "{text}: {error:?}");
+            let error = Gate::parse(text, &ARM_NAMES).unwrap_err();
+            assert!(error.message.contains("unknown arm"), "{text}: {error:?}");
             assert!(error.hint.contains("`gpt-5.1`"), "{error:?}");
         }
-        let error = Gate::parse("twice >= new - 1", &NAMES).unwrap_err();
-        assert!(error.what.contains("several arms have the name `twice`"), "{error:?}");
+        let error = Gate::parse("twice >= new - 1", &ARM_NAMES).unwrap_err();
+        assert!(error.message.contains("several arms have the name `twice`"), "{error:?}");
         assert!(error.hint.contains("`twice (0a1b)`") && !error.hint.contains("gpt"), "{error:?}");
-        assert!(Gate::parse("new >= new - 1", &NAMES).unwrap_err().what.contains("both sides"));
+        assert!(Gate::parse("new >= new - 1", &ARM_NAMES).unwrap_err().message.contains("both sides"));
     }
 }

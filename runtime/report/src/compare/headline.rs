@@ -1,7 +1,7 @@
 //! Summarizes a comparison in one line per pair of arms.
 
 use proctor_statistics::ALPHA;
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 
 use super::{
     comparison::{Comparison, Pair},
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Ratio, Report,
-    format::{dollars, percent},
+    format::{format_dollars, format_percent},
 };
 
 /// The result for one pair of arms. The arm that resolves more comes first.
@@ -23,7 +23,7 @@ pub struct Headline {
     /// The rates, the p-value, the cost ratio's interval, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`.
-    pub distinguishable: bool,
+    pub is_distinguishable: bool,
     /// The difference in `resolved`, as a fraction; at least 0.
     pub difference: f64,
 }
@@ -31,16 +31,16 @@ pub struct Headline {
 /// Returns one headline for each pair of arms that are not controls. Pairs that differ come first,
 /// by decreasing difference; the others follow in plan order.
 pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
-    headlines_with(comparison, str::to_owned)
+    headlines_with_escape(comparison, str::to_owned)
 }
 
 /// Like [`headlines`], but passes each name through `escape` to escape it.
-pub fn headlines_with(comparison: &Comparison, escape: impl Fn(&str) -> String) -> Vec<Headline> {
+pub fn headlines_with_escape(comparison: &Comparison, escape: impl Fn(&str) -> String) -> Vec<Headline> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
-    let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &escape)).collect();
+    let mut all: Vec<Headline> = pairs.filter_map(|metrics| build_headline(metrics, &escape)).collect();
     // The sort is stable, so the other pairs keep their order.
-    let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
+    let size = |one: &Headline| if one.is_distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
     all
 }
@@ -51,18 +51,18 @@ pub fn is_second_arm_better(resolved: &Pair) -> bool {
 }
 
 /// Builds the headline from all metrics of one pair of arms.
-fn headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<Headline> {
+fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<Headline> {
     let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
     let pair = of("resolved")?;
     let names = [escape(&pair.a), escape(&pair.b)];
-    let [first, second] = better_first(pair, names);
-    let tasks = plural(pair.tasks, "shared task");
+    let [first, second] = better_arm_first(pair, names);
+    let tasks = count_with_noun(pair.tasks, "shared task");
     let left_out = excluded_tasks_phrase(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
         return Some(Headline {
             text: format!("{first} and {second} have no shared tasks with verdicts for both."),
             detail: format!("{tasks}{left_out}."),
-            distinguishable: false,
+            is_distinguishable: false,
             difference: 0.0,
         });
     };
@@ -94,8 +94,8 @@ fn headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<Headli
         ),
     };
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
-        let [first, second] = better_first(pair, [a, b]);
-        format!("{} vs {} of ", percent(first), percent(second))
+        let [first, second] = better_arm_first(pair, [a, b]);
+        format!("{} vs {} of ", format_percent(first), format_percent(second))
     });
     let adjusted = match pair.adjusted_for {
         ..=1 => String::new(),
@@ -108,11 +108,11 @@ fn headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<Headli
     let by_repository = repository_phrase(pair, distinguishable);
     let detail =
         format!("{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{left_out}.");
-    Some(Headline { text, detail, distinguishable, difference: difference.abs() })
+    Some(Headline { text, detail, is_distinguishable: distinguishable, difference: difference.abs() })
 }
 
 /// Puts the arm that resolves more first.
-fn better_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
+fn better_arm_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_second_arm_better(pair) { [b, a] } else { [a, b] }
 }
 
@@ -131,12 +131,12 @@ fn token_phrase(ratio: Ratio) -> String {
 }
 
 /// Formats a ratio's interval. Returns an empty text if there is no interval.
-fn ratio_interval(ratio: Ratio, what: &str) -> String {
+fn ratio_interval(ratio: Ratio, quantity: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),
-        (Some(lower), None) => format!("; at least {} times {what}", format_ratio(lower)),
+        (Some(lower), None) => format!("; at least {} times {quantity}", format_ratio(lower)),
         (Some(lower), Some(upper)) => {
-            format!("; {} to {} times {what}", format_ratio(lower), format_ratio(upper))
+            format!("; {} to {} times {quantity}", format_ratio(lower), format_ratio(upper))
         }
     }
 }
@@ -163,9 +163,9 @@ pub fn single_arm_headline(report: &Report) -> Option<String> {
     });
     let each = arm.per_resolved.and_then(|each| each.cost_usd);
     let each = each
-        .map_or_else(String::new, |cost| format!(" at {} per resolved trial", dollars(cost.value)));
-    let (name, rate) = (&arm.name, percent(arm.resolved_rate));
-    Some(format!("{name} resolves {rate} of {}{interval}{each}.", plural(arm.trials, "trial")))
+        .map_or_else(String::new, |cost| format!(" at {} per resolved trial", format_dollars(cost.value)));
+    let (name, rate) = (&arm.name, format_percent(arm.resolved_rate));
+    Some(format!("{name} resolves {rate} of {}{interval}{each}.", count_with_noun(arm.trials, "trial")))
 }
 
 #[cfg(test)]

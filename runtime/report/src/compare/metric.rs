@@ -43,19 +43,19 @@ impl Metric {
         match self {
             Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
             Self::PassedRate => Some(verdict.passed_rate),
-            Self::Tokens => spent().filter(has_token_counts).map(|spent| tokens(&spent) as f64),
+            Self::Tokens => spent().filter(has_token_counts).map(|spent| total_tokens(&spent) as f64),
             Self::Cost => spent().filter(|spent| !spent.unpriced).map(|spent| spent.cost_usd),
             Self::Steps => spent().map(|spent| spent.steps as f64),
         }
     }
 }
 
-fn tokens(spent: &Spending) -> u64 {
-    spent.input_tokens + spent.output_tokens
+fn total_tokens(spending: &Spending) -> u64 {
+    spending.input_tokens + spending.output_tokens
 }
 
 /// Whether the tokens were counted. Every response has tokens, so steps without tokens mean that
 /// the source did not count them. Some imported files don't.
-fn has_token_counts(spent: &Spending) -> bool {
-    spent.steps == 0 || tokens(spent) > 0
+fn has_token_counts(spending: &Spending) -> bool {
+    spending.steps == 0 || total_tokens(spending) > 0
 }

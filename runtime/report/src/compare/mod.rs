@@ -13,7 +13,7 @@ pub use comparison::{ByRepository, Comparison, GateReport, GateResult, Pair};
 pub use differences::{FactorDifference, LongTextStyle, PairDifferences};
 pub use gate::{Gate, GateError};
 pub use headline::{
-    Headline, headlines, headlines_with, is_second_arm_better, single_arm_headline,
+    Headline, headlines, headlines_with_escape, is_second_arm_better, single_arm_headline,
 };
-pub use pairs::{compare, compare_with, comparison_text, comparison_text_with};
+pub use pairs::{compare, compare_with_style, comparison_text, comparison_text_with_style};
 pub use shared::ExcludedTasks;

@@ -22,14 +22,14 @@ use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 /// Compares all arms of the trials, in order of first appearance. `arms` contains the arms'
 /// settings, which `why` is computed from. If `arms` is `None`, `why` is empty.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
-    compare_with(trials, arms, LongTextStyle::Digests)
+    compare_with_style(trials, arms, LongTextStyle::Digests)
 }
 
 /// Like [`compare`], with long factor values shown in the given style.
-pub fn compare_with(
+pub fn compare_with_style(
     trials: &[TrialResult],
     arms: Option<&[Arm]>,
-    texts: LongTextStyle,
+    style: LongTextStyle,
 ) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
@@ -37,7 +37,7 @@ pub fn compare_with(
         if !ids.iter().any(|(id, _)| **id == trial.arm) {
             ids.push((&trial.arm, &trial.arm_name));
         }
-        if trial.control {
+        if trial.is_control {
             controls.insert(&trial.arm);
         }
     }
@@ -57,7 +57,7 @@ pub fn compare_with(
                     *b,
                     arms,
                     [&tasks[first], &tasks[second]],
-                    texts,
+                    style,
                 ));
             }
         }
@@ -69,7 +69,7 @@ pub fn compare_with(
     };
     let (pairs, controls) = (done(asked), done(with_control));
     let schema_version = COMPARISON_SCHEMA;
-    Comparison { schema_version, pairs, controls, gates: Vec::new(), why: reasons }
+    Comparison { schema_version, pairs, controls, gates: Vec::new(), differences: reasons }
 }
 
 /// Applies Holm's adjustment within each metric, both to the analysis by task and to the analysis
@@ -82,14 +82,14 @@ fn adjust_p_values(pairs: &mut [PendingPair]) {
             .collect();
         let count = of.len() as u64;
         let values: Vec<f64> = of.iter().filter_map(|one| one.pair.p_value).collect();
-        for (one, adjusted) in of.iter_mut().zip(statistics::holm(&values)) {
+        for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
             one.pair.p_adjusted = Some(adjusted);
             one.pair.adjusted_for = count;
         }
         let mut by: Vec<&mut ByRepository> =
             of.into_iter().filter_map(|one| one.pair.by_repository.as_mut()).collect();
         let values: Vec<f64> = by.iter().map(|one| one.p_value).collect();
-        for (one, adjusted) in by.iter_mut().zip(statistics::holm(&values)) {
+        for (one, adjusted) in by.iter_mut().zip(statistics::holm_p_values(&values)) {
             one.p_adjusted = Some(adjusted);
         }
     }
@@ -111,10 +111,10 @@ impl PowerCache {
         *self.0.entry(key).or_insert_with(|| {
             let share = |count: u64| count as f64 / tasks as f64;
             let (difference, discordant) = (share(a_only.abs_diff(b_only)), share(a_only + b_only));
-            let wanted = PowerTarget::for_comparisons(pairs);
+            let target = PowerTarget::for_comparisons(pairs);
             (
-                statistics::mcnemar_tasks_needed(difference, discordant, wanted),
-                statistics::mcnemar_detectable_difference(tasks, discordant, wanted),
+                statistics::mcnemar_tasks_needed(difference, discordant, target),
+                statistics::mcnemar_detectable_difference(tasks, discordant, target),
             )
         })
     }
@@ -184,7 +184,7 @@ impl PendingPair {
                 Scale::Amount => Ratio::from_tasks(&means),
                 Scale::Proportion => None,
             },
-            by_repository: by_repository(metric, shared, &differences),
+            by_repository: compare_by_repository(metric, shared, &differences),
             sentence: String::new(),
         };
         let mut found = None;
@@ -213,17 +213,17 @@ impl PendingPair {
             pair.sentence = sentence(&pair);
             return pair;
         };
-        let wanted = PowerTarget::for_comparisons(pair.adjusted_for);
+        let target = PowerTarget::for_comparisons(pair.adjusted_for);
         if let Some(found) = &found {
-            let (deviation, differing) = (found.deviation, found.differing);
+            let (deviation, differing) = (found.deviation, found.differing_fraction);
             pair.tasks_needed = statistics::tasks_for_mean_difference(
                 found.difference,
                 deviation,
                 differing,
-                wanted,
+                target,
             );
             pair.smallest_visible =
-                statistics::detectable_mean_difference(pair.tasks, deviation, wanted)
+                statistics::detectable_mean_difference(pair.tasks, deviation, target)
                     .filter(|_| deviation > 0.0);
         } else if let (Some(a_only), Some(b_only)) = (pair.a_only, pair.b_only) {
             (pair.tasks_needed, pair.smallest_visible) =
@@ -277,10 +277,10 @@ fn apply_mcnemar(pair: &mut Pair, differences: &[f64]) {
     (pair.a_only, pair.b_only) = (Some(a_only), Some(b_only));
     pair.difference = Some((a_only as f64 - b_only as f64) / tasks as f64);
     pair.interval = statistics::difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL);
-    pair.p_value = Some(statistics::mcnemar_exact(a_only, b_only));
+    pair.p_value = Some(statistics::mcnemar_exact_p(a_only, b_only));
 }
 
-fn by_repository(
+fn compare_by_repository(
     metric: Metric,
     shared: &[SharedTask<'_>],
     differences: &[f64],
@@ -293,11 +293,11 @@ fn by_repository(
     if clusters.len() < 2 {
         return None;
     }
-    let found = statistics::paired_bootstrap(&clusters, metric.scale(), CONFIDENCE_LEVEL)?;
+    let estimate = statistics::paired_bootstrap(&clusters, metric.scale(), CONFIDENCE_LEVEL)?;
     Some(ByRepository {
         repositories: clusters.len() as u64,
-        interval: found.interval,
-        p_value: found.p_value,
+        interval: estimate.interval,
+        p_value: estimate.p_value,
         p_adjusted: None,
         changes_conclusion: false,
     })
@@ -305,11 +305,11 @@ fn by_repository(
 
 /// Formats the comparison as text: the pairs, the pairs with a control, then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
-    comparison_text_with(comparison, LongTextStyle::Digests)
+    comparison_text_with_style(comparison, LongTextStyle::Digests)
 }
 
 /// Like [`comparison_text`], with long factor values shown in the given style.
-pub fn comparison_text_with(comparison: &Comparison, texts: LongTextStyle) -> String {
+pub fn comparison_text_with_style(comparison: &Comparison, style: LongTextStyle) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
     let pairs = comparison.pairs.iter().map(|pair| (pair, ""));
@@ -332,8 +332,8 @@ pub fn comparison_text_with(comparison: &Comparison, texts: LongTextStyle) -> St
     for gate in &comparison.gates {
         let _ = writeln!(out, "{}", gate.sentence);
     }
-    for why in &comparison.why {
-        out.push_str(&differences_text(why, texts));
+    for why in &comparison.differences {
+        out.push_str(&differences_text(why, style));
     }
     wrap_long_lines(&out)
 }

@@ -1,14 +1,14 @@
 //! Describes a comparison in one sentence.
 
 use proctor_statistics::ALPHA;
-use proctor_types::{noun_for_count, plural};
+use proctor_types::{noun_for_count, count_with_noun};
 
 use super::comparison::Pair;
 
 impl Pair {
     /// Returns the sentence with the arms' names passed through `escape`. Formats with markup
     /// escape the names this way, so that they are not parsed as markup.
-    pub fn sentence_with(&self, escape: impl Fn(&str) -> String) -> String {
+    pub fn sentence_with_escape(&self, escape: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: escape(&self.a), b: escape(&self.b), ..self.clone() })
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
     let claim = difference_phrase(pair, difference);
     let tasks = format!("{} shared {}", pair.tasks, noun_for_count(pair.tasks, "task"));
     let interval = pair.interval_adjusted.or(pair.interval);
-    let shown = interval.map_or_else(String::new, |ends| {
+    let interval_text = interval.map_or_else(String::new, |ends| {
         let [lower, upper] = ends.map(|end| format_interval_end(pair, end, p < ALPHA));
         format!(", 95 % interval {lower} to {upper}")
     });
@@ -44,7 +44,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
     };
     let repository = repository_phrase(pair, p < ALPHA);
     format!(
-        "{claim} on {tasks}{shown}, p = {}{adjusted}: {end}{repository}{excluded}.",
+        "{claim} on {tasks}{interval_text}, p = {}{adjusted}: {end}{repository}{excluded}.",
         format_p_value(p)
     )
 }
@@ -56,7 +56,7 @@ pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
     };
-    let repositories = plural(by.repositories, "repository");
+    let repositories = count_with_noun(by.repositories, "repository");
     let p = format_p_value(by.p_adjusted.unwrap_or(by.p_value));
     match distinguishable {
         true => format!(
@@ -139,7 +139,7 @@ pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
-    format!("; {} excluded: {}", plural(pair.excluded, "task"), parts.join(", "))
+    format!("; {} excluded: {}", count_with_noun(pair.excluded, "task"), parts.join(", "))
 }
 
 /// Formats a value. Rates are converted to percentage points, and amounts are unchanged.

@@ -37,14 +37,14 @@ pub struct TaskFacts {
     pub repo: Option<String>,
     pub categories: Vec<String>,
     /// Number of functions that the gold patch adds (FEA-Bench).
-    pub functions_added: Option<u64>,
+    pub added_functions: Option<u64>,
     /// The benchmark from which the task's row comes.
     pub benchmark: Option<String>,
     /// The benchmark's split: `lite`, `full`.
     pub split: Option<String>,
     /// Whether the task's solution was written on or after the model's knowledge cutoff
     /// (`models.NAME.cutoff`). Absent if either date is unknown.
-    pub after_cutoff: Option<bool>,
+    pub is_after_cutoff: Option<bool>,
     /// SHA-256 of the task in this run. Not used for grouping.
     pub revision: Option<String>,
 }
@@ -59,12 +59,12 @@ impl TaskFacts {
             level: task.level,
             repo: task.repo.clone(),
             categories,
-            functions_added: task
+            added_functions: task
                 .details()
                 .and_then(|details| details.functions_added.get().copied()),
             benchmark: benchmark.map(str::to_owned),
             split: task.benchmark.as_ref().and_then(|benchmark| benchmark.split.clone()),
-            after_cutoff: None,
+            is_after_cutoff: None,
             revision: None,
         }
     }
@@ -74,7 +74,7 @@ impl TaskFacts {
     pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
         // ISO dates can be compared as strings.
         let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
-        Self { after_cutoff: after, ..self }
+        Self { is_after_cutoff: after, ..self }
     }
 
     /// Returns the kind and name of every group that a trial of the task belongs to.
@@ -86,11 +86,11 @@ impl TaskFacts {
         groups.extend(self.benchmark.clone().map(|benchmark| ("benchmark", benchmark)));
         groups.extend(self.split.clone().map(|split| ("split", split)));
         let side = |after: bool| if after { "after" } else { "before" };
-        groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
-        groups.extend(self.functions_added.map(|count| ("functions_added", size_class(count))));
+        groups.extend(self.is_after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
+        groups.extend(self.added_functions.map(|count| ("functions_added", size_class(count))));
         // FEA-Bench's text has one class for three or more functions, but its Figure 5 has separate
         // classes.
-        let several = self.functions_added.filter(|count| *count >= 3);
+        let several = self.added_functions.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups
     }

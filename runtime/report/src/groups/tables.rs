@@ -34,8 +34,8 @@ pub fn group_tables(report: &Report, selection: GroupSelection) -> Vec<GroupTabl
     let all = selection == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
-        let own = groups.iter().filter(|(name, _)| *name != THREE_AND_MORE);
-        if all || own.map(|(_, group)| group.tasks).any(|tasks| tasks > 1) {
+        let group_names = groups.iter().filter(|(name, _)| *name != THREE_AND_MORE);
+        if all || group_names.map(|(_, group)| group.tasks).any(|tasks| tasks > 1) {
             kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
         }
     }

@@ -51,8 +51,8 @@ pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
 impl NoiseReport {
     /// Computes the numbers. Returns `None` if no trial was measured.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
-        let seen: Vec<&Noise> = trials.iter().filter_map(|trial| trial_noise(trial)).collect();
-        if seen.is_empty() {
+        let measured_noise: Vec<&Noise> = trials.iter().filter_map(|trial| trial_noise(trial)).collect();
+        if measured_noise.is_empty() {
             return None;
         }
         let share =
@@ -62,17 +62,17 @@ impl NoiseReport {
                 || trial_noise(trial).is_some_and(|one| !one.touched.is_empty())
         };
         let kills: Vec<u64> =
-            seen.iter().filter_map(|noise| noise.sandbox.memory.oom_kills).collect();
-        let peaks = seen.iter().filter_map(|noise| noise.sandbox.memory.peak_bytes);
+            measured_noise.iter().filter_map(|noise| noise.sandbox.memory.oom_kills).collect();
+        let peaks = measured_noise.iter().filter_map(|noise| noise.sandbox.memory.peak_bytes);
         let throttled: Vec<f64> =
-            seen.iter().filter_map(|noise| noise.sandbox.cpu.throttled_seconds).collect();
+            measured_noise.iter().filter_map(|noise| noise.sandbox.cpu.throttled_seconds).collect();
         let sum = |of: fn(&Noise) -> f64| {
-            round_to_four_decimals(seen.iter().map(|noise| of(noise)).sum())
+            round_to_four_decimals(measured_noise.iter().map(|noise| of(noise)).sum())
         };
         Some(Self {
-            trials: seen.len() as u64,
+            trials: measured_noise.len() as u64,
             bound: share(trials.iter().filter(bound).count()),
-            touched: count_limits(seen.iter().flat_map(|noise| &noise.touched))
+            touched: count_limits(measured_noise.iter().flat_map(|noise| &noise.touched))
                 .into_iter()
                 .map(|(limit, count)| (limit.to_string(), share(count)))
                 .collect(),
@@ -100,10 +100,10 @@ impl NoiseReport {
 
 /// Counts how often each limit was hit.
 pub(super) fn count_limits<'a>(
-    touched: impl Iterator<Item = &'a SandboxLimit>,
+    limits: impl Iterator<Item = &'a SandboxLimit>,
 ) -> BTreeMap<SandboxLimit, usize> {
     let mut counts = BTreeMap::new();
-    for limit in touched {
+    for limit in limits {
         *counts.entry(*limit).or_default() += 1;
     }
     counts

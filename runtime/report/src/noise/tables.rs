@@ -1,9 +1,9 @@
 //! Tables and sentences about limits and waits.
 
-use proctor_types::{SandboxLimit, plural};
+use proctor_types::{SandboxLimit, count_with_noun};
 
 use super::numbers::{NoiseReport, count_limits};
-use crate::{ArmReport, Report, TaskReport, format::percent, limits::can_cause_failure, table};
+use crate::{ArmReport, Report, TaskReport, format::format_percent, limits::can_cause_failure, table};
 
 /// Formats the fraction of trials that hit a limit, shown next to a score: `6.7 %: steps 3.3 %,
 /// memory 3.3 %`.
@@ -13,12 +13,12 @@ fn format_limit_fractions(arm: &ArmReport) -> String {
         .limit_bound
         .iter()
         .chain(touched)
-        .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), percent(*share)))
+        .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), format_percent(*share)))
         .collect();
     match (&arm.noise, kinds.is_empty()) {
         (None, true) => "-".into(),
-        (Some(noise), true) => percent(noise.bound),
-        (Some(noise), false) => format!("{}: {}", percent(noise.bound), kinds.join(", ")),
+        (Some(noise), true) => format_percent(noise.bound),
+        (Some(noise), false) => format!("{}: {}", format_percent(noise.bound), kinds.join(", ")),
         (None, false) => kinds.join(", "),
     }
 }
@@ -63,8 +63,8 @@ pub fn noise_text(report: &Report) -> String {
 }
 
 /// Formats the number of sandboxes that hit each limit: `2 at memory, 1 at disk`.
-fn format_limit_counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
-    let counts = count_limits(touched);
+fn format_limit_counts<'a>(limits: impl Iterator<Item = &'a SandboxLimit>) -> String {
+    let counts = count_limits(limits);
     let kinds = counts.iter().map(|(limit, count)| format!("{count} at {limit}"));
     kinds.collect::<Vec<_>>().join(", ")
 }
@@ -83,7 +83,7 @@ pub(crate) fn describe_grading_limits(arm: &ArmReport, trials: &[&TaskReport]) -
         format!(
             "{}: {} of {} hit a sandbox limit ({}); raise the task's `resources` and compare.",
             arm.name,
-            plural(touched.len(), "grading"),
+            count_with_noun(touched.len(), "grading"),
             arm.graded,
             format_limit_counts(touched.iter().flatten())
         )
@@ -99,13 +99,13 @@ pub(crate) fn describe_trial_limits(arm: &ArmReport, trials: &[&TaskReport]) -> 
     }
     let killed = arm.noise.as_ref().and_then(|noise| noise.oom_kills).filter(|kills| *kills > 0);
     let killed = killed.map_or_else(String::new, |kills| {
-        format!(" The kernel killed {} to free memory.", plural(kills, "process"))
+        format!(" The kernel killed {} to free memory.", count_with_noun(kills, "process"))
     });
     Some(format!(
         "{}: {} of {} hit a sandbox limit ({}).{killed}",
         arm.name,
         touched.len(),
-        plural(arm.trials, "trial"),
+        count_with_noun(arm.trials, "trial"),
         format_limit_counts(touched.iter().copied().flatten())
     ))
 }

@@ -1,7 +1,7 @@
 //! FEA-Bench's tables for single-response trials.
 
 use super::numbers::SingleShotReport;
-use crate::{ArmReport, Report, format::percent, table::format_table};
+use crate::{ArmReport, Report, format::format_percent, table::format_table};
 
 /// In tables, marks a prompt that does not fit the model's context window.
 pub(crate) const BEYOND_WINDOW_MARK: &str = "x";
@@ -14,13 +14,13 @@ pub(crate) fn format_tables(report: &Report) -> String {
     if arms.is_empty() {
         return String::new();
     }
-    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
+    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_percent);
     let headers =
         ["single-shot", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
         // The paper's Table 2 shows this mark in a cell if no prompt fits.
         let fits = single.beyond_window < arm.trials;
-        let rate = |rate: f64| if fits { percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
+        let rate = |rate: f64| if fits { format_percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
         vec![
             arm.name.clone(),
             rate(arm.applied_rate),

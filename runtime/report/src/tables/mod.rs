@@ -41,7 +41,7 @@ pub enum Cell {
 
 impl Cell {
     /// Whether the value is allowed in a column of this kind.
-    pub fn fits(&self, kind: ColumnKind) -> bool {
+    pub fn matches_kind(&self, kind: ColumnKind) -> bool {
         match self {
             Self::Null => true,
             Self::Text(_) => kind == ColumnKind::Text,
@@ -142,7 +142,7 @@ pub struct Column<F> {
     cell_fn: F,
 }
 
-const fn info(
+const fn column_info(
     name: &'static str,
     kind: ColumnKind,
     unit: &'static str,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proctor_types::Verdict;
 
-use super::{Cell, Column, ColumnKind, info};
+use super::{Cell, Column, ColumnKind, column_info};
 use crate::TaskReport;
 
 /// One test in a verdict.
@@ -54,7 +54,7 @@ const fn column(
     about: &'static str,
     cell_fn: CellFn,
 ) -> Column<CellFn> {
-    Column { info: info(name, kind, "", about), cell_fn }
+    Column { info: column_info(name, kind, "", about), cell_fn }
 }
 
 /// The table's columns.

@@ -5,21 +5,21 @@
 
 use proctor_report::{
     CheckLevel, Report, TextOptions, TrialResult, UsageKind, budget_curves, build_grid,
-    build_report, cell_text, checks, compare, failure_reasons, findings, headlines, headlines_with,
+    build_report, cell_text, soundness_checks, compare, failure_reasons, findings, headlines, headlines_with_escape,
     report_text, report_text_with_comparison, single_arm_headline,
 };
 use proctor_types::{
-    BudgetKind, Ending, FailureReason, Fault, Integrity, Interruptions, Layer, TaskId,
+    BudgetKind, Ending, FailureReason, Fault, Integrity, Interruptions, FaultLayer, TaskId,
 };
 
-use crate::report::{submitted, trial};
+use crate::report::{submitted_ending, trial};
 
 /// Returns a trial that cost this many dollars.
 fn priced_trial(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
-    let mut one = trial(arm, task, submitted(), Some(f64::from(u8::from(resolved))));
-    let spent = &mut one.outcome.as_mut().unwrap().spent;
+    let mut result = trial(arm, task, submitted_ending(), Some(f64::from(u8::from(resolved))));
+    let spent = &mut result.outcome.as_mut().unwrap().spent;
     (spent.cost_usd, spent.grace_cost_usd) = (dollars, 0.0);
-    one
+    result
 }
 
 /// Returns two arms on 20 tasks: `a` resolves the first five at 10 cents each, and `b` resolves the
@@ -39,7 +39,7 @@ fn headline_names_better_arm_effect_and_price() {
     let comparison = compare(&two_arms(), None);
     let all = headlines(&comparison);
     assert_eq!(all.len(), 1);
-    assert!(all[0].distinguishable && all[0].difference == 0.5, "{all:?}");
+    assert!(all[0].is_distinguishable && all[0].difference == 0.5, "{all:?}");
     // `b` is named first, and the ends of the interval are swapped accordingly.
     let pair = &comparison.pairs[0];
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
@@ -51,7 +51,7 @@ fn headline_names_better_arm_effect_and_price() {
     assert!(upper > 0.0 && upper < lower);
     let detail = "75.0 % vs 25.0 % of 20 shared tasks; p = 0.0020.";
     assert_eq!(all[0].detail, detail, "all tasks have the same ratio, so there is no interval");
-    let escaped = headlines_with(&comparison, |name| format!("<{name}>"));
+    let escaped = headlines_with_escape(&comparison, |name| format!("<{name}>"));
     assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
 }
 
@@ -64,18 +64,18 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
         let verdict = one.verdict.as_mut().unwrap();
         (verdict.resolved, verdict.passed_rate) = (resolved, f64::from(u8::from(resolved)));
     }
-    let one = headlines(&compare(&trials, None)).remove(0);
-    assert!(!one.distinguishable);
-    assert!(one.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -"));
-    assert!(one.text.ends_with(" at 1.3 times the cost."), "{}", one.text);
-    assert!(one.detail.contains(" tasks would be needed"), "{}", one.detail);
+    let headline = headlines(&compare(&trials, None)).remove(0);
+    assert!(!headline.is_distinguishable);
+    assert!(headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -"));
+    assert!(headline.text.ends_with(" at 1.3 times the cost."), "{}", headline.text);
+    assert!(headline.detail.contains(" tasks would be needed"), "{}", headline.detail);
 
     // Without prices, the headline compares tokens. They are equal here.
     for one in &mut trials {
         one.outcome.as_mut().unwrap().spent.unpriced = true;
     }
-    let one = headlines(&compare(&trials, None)).remove(0);
-    assert!(one.text.ends_with(" with as many tokens."), "{}", one.text);
+    let headline = headlines(&compare(&trials, None)).remove(0);
+    assert!(headline.text.ends_with(" with as many tokens."), "{}", headline.text);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
     trials.extend((0..20).map(|at| priced_trial("c", &format!("t{at:02}"), at < 6, 0.1)));
     trials.extend((0..20).map(|at| {
         let one = priced_trial("gold", &format!("t{at:02}"), true, 0.0);
-        TrialResult { control: true, ..one }
+        TrialResult { is_control: true, ..one }
     }));
     let all = headlines(&compare(&trials, None));
     let starts: Vec<_> = all.iter().map(|one| one.text.split(" (").next().unwrap()).collect();
@@ -136,8 +136,8 @@ fn cost_per_resolved_interval_grows_with_missing_verdicts() {
 
 /// Returns the level and the text of the check that contains a word.
 fn find_check(report: &Report, word: &str) -> (CheckLevel, String) {
-    let found = checks(report).into_iter().find(|check| check.text.contains(word));
-    found.map(|check| (check.level, check.text)).unwrap_or_else(|| panic!("no {word}"))
+    let check_line = soundness_checks(report).into_iter().find(|check| check.text.contains(word));
+    check_line.map(|check| (check.level, check.text)).unwrap_or_else(|| panic!("no {word}"))
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     let with_control = |name: &str, resolved: bool| {
         let mut trials = two_arms();
         trials.extend((0..20).map(|at| TrialResult {
-            control: true,
+            is_control: true,
             ..priced_trial(name, &format!("t{at:02}"), resolved || at == 0, 0.0)
         }));
         build_report(trials)
@@ -170,7 +170,7 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     let steps = Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() };
     trials[38].outcome.as_mut().unwrap().ending = steps;
     trials[1].outcome.as_mut().unwrap().interruptions.resumed_after = vec![3];
-    let fault = Fault::new(Layer::Model, "503");
+    let fault = Fault::new(FaultLayer::Model, "503");
     trials[3].outcome.as_mut().unwrap().ending = Ending::InfrastructureFault { fault };
     trials[3].verdict = None;
     let report = build_report(trials);
@@ -193,7 +193,7 @@ fn budget_curve_counts_trials_resolved_within_a_budget() {
     let report = build_report(trials);
     let curves = budget_curves(&report, &report.arms_under_study(), UsageKind::Steps);
     let [a, b] = curves.as_slice() else { panic!("{curves:?}") };
-    assert_eq!((a.trials, a.resolved.len(), a.highest_usage), (20, 5, 20.0));
+    assert_eq!((a.trials, a.resolved_usage.len(), a.highest_usage), (20, 5, 20.0));
     assert_eq!(
         [
             a.resolved_fraction(0.0),
@@ -271,15 +271,15 @@ fn trials_with_many_findings() -> Vec<TrialResult> {
                 _ => (task * 7 + index as u64 * 3) % 10 < 4 + index as u64,
             };
             let control = matches!(arm, "gold" | "noop");
-            let mut one =
+            let mut result =
                 priced_trial(arm, &format!("some-owner__some-project-{task}"), resolved, 0.25);
-            one.control = control;
-            let outcome = one.outcome.as_mut().unwrap();
+            result.is_control = control;
+            let outcome = result.outcome.as_mut().unwrap();
             (outcome.malformed_calls, outcome.waited_seconds) = (0, 0.0);
             (outcome.spent.side_requests, outcome.spent.grace_answers) = (0, 0);
             if control {
                 outcome.spent = Default::default();
-                trials.push(one);
+                trials.push(result);
                 continue;
             }
             if task % 3 == 0 {
@@ -290,8 +290,8 @@ fn trials_with_many_findings() -> Vec<TrialResult> {
                 outcome.ending =
                     Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() };
             }
-            one.facts.repo = Some(format!("some-owner/some-project-{}", task % 12));
-            let verdict = one.verdict.as_mut().unwrap();
+            result.facts.repo = Some(format!("some-owner/some-project-{}", task % 12));
+            let verdict = result.verdict.as_mut().unwrap();
             if index == 2 {
                 verdict.integrity = Integrity::Suspect;
             }
@@ -304,14 +304,14 @@ fn trials_with_many_findings() -> Vec<TrialResult> {
                 verdict.reason = Some(reasons[(task % 3) as usize]);
                 verdict.exceptions.insert("AssertionError".to_owned(), 1 + task);
             }
-            trials.push(one);
+            trials.push(result);
         }
     }
     trials
 }
 
 /// Returns the number of lines in a terminal of 80 columns.
-fn terminal_line_count(text: &str) -> usize {
+fn count_terminal_lines(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(80).max(1)).sum()
 }
 
@@ -320,7 +320,7 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     let trials = trials_with_many_findings();
     let (report, comparison) = (build_report(trials.clone()), compare(&trials, None));
     let shown = report_text_with_comparison(&report, Some(&comparison), TextOptions::default());
-    assert!(terminal_line_count(&shown) <= 50, "{} lines:\n{shown}", terminal_line_count(&shown));
+    assert!(count_terminal_lines(&shown) <= 50, "{} lines:\n{shown}", count_terminal_lines(&shown));
     // The headline is in the first lines, and each control has one line.
     let first = shown.lines().next().unwrap();
     assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
@@ -343,13 +343,13 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
 #[test]
 fn text_shows_all_tasks_and_findings_on_request() {
     let report = build_report(trials_with_many_findings());
-    let tasks = report_text(&report, TextOptions { tasks: true, ..TextOptions::default() });
+    let tasks = report_text(&report, TextOptions { show_tasks: true, ..TextOptions::default() });
     for task in 0..30 {
         let name = format!("some-project-{task} ");
         assert!(tasks.contains(&name), "{name}: {tasks}");
     }
     assert!(!tasks.contains("(--tasks)"));
-    let all = report_text(&report, TextOptions { findings: true, ..TextOptions::default() });
+    let all = report_text(&report, TextOptions { show_findings: true, ..TextOptions::default() });
     assert_eq!(all.matches(": the verdict is suspect").count(), 30, "{all}");
     assert_eq!(all.matches(": interrupted: resumed after step ").count(), 30, "{all}");
     assert!(!all.contains("(--findings)"));

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use proctor_report::{
     Comparison, Curve, CurveCost, CurvePoint, FactorDifference, FirstResolved, Gate, GateReport,
     GateResult, LongTextStyle, Pair, PairDifferences, TaskFacts, TrialResult, build_report,
-    compare, comparison_text, comparison_text_with, curve_csv, curve_html, curve_text,
+    compare, comparison_text, comparison_text_with_style, curve_csv, curve_html, curve_text,
 };
-use proctor_statistics::{mcnemar_exact, wilson};
+use proctor_statistics::{mcnemar_exact_p, wilson_interval};
 use proctor_types::{
     ArmId, BudgetKind, EarlierTries, Ending, FieldLoss, FieldLossKind, Integrity, Outcome,
     RequestChanges, Responder, Responders, Spending, TaskId, TestGroup, Verdict,
@@ -21,11 +21,11 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),
-        control: false,
+        is_control: false,
         task: TaskId::new(format!("t{task:03}")),
         attempt,
         outcome: Some(outcome),
-        earlier: EarlierTries::default(),
+        earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
@@ -65,22 +65,22 @@ fn two_arms() -> Vec<TrialResult> {
 }
 
 fn find_pair<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pair {
-    let found = comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
-    found.unwrap_or_else(|| panic!("no {a} {b} {metric}"))
+    let matching_pair = comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
+    matching_pair.unwrap_or_else(|| panic!("no {a} {b} {metric}"))
 }
 
 #[test]
-fn compare_one_attempt_uses_mcnemar() {
-    let found = compare(&two_arms(), None);
-    let pair = find_pair(&found, "a", "b", "resolved");
+fn compare_of_one_attempt_uses_mcnemar() {
+    let comparison = compare(&two_arms(), None);
+    let pair = find_pair(&comparison, "a", "b", "resolved");
     assert_eq!((pair.a_only, pair.b_only, pair.tasks, pair.excluded), (Some(12), Some(5), 200, 0));
     assert_eq!(pair.difference, Some(7.0 / 200.0));
     assert_eq!(pair.test, "mcnemar_exact");
-    assert_eq!(pair.p_value, Some(mcnemar_exact(12, 5)));
+    assert_eq!(pair.p_value, Some(mcnemar_exact_p(12, 5)));
     let sentence = "a resolves 3.5 points more than b on 200 shared tasks, 95 % interval -0.7 to 7.7, \
                     p = 0.14: not distinguishable; 575 tasks would be needed.";
     assert_eq!(pair.sentence, sentence);
-    assert!(comparison_text(&found).contains(sentence));
+    assert!(comparison_text(&comparison).contains(sentence));
     let json = serde_json::to_value(pair).unwrap();
     for key in [
         "a",
@@ -101,33 +101,33 @@ fn compare_one_attempt_uses_mcnemar() {
     ] {
         assert!(!json[key].is_null(), "{key}: {json}");
     }
-    let metrics: Vec<&str> = found.pairs.iter().map(|pair| pair.metric.as_str()).collect();
+    let metrics: Vec<&str> = comparison.pairs.iter().map(|pair| pair.metric.as_str()).collect();
     assert_eq!(metrics, ["resolved", "passed_rate", "tokens", "cost", "steps"]);
-    assert_eq!(find_pair(&found, "a", "b", "steps").p_value, Some(1.0));
-    assert_eq!(find_pair(&found, "a", "b", "passed_rate").a_only, None);
+    assert_eq!(find_pair(&comparison, "a", "b", "steps").p_value, Some(1.0));
+    assert_eq!(find_pair(&comparison, "a", "b", "passed_rate").a_only, None);
 }
 
 #[test]
-fn compare_several_attempts_uses_one_value_per_task() {
+fn compare_of_several_attempts_uses_one_value_per_task() {
     let mut trials = two_arms();
     trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
-    let found = compare(&trials, None);
-    let pair = find_pair(&found, "a", "b", "resolved");
+    let comparison = compare(&trials, None);
+    let pair = find_pair(&comparison, "a", "b", "resolved");
     assert_eq!(
         (pair.test.as_str(), pair.a_only, pair.b_only),
         ("paired_bootstrap_by_task", None, None)
     );
     assert_eq!((pair.tasks, pair.difference), (200, Some(7.0 / 200.0)));
     // Repeating the same outcome adds no information.
-    assert!((pair.p_value.unwrap() - mcnemar_exact(12, 5)).abs() < 0.02, "{pair:?}");
+    assert!((pair.p_value.unwrap() - mcnemar_exact_p(12, 5)).abs() < 0.02, "{pair:?}");
 }
 
 #[test]
 fn compare_adjusts_within_a_metric_and_keeps_plan_order() {
     let mut trials = two_arms();
     trials.extend((0..200).map(|task| trial("c", task, 1, Some(false))));
-    let found = compare(&trials, None);
-    let pairs: Vec<_> = found.pairs.iter().filter(|pair| pair.metric == "resolved").collect();
+    let comparison = compare(&trials, None);
+    let pairs: Vec<_> = comparison.pairs.iter().filter(|pair| pair.metric == "resolved").collect();
     let names: Vec<_> = pairs.iter().map(|pair| (pair.a.as_str(), pair.b.as_str())).collect();
     assert_eq!(names, [("a", "b"), ("a", "c"), ("b", "c")]);
     // The largest of three p-values is unchanged.
@@ -147,8 +147,8 @@ fn compare_counts_and_reports_excluded_tasks() {
     trials[0].verdict = None;
     trials[2].facts.revision = Some("r2".into());
     trials.retain(|trial| trial.task.as_str() != "t199" || trial.arm_name == "a");
-    let found = compare(&trials, None);
-    let pair = find_pair(&found, "a", "b", "resolved");
+    let comparison = compare(&trials, None);
+    let pair = find_pair(&comparison, "a", "b", "resolved");
     assert_eq!((pair.tasks, pair.excluded), (197, 3));
     assert!(
         pair.sentence.ends_with(
@@ -169,9 +169,9 @@ fn compare_counts_and_reports_excluded_tasks() {
 fn compare_skips_unknown_costs() {
     let mut trials = two_arms();
     trials[7].outcome.as_mut().unwrap().spent.unpriced = true;
-    let found = compare(&trials, None);
-    assert!(found.pairs.iter().all(|pair| pair.metric != "cost"));
-    assert!(found.pairs.iter().any(|pair| pair.metric == "tokens"));
+    let comparison = compare(&trials, None);
+    assert!(comparison.pairs.iter().all(|pair| pair.metric != "cost"));
+    assert!(comparison.pairs.iter().any(|pair| pair.metric == "tokens"));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     let interval =
         |trials: Vec<TrialResult>| build_report(trials).arms[0].intervals.resolved_rate.unwrap();
     let rounded = |ends: [f64; 2]| ends.map(|end| (end * 1e6).round() / 1e6);
-    assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
+    assert_eq!(interval(single.clone()), rounded(wilson_interval(8.0, 20.0, 0.95).unwrap()));
     let mut twice = single.clone();
     twice.extend(single.iter().cloned().map(|one| TrialResult { attempt: 2, ..one }));
     assert_eq!(
@@ -205,8 +205,8 @@ fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     );
     let mut open = single;
     open[0].verdict = None;
-    let lower = wilson(7.0, 20.0, 0.95).unwrap()[0];
-    let upper = wilson(8.0, 20.0, 0.95).unwrap()[1];
+    let lower = wilson_interval(7.0, 20.0, 0.95).unwrap()[0];
+    let upper = wilson_interval(8.0, 20.0, 0.95).unwrap()[1];
     assert_eq!(interval(open), rounded([lower, upper]));
 }
 
@@ -248,9 +248,9 @@ fn pair_differences(factors: Vec<FactorDifference>, a_changes: RequestChanges) -
 }
 
 #[test]
-fn why_prints_one_line_per_factor_and_full_texts_on_request() {
+fn differences_text_has_one_line_per_factor_and_full_texts_on_request() {
     let tools = serde_json::json!([{ "name": "shell", "description": "x".repeat(300) }]);
-    let why = pair_differences(
+    let differences = pair_differences(
         vec![
             factor("prompts.system", "first line\nsecond line".into(), ().into()),
             factor("prompts.tools", tools, ().into()),
@@ -258,19 +258,19 @@ fn why_prints_one_line_per_factor_and_full_texts_on_request() {
         ],
         RequestChanges::default(),
     );
-    let comparison = Comparison { why: vec![why], ..compare(&two_arms(), None) };
+    let comparison = Comparison { differences: vec![differences], ..compare(&two_arms(), None) };
     let text = comparison_text(&comparison);
     assert!(text.contains("  prompts.system: first line\\nsecond line vs none\n"), "{text}");
     let tools = text.lines().find(|line| line.starts_with("  prompts.tools: ")).unwrap();
     assert!(tools.contains(": list of 1 value, sha256 ") && tools.ends_with(" vs none"));
-    let full = comparison_text_with(&comparison, LongTextStyle::Full);
+    let full = comparison_text_with_style(&comparison, LongTextStyle::Full);
     let system = "  prompts.system:\n    a:\n      first line\n      second line\n    b: none\n";
     assert!(full.contains(system), "{full}");
     assert!(full.contains("\"name\": \"shell\"") && full.contains("  scaffold: x vs y\n"));
 }
 
 #[test]
-fn why_counts_packages_in_only_one_agent() {
+fn differences_count_packages_in_only_one_agent() {
     let versions = "prompts.bundle.versions";
     let mut factors: Vec<_> =
         (0..9).map(|n| factor(&format!("{versions}.p{n}"), "1".into(), ().into())).collect();
@@ -282,7 +282,7 @@ fn why_counts_packages_in_only_one_agent() {
     let loss = FieldLoss { kind: FieldLossKind::Dropped, field: "thinking".into() };
     changes.add_losses(&[loss.clone(), loss]);
     let why = pair_differences(factors, changes);
-    let text = comparison_text(&Comparison { why: vec![why], ..compare(&two_arms(), None) });
+    let text = comparison_text(&Comparison { differences: vec![why], ..compare(&two_arms(), None) });
     for line in [
         "  packages in only one of them: 9 vs 1\n",
         "  prompts.bundle.versions.both: 3.0 vs 3.1\n",
@@ -341,7 +341,7 @@ fn curve_has_text_csv_and_html_forms() {
     let curve = Curve { schema_version: 1, points, first_resolved: vec![], checks: vec![], cost };
     let json = serde_json::to_value(&curve).unwrap();
     assert_eq!(json["points"][1]["resolved_rate"], 2.0 / 3.0, "unrounded");
-    let interval = serde_json::to_value(wilson(2.0, 3.0, 0.95).unwrap()).unwrap();
+    let interval = serde_json::to_value(wilson_interval(2.0, 3.0, 0.95).unwrap()).unwrap();
     assert_eq!(json["points"][1]["interval"], interval);
     assert_eq!((&json["points"][1]["at"], &json["cost"]["gradings"]), (&50.into(), &4.into()));
     let text = curve_text(&curve);
@@ -354,7 +354,7 @@ fn curve_has_text_csv_and_html_forms() {
 }
 
 fn as_control(trial: TrialResult) -> TrialResult {
-    TrialResult { control: true, ..trial }
+    TrialResult { is_control: true, ..trial }
 }
 
 fn in_repository(repo: &str, trial: TrialResult) -> TrialResult {
@@ -370,21 +370,21 @@ fn compare_lists_controls_separately_without_changing_p_values() {
         trials.push(as_control(trial("gold", task, 1, Some(true))));
         trials.push(as_control(trial("noop", task, 1, Some(false))));
     }
-    let found = compare(&trials, None);
-    assert_eq!(found.pairs, alone.pairs, "controls do not affect other pairs");
-    let names: Vec<_> = found
+    let comparison = compare(&trials, None);
+    assert_eq!(comparison.pairs, alone.pairs, "controls do not affect other pairs");
+    let names: Vec<_> = comparison
         .controls
         .iter()
         .filter(|pair| pair.metric == "resolved")
         .map(|pair| (pair.a.as_str(), pair.b.as_str()))
         .collect();
-    let wanted = [("a", "gold"), ("a", "noop"), ("b", "gold"), ("b", "noop"), ("gold", "noop")];
-    assert_eq!(names, wanted);
-    for pair in &found.controls {
+    let expected_pairs = [("a", "gold"), ("a", "noop"), ("b", "gold"), ("b", "noop"), ("gold", "noop")];
+    assert_eq!(names, expected_pairs);
+    for pair in &comparison.controls {
         assert_eq!((pair.p_adjusted, pair.adjusted_for), (None, 0));
         assert!(!pair.sentence.contains("adjusted"), "{}", pair.sentence);
     }
-    let text = comparison_text(&found);
+    let text = comparison_text(&comparison);
     assert!(text.contains("a vs gold (control)\n") && text.contains("a vs b\n"), "{text}");
     // One arm with its controls.
     let one: Vec<_> = trials.into_iter().filter(|trial| trial.arm_name != "b").collect();
@@ -410,9 +410,9 @@ fn rounding_error_of_thirds_is_not_a_difference() {
             trials.push(trial("b", task, attempt, of(b)));
         }
     }
-    let found = compare(&trials, None);
+    let comparison = compare(&trials, None);
     for metric in ["resolved", "passed_rate"] {
-        let pair = find_pair(&found, "a", "b", metric);
+        let pair = find_pair(&comparison, "a", "b", metric);
         assert_eq!((pair.difference, pair.p_value), (Some(0.0), Some(1.0)), "{pair:?}");
         assert_eq!(pair.tasks_needed, None);
         assert!(!pair.sentence.contains("would be needed"), "{}", pair.sentence);
@@ -430,14 +430,14 @@ fn interval_of_two_tasks_has_nonzero_width() {
         }
         trials.push(other);
     }
-    let found = compare(&trials, None);
-    for pair in &found.pairs {
+    let comparison = compare(&trials, None);
+    for pair in &comparison.pairs {
         for [lower, upper] in [pair.interval, pair.interval_adjusted].into_iter().flatten() {
             assert!(lower < upper && lower <= 0.0 && upper >= 0.0, "{pair:?}");
         }
     }
-    assert!(find_pair(&found, "a", "b", "steps").interval.is_some());
-    let tokens = find_pair(&found, "a", "b", "tokens");
+    assert!(find_pair(&comparison, "a", "b", "steps").interval.is_some());
+    let tokens = find_pair(&comparison, "a", "b", "tokens");
     assert_eq!(
         (tokens.difference, tokens.interval),
         (Some(0.0), None),
@@ -454,13 +454,13 @@ fn compare_distinguishes_one_of_33_arms_on_16_tasks() {
         }
         trials.push(trial("lose", task, 1, Some(false)));
     }
-    let found = compare(&trials, None);
+    let comparison = compare(&trials, None);
     for metric in ["resolved", "passed_rate"] {
-        let pair = find_pair(&found, "win-7", "lose", metric);
+        let pair = find_pair(&comparison, "win-7", "lose", metric);
         assert_eq!((pair.adjusted_for, pair.distinguishable), (528, Some(true)), "{pair:?}");
         assert!(pair.interval_adjusted.unwrap()[0] > 0.0, "{pair:?}");
         assert!(pair.sentence.ends_with("both adjusted for 528 pairs: distinguishable."));
-        assert_eq!(find_pair(&found, "win-0", "win-1", metric).distinguishable, Some(false));
+        assert_eq!(find_pair(&comparison, "win-0", "win-1", metric).distinguishable, Some(false));
     }
 }
 
@@ -497,9 +497,9 @@ fn sentences_agree_with_interval_and_p_value() {
                     }
                 }
             }
-            let found = compare(&trials, None);
-            assert!(found.pairs.iter().any(|pair| pair.adjusted_for == 6));
-            found.pairs.iter().for_each(assert_sentence_agrees);
+            let comparison = compare(&trials, None);
+            assert!(comparison.pairs.iter().any(|pair| pair.adjusted_for == 6));
+            comparison.pairs.iter().for_each(assert_sentence_agrees);
             trials.retain(|trial| ["a", "b"].contains(&trial.arm_name.as_str()));
             compare(&trials, None).pairs.iter().for_each(assert_sentence_agrees);
         }
@@ -538,7 +538,7 @@ fn compare_mentions_repositories_if_they_change_the_conclusion() {
 
 /// Returns two arms on this many tasks: `a` resolves the first `a` tasks, and `b` the first `b`
 /// tasks.
-fn gated_arms(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
+fn arms_for_gate(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
     (0..tasks)
         .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
         .collect()
@@ -552,20 +552,20 @@ fn evaluate_gate(text: &str, trials: &[TrialResult]) -> GateReport {
 #[test]
 fn gate_result_follows_the_interval() {
     // Equal on 200 tasks: the interval is from -1.4 to 1.4 points.
-    let alike = gated_arms(200, 100, 100);
+    let alike = arms_for_gate(200, 100, 100);
     assert_eq!(evaluate_gate("a >= b - 2", &alike).result, GateResult::Passed);
     assert_eq!(evaluate_gate("b >= a - 2", &alike).result, GateResult::Passed);
     assert_eq!(evaluate_gate("a >= b - 1", &alike).result, GateResult::Undecided);
     // 30 points worse.
-    let worse = gated_arms(100, 30, 60);
-    let found = evaluate_gate("a >= b - 5", &worse);
-    assert_eq!(found.result, GateResult::Failed, "{found:?}");
-    assert!(found.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
+    let worse = arms_for_gate(100, 30, 60);
+    let gate_report = evaluate_gate("a >= b - 5", &worse);
+    assert_eq!(gate_report.result, GateResult::Failed, "{gate_report:?}");
+    assert!(gate_report.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
     // If the arms are swapped, the same numbers have the opposite sign.
     let turned = evaluate_gate("b >= a - 5", &worse);
     assert_eq!(turned.result, GateResult::Passed);
-    assert_eq!(turned.difference, found.difference.map(|value| -value));
-    assert_eq!(turned.interval, found.interval.map(|[lower, upper]| [-upper, -lower]));
+    assert_eq!(turned.difference, gate_report.difference.map(|value| -value));
+    assert_eq!(turned.interval, gate_report.interval.map(|[lower, upper]| [-upper, -lower]));
     // The gate passes if the interval starts exactly at the limit.
     let lower = evaluate_gate("a >= b - 0", &worse).interval.unwrap()[0];
     let text = format!("a >= b - {}", -lower * 100.0);
@@ -573,14 +573,14 @@ fn gate_result_follows_the_interval() {
     // A control can be the reference, and other pairs have no effect.
     let mut three = worse.clone();
     three.extend((0..100).map(|task| trial("c", task, 1, Some(false))));
-    assert_eq!(evaluate_gate("a >= b - 5", &three), found);
+    assert_eq!(evaluate_gate("a >= b - 5", &three), gate_report);
     let controls: Vec<_> = worse.iter().cloned().map(as_control).collect();
-    assert_eq!(evaluate_gate("a >= b - 5", &controls), found);
+    assert_eq!(evaluate_gate("a >= b - 5", &controls), gate_report);
 }
 
 #[test]
 fn gate_on_incomplete_arm_is_incomplete() {
-    let mut trials = gated_arms(100, 30, 60);
+    let mut trials = arms_for_gate(100, 30, 60);
     trials[0].verdict = None;
     let found = evaluate_gate("a >= b - 5", &trials);
     assert_eq!(found.result, GateResult::Incomplete);

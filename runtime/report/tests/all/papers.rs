@@ -4,15 +4,15 @@
 use proctor_report::{TrialResult, build_report};
 use serde_json::json;
 
-use crate::report::{submitted, trial};
+use crate::report::{submitted_ending, trial};
 
 #[test]
 fn featurebench_main_table_and_errors_match_hand_counts() {
     let of = |task: &str, passed: f64, errors: &[(&str, u64)]| {
-        let mut one = trial("codex", task, submitted(), Some(passed));
+        let mut result = trial("codex", task, submitted_ending(), Some(passed));
         let counts = errors.iter().map(|(class, count)| ((*class).to_owned(), *count));
-        one.verdict.as_mut().unwrap().exceptions.extend(counts);
-        one
+        result.verdict.as_mut().unwrap().exceptions.extend(counts);
+        result
     };
     // The four tasks have 4, 8, 5 and 3 fail-to-pass tests. Of these, 4, 2, 4 and 0 pass.
     let report = build_report(vec![
@@ -45,14 +45,14 @@ fn single_shot_trial(
     functions: u64,
 ) -> TrialResult {
     let passed = Some(f64::from(u8::from(resolved)));
-    let mut one = trial("gpt-4o", &format!("t{task}"), submitted(), passed);
+    let mut result = trial("gpt-4o", &format!("t{task}"), submitted_ending(), passed);
     let (precision, recall, recall_all) = shown;
     let quality = json!({"precision": precision, "recall": recall, "recall_all": recall_all});
     let single = json!({"prompt_tokens": 27_000, "context": {"files": [], "quality": quality}});
-    one.single_shot = serde_json::from_value(single).ok();
-    assert!(one.single_shot.is_some(), "the single-response facts are valid");
-    one.facts.functions_added = Some(functions);
-    one
+    result.single_shot = serde_json::from_value(single).ok();
+    assert!(result.single_shot.is_some(), "the single-response facts are valid");
+    result.facts.added_functions = Some(functions);
+    result
 }
 
 #[test]

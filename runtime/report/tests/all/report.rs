@@ -9,7 +9,7 @@ use proctor_report::{
     GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report, group_tables,
 };
 use proctor_types::{
-    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, FaultLayer,
     Outcome, Responder, Spending, TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) fn trial(
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),
-        control: false,
+        is_control: false,
         task: TaskId::new(task),
         attempt: 1,
         outcome: ending.map(|ending| Outcome {
@@ -64,7 +64,7 @@ pub(crate) fn trial(
             changes: Default::default(),
             interruptions: Default::default(),
         }),
-        earlier: EarlierTries::default(),
+        earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
@@ -91,34 +91,34 @@ pub(crate) fn trial(
     }
 }
 
-fn text(report: &Report) -> String {
+fn render_text(report: &Report) -> String {
     proctor_report::report_text(report, TextOptions::default())
 }
 
-fn steps_reached() -> Option<Ending> {
+fn step_limit_ending() -> Option<Ending> {
     Some(Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() })
 }
 
-fn fault() -> Option<Ending> {
-    let fault = Fault::new(Layer::Model, "503 from the endpoint").hint("is it up?");
+fn fault_ending() -> Option<Ending> {
+    let fault = Fault::new(FaultLayer::Model, "503 from the endpoint").hint("is it up?");
     Some(Ending::InfrastructureFault { fault })
 }
 
-pub(crate) fn submitted() -> Option<Ending> {
+pub(crate) fn submitted_ending() -> Option<Ending> {
     Some(Ending::Submitted)
 }
 
 fn three_arms() -> Report {
     build_report(vec![
-        trial("gold", "t1", submitted(), Some(1.0)),
-        trial("noop", "t1", submitted(), Some(0.0)),
-        trial("tools", "t1", submitted(), Some(1.0)),
-        trial("gold", "t2", submitted(), Some(1.0)),
-        trial("noop", "t2", submitted(), Some(0.0)),
-        trial("tools", "t2", steps_reached(), Some(0.25)),
-        trial("gold", "t3", submitted(), Some(1.0)),
-        trial("noop", "t3", submitted(), Some(0.0)),
-        trial("tools", "t3", fault(), None),
+        trial("gold", "t1", submitted_ending(), Some(1.0)),
+        trial("noop", "t1", submitted_ending(), Some(0.0)),
+        trial("tools", "t1", submitted_ending(), Some(1.0)),
+        trial("gold", "t2", submitted_ending(), Some(1.0)),
+        trial("noop", "t2", submitted_ending(), Some(0.0)),
+        trial("tools", "t2", step_limit_ending(), Some(0.25)),
+        trial("gold", "t3", submitted_ending(), Some(1.0)),
+        trial("noop", "t3", submitted_ending(), Some(0.0)),
+        trial("tools", "t3", fault_ending(), None),
     ])
 }
 
@@ -212,9 +212,9 @@ fn report_json_has_the_documented_fields() {
 }
 
 #[test]
-fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
+fn unfinished_trial_counts_in_rates_but_not_in_means() {
     let report = build_report(vec![
-        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("tools", "t1", submitted_ending(), Some(1.0)),
         trial("tools", "t2", None, None),
     ]);
     let arm = &report.arms[0];
@@ -222,7 +222,7 @@ fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
     assert_eq!((arm.resolved_rate, arm.resolved_bounds.upper), (0.5, 1.0));
     assert_eq!(arm.steps.mean, 10.0);
     assert_eq!(serde_json::to_value(&report.tasks[1]).unwrap()["outcome"], Value::Null);
-    let text = text(&report);
+    let text = render_text(&report);
     assert!(text.contains("50.0 % - 100 %") && text.contains("not ended"), "{text}");
     assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
 }
@@ -230,9 +230,9 @@ fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
 /// Each trial's fault remains in the JSON.
 #[test]
 fn report_prints_a_repeated_fault_once() {
-    let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
+    let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault_ending(), None));
     let report = build_report(Vec::from(faulted));
-    let text = text(&report);
+    let text = render_text(&report);
     assert_eq!(text.matches("503 from the endpoint").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("tools / t1 / 1, tools / t2 / 1, tools / t3 / 1 (3 times):"), "{text}");
@@ -241,20 +241,20 @@ fn report_prints_a_repeated_fault_once() {
 
 #[test]
 fn report_text_matches_the_golden_file() {
-    assert_eq!(text(&three_arms()), include_str!("../table.txt"));
+    assert_eq!(render_text(&three_arms()), include_str!("../table.txt"));
 }
 
 #[test]
 fn report_groups_attempts_of_a_task() {
     let mut trials = vec![
-        trial("tools", "t1", submitted(), Some(1.0)),
-        trial("tools", "t1", submitted(), Some(0.5)),
+        trial("tools", "t1", submitted_ending(), Some(1.0)),
+        trial("tools", "t1", submitted_ending(), Some(0.5)),
         trial("tools", "t1", None, None),
     ];
     for (index, trial) in trials.iter_mut().enumerate() {
         trial.attempt = index as u32 + 1;
     }
-    assert!(text(&build_report(trials)).contains("1/3, 1 open"));
+    assert!(render_text(&build_report(trials)).contains("1/3, 1 open"));
 }
 
 /// If the official and the strict policy differ, the text and the JSON give both reasons.
@@ -267,36 +267,36 @@ fn report_lists_differing_policies_with_reasons() {
         why: why.to_owned(),
     };
     let with = |strict| {
-        let mut one = trial("tools", "t1", submitted(), Some(1.0));
-        one.verdict.as_mut().unwrap().policies = BTreeMap::from([
+        let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
+        result.verdict.as_mut().unwrap().policies = BTreeMap::from([
             ("official".to_owned(), policy(true, "3 of 3 passed")),
             ("strict".to_owned(), policy(strict, "1 of 3 passed")),
         ]);
-        build_report(vec![one])
+        build_report(vec![result])
     };
     let differing = with(false);
     assert_eq!(differing.tasks[0].policies_differ["strict"], "not resolved, 1 of 3 passed");
-    let said = text(&differing);
-    assert!(said.contains("the policies differ. official: resolved, 3 of 3 passed"), "{said}");
+    let report_text = render_text(&differing);
+    assert!(report_text.contains("the policies differ. official: resolved, 3 of 3 passed"), "{report_text}");
     assert!(with(true).tasks[0].policies_differ.is_empty());
-    assert!(!text(&with(true)).contains("the policies differ"));
+    assert!(!render_text(&with(true)).contains("the policies differ"));
 }
 
 #[test]
 fn report_names_suspect_and_contaminated_verdicts() {
-    let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    let verdict = one.verdict.as_mut().unwrap();
+    let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
+    let verdict = result.verdict.as_mut().unwrap();
     verdict.integrity = Integrity::Suspect;
     let seen = ["upstream_tried", "install_tried", "timed_out"];
     verdict.evidence.extend(seen.map(|kind| Evidence::new(kind, "", vec![])));
-    one.outcome.as_mut().unwrap().spent.estimated = true;
-    let report = build_report(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    result.outcome.as_mut().unwrap().spent.estimated = true;
+    let report = build_report(vec![result, trial("tools", "t2", submitted_ending(), Some(1.0))]);
     assert!(report.arms[0].usage_estimated);
     assert_eq!(report.arms[0].integrity.suspect, 1);
     let arm = &report.arms[0];
     assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful verdict");
     assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
-    let text = text(&report);
+    let text = render_text(&report);
     assert!(text.contains("tools / t1 / 1: the verdict is suspect (answer upstream)"), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
@@ -305,9 +305,9 @@ fn report_names_suspect_and_contaminated_verdicts() {
         text.contains("tools: 2/2 resolved, 1/2 (50.0 %) counting only clean integrity."),
         "{text}"
     );
-    assert!(!self::text(&three_arms()).contains("counting only clean integrity"));
+    assert!(!self::render_text(&three_arms()).contains("counting only clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
-    assert_eq!(self::text(&build_report(vec![])), "No trials.\n");
+    assert_eq!(self::render_text(&build_report(vec![])), "No trials.\n");
 }
 
 /// A verdict without evidence against it is unverified instead of clean if no check could test it.
@@ -315,21 +315,21 @@ fn report_names_suspect_and_contaminated_verdicts() {
 #[test]
 fn report_counts_unverified_verdicts_separately() {
     let unverified = |task: &str, kinds: &[&str]| {
-        let mut trial = trial("tools", task, submitted(), Some(1.0));
+        let mut trial = trial("tools", task, submitted_ending(), Some(1.0));
         let verdict = trial.verdict.as_mut().unwrap();
         verdict.integrity = Integrity::Unverified;
         verdict.evidence = kinds.iter().map(|kind| Evidence::new(*kind, "", vec![])).collect();
         trial
     };
     let no_canary = |task: &str| unverified(task, &["no_canary", "test_restored"]);
-    let clean = trial("tools", "t3", submitted(), Some(1.0));
+    let clean = trial("tools", "t3", submitted_ending(), Some(1.0));
     let report = build_report(vec![no_canary("t1"), no_canary("t2"), clean]);
     let arm = &report.arms[0];
     assert_eq!((arm.resolved, arm.resolved_clean), (3, 1));
     assert_eq!((arm.integrity.clean, arm.integrity.unverified, arm.integrity.suspect), (1, 2, 0));
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["tasks"][0]["integrity"], "unverified");
-    let text = text(&report);
+    let text = render_text(&report);
     for line in [
         "tools: 3/3 resolved, 1/3 (33.3 %) counting only clean integrity.\n",
         "tools: 2 verdicts are unverified: no canary test was judged.\n",
@@ -339,7 +339,7 @@ fn report_counts_unverified_verdicts_separately() {
     assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
 
     let skipped = unverified("t4", &["patch_incomplete"]);
-    let text = self::text(&build_report(vec![no_canary("t1"), no_canary("t2"), skipped]));
+    let text = self::render_text(&build_report(vec![no_canary("t1"), no_canary("t2"), skipped]));
     let reasons = "no canary test was judged (2), a part of the patch was skipped or repaired (1).";
     assert!(text.contains(&format!("tools: 3 verdicts are unverified: {reasons}\n")), "{text}");
 }
@@ -352,22 +352,22 @@ fn report_notes_several_responders() {
         fingerprint: None,
     };
     let answered = |task: &str, by: &[Responder]| {
-        let mut one = trial("tools", task, submitted(), Some(1.0));
-        let outcome = one.outcome.as_mut().unwrap();
+        let mut result = trial("tools", task, submitted_ending(), Some(1.0));
+        let outcome = result.outcome.as_mut().unwrap();
         by.iter().for_each(|responder| outcome.responders.add(responder));
-        one
+        result
     };
     let (own, other) = (responder("m", Some("A")), responder("m-mini", Some("B")));
     let report = build_report(vec![
         answered("t0", std::slice::from_ref(&own)),
         answered("t1", std::slice::from_ref(&own)),
     ]);
-    assert!(!text(&report).contains("mixture"), "a single responder is not a mixture");
+    assert!(!render_text(&report).contains("mixture"), "a single responder is not a mixture");
     let report = build_report(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
     let line = "tools: 2 different models, providers or servers responded: `m` from A: 2 \
                 responses, `m-mini` from B: 1 response.";
-    let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains(line), "{said}");
+    let report_text = render_text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report_text.contains(line), "{report_text}");
     assert_eq!(
         serde_json::to_value(&report.arms[0]).unwrap()["responders"],
         json!([
@@ -389,10 +389,10 @@ fn first_csv_field(report: &Report, column: &str) -> String {
 /// An earlier version of the CSV had these columns first, in this order.
 #[test]
 fn csv_keeps_its_first_columns_and_appends_new_ones() {
-    let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    one.verdict.as_mut().unwrap().fail_to_pass =
+    let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
+    result.verdict.as_mut().unwrap().fail_to_pass =
         TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
-    let report = build_report(vec![one]);
+    let report = build_report(vec![result]);
     let sheet = proctor_report::trials_csv(&report);
     let first = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
                  steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault,";
@@ -415,9 +415,9 @@ fn csv_keeps_its_first_columns_and_appends_new_ones() {
 
 #[test]
 fn report_marks_interrupted_trials_in_every_format() {
-    let mut plain = vec![trial("tools", "t0", submitted(), Some(1.0))];
+    let mut plain = vec![trial("tools", "t0", submitted_ending(), Some(1.0))];
     let report = build_report(plain.clone());
-    assert!(!text(&report).contains("interrupted"));
+    assert!(!render_text(&report).contains("interrupted"));
     assert_eq!(first_csv_field(&report, "interruptions"), "");
     assert_eq!(serde_json::to_value(&report.tasks[0]).unwrap().get("interruptions"), None);
 
@@ -426,8 +426,8 @@ fn report_marks_interrupted_trials_in_every_format() {
     interruptions.resumed_after = vec![2, 5];
     let report = build_report(plain);
     let words = "started over (a server ran, and a pipe), then resumed after step 2, 5";
-    let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
+    let report_text = render_text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report_text.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{report_text}");
     let sheet = proctor_report::trials_csv(&report);
     assert!(sheet.contains(&format!(",\"{words}\"")), "{sheet}");
     assert_eq!(
@@ -437,20 +437,20 @@ fn report_marks_interrupted_trials_in_every_format() {
 }
 
 #[test]
-fn report_cost_without_price_is_unknown() {
-    let mut one = trial("tools", "t0", submitted(), Some(1.0));
-    let spent = &mut one.outcome.as_mut().unwrap().spent;
+fn cost_without_price_is_unknown() {
+    let mut result = trial("tools", "t0", submitted_ending(), Some(1.0));
+    let spent = &mut result.outcome.as_mut().unwrap().spent;
     (spent.unpriced, spent.cost_usd, spent.grace_cost_usd) = (true, 0.0, 0.0);
-    one.earlier = EarlierTries {
+    result.earlier_tries = EarlierTries {
         tries: 1,
         spent: Spending { input_tokens: 5, unpriced: true, ..Spending::default() },
     };
-    let report = build_report(vec![one]);
+    let report = build_report(vec![result]);
     assert!(!report.arms[0].cost_known && !report.arms[0].paid.cost_known);
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, None));
-    let said = text(&report);
-    assert!(said.contains("unknown") && !said.contains("$0.0000"), "{said}");
-    let sheet = proctor_report::markdown(&report, None, GroupSelection::default());
+    let report_text = render_text(&report);
+    assert!(report_text.contains("unknown") && !report_text.contains("$0.0000"), "{report_text}");
+    let sheet = proctor_report::report_markdown(&report, None, GroupSelection::default());
     assert!(sheet.contains("unknown") && !sheet.contains("$0.0000"), "{sheet}");
 }
 
@@ -458,23 +458,23 @@ fn report_cost_without_price_is_unknown() {
 fn percent_never_rounds_to_0_or_100() {
     let trials = (0..3000).map(|at| {
         let rate = if at == 0 { 0.0 } else { 1.0 };
-        trial("tools", &format!("t{at}"), submitted(), Some(rate))
+        trial("tools", &format!("t{at}"), submitted_ending(), Some(rate))
     });
-    let text = text(&build_report(trials.collect()));
+    let text = render_text(&build_report(trials.collect()));
     assert!(text.contains("2999/3000") && text.contains("99.9 %"));
 }
 
 fn trial_of_level(level: u32, attempt: u32, passed: f64) -> TrialResult {
-    let mut one = trial("tools", &format!("t{level}"), submitted(), Some(passed));
-    one.attempt = attempt;
-    one.facts = TaskFacts {
+    let mut result = trial("tools", &format!("t{level}"), submitted_ending(), Some(passed));
+    result.attempt = attempt;
+    result.facts = TaskFacts {
         level: Some(level),
         repo: Some("r".into()),
         categories: vec![],
-        functions_added: Some(u64::from(level) * 4),
+        added_functions: Some(u64::from(level) * 4),
         ..TaskFacts::default()
     };
-    one
+    result
 }
 
 #[test]
@@ -501,10 +501,10 @@ fn groups_separate_levels_sizes_and_attempts() {
     // One of two tasks is resolved in one of two attempts, so pass@1 is (1/2 + 0) / 2 and pass@2 is
     // (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
-    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
+    assert!(!render_text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
     let shown = proctor_report::report_text(
         &report,
-        TextOptions { groups: true, ..TextOptions::default() },
+        TextOptions { show_groups: true, ..TextOptions::default() },
     );
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
@@ -513,11 +513,11 @@ fn groups_separate_levels_sizes_and_attempts() {
     assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
-    let page = proctor_report::markdown(&report, None, GroupSelection::All);
+    let page = proctor_report::report_markdown(&report, None, GroupSelection::All);
     let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
     assert!(page.contains(table), "{page}");
     assert!(
-        !proctor_report::markdown(&report, None, GroupSelection::Informative).contains("By level")
+        !proctor_report::report_markdown(&report, None, GroupSelection::Informative).contains("By level")
     );
 
     trials[0].verdict = None;
@@ -528,17 +528,17 @@ fn groups_separate_levels_sizes_and_attempts() {
 }
 
 #[test]
-fn report_rejected_patch_is_not_applied() {
-    let mut one = trial("tools", "t1", submitted(), Some(0.0));
-    let verdict = one.verdict.as_mut().unwrap();
-    let rejected = Evidence::new(proctor_types::PATCH_REJECTED, "hunk 1", vec![]);
+fn rejected_patch_counts_as_not_applied() {
+    let mut result = trial("tools", "t1", submitted_ending(), Some(0.0));
+    let verdict = result.verdict.as_mut().unwrap();
+    let rejected = Evidence::new(proctor_types::PATCH_REJECTED_KIND, "hunk 1", vec![]);
     verdict.evidence.push(rejected);
-    assert_eq!(build_report(vec![one]).arms[0].applied, 0);
+    assert_eq!(build_report(vec![result]).arms[0].applied, 0);
 }
 
 #[test]
 fn report_shows_side_requests_and_grace_separately() {
-    let text = text(&three_arms());
+    let text = render_text(&three_arms());
     for line in [
         "tools: 6 side requests, 600 tokens in, 30 out; not counted as steps.",
         "tools: 3 responses after the limit, counted separately: 90 tokens in, 60 out, $0.3000.",
@@ -550,7 +550,7 @@ fn report_shows_side_requests_and_grace_separately() {
 }
 
 #[test]
-fn report_shared_limits_do_not_count_against_an_arm() {
+fn shared_limits_do_not_count_against_an_arm() {
     let shared = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
     let report = build_report(vec![
         trial("tools", "t1", Some(Ending::Submitted), Some(1.0)),
@@ -565,7 +565,7 @@ fn report_shared_limits_do_not_count_against_an_arm() {
 /// Attempts that a kill or a fault ended were billed. Totals include them, but means don't.
 #[test]
 fn earlier_tries_count_only_in_the_billed_usage() {
-    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
     let spent = Spending {
         steps: 4,
         input_tokens: 400,
@@ -573,9 +573,9 @@ fn earlier_tries_count_only_in_the_billed_usage() {
         cost_usd: 0.25,
         ..Spending::default()
     };
-    one.earlier = EarlierTries { tries: 2, spent };
-    let plain = build_report(vec![trial("tools", "t1", submitted(), Some(1.0))]);
-    let report = build_report(vec![one]);
+    result.earlier_tries = EarlierTries { tries: 2, spent };
+    let plain = build_report(vec![trial("tools", "t1", submitted_ending(), Some(1.0))]);
+    let report = build_report(vec![result]);
     let (arm, without) = (&report.arms[0], &plain.arms[0]);
     assert_eq!((arm.tokens, arm.steps, arm.cost_usd), (without.tokens, without.steps, 1.0));
     assert_eq!((arm.paid.input, arm.paid.output), (10_030 + 400, 120 + 40));
@@ -583,18 +583,18 @@ fn earlier_tries_count_only_in_the_billed_usage() {
     assert_eq!((arm.earlier_tries.tries, arm.earlier_tries.steps), (2, 4));
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (Some(1.0), Some(1.35)));
     assert_eq!(report.tasks[0].earlier_tries.cost_usd, 0.25);
-    let said = text(&report);
+    let report_text = render_text(&report);
     for part in [
         "$1.3500",
         "tools: 2 discarded tries: $0.2500 (400 tokens in, 40 out), billed but excluded",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(report_text.contains(part), "{part}\n{report_text}");
     }
-    assert!(!text(&plain).contains("discarded"));
+    assert!(!render_text(&plain).contains("discarded"));
 
     // A trial that was killed and not yet resumed has no outcome, but was paid for.
     let mut open = trial("tools", "t1", None, None);
-    open.earlier = EarlierTries { tries: 1, spent };
+    open.earlier_tries = EarlierTries { tries: 1, spent };
     let report = build_report(vec![open]);
     assert_eq!((report.arms[0].paid.cost_usd, report.arms[0].cost_usd), (0.25, 0.0));
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, Some(0.25)));
@@ -602,23 +602,23 @@ fn earlier_tries_count_only_in_the_billed_usage() {
 
 #[test]
 fn report_notes_outgrown_responses() {
-    let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    one.outcome.as_mut().unwrap().spent.outgrown = true;
-    let report = build_report(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
+    result.outcome.as_mut().unwrap().spent.outgrown = true;
+    let report = build_report(vec![result, trial("tools", "t2", submitted_ending(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
-    let said = text(&report);
-    assert!(said.contains("tools: outgrown in 1 trial: a response used more"), "{said}");
-    assert!(!text(&three_arms()).contains("outgrown"));
+    let report_text = render_text(&report);
+    assert!(report_text.contains("tools: outgrown in 1 trial: a response used more"), "{report_text}");
+    assert!(!render_text(&three_arms()).contains("outgrown"));
 }
 
 #[test]
 fn groups_are_shown_if_they_combine_tasks() {
     let of = |tasks: u32, levels: u32| {
         let trials = (0..tasks).map(|at| {
-            let mut one = trial_of_level(at % levels, 1, 1.0);
-            one.task = TaskId::new(format!("t{at}"));
-            one.facts.functions_added = None;
-            one
+            let mut result = trial_of_level(at % levels, 1, 1.0);
+            result.task = TaskId::new(format!("t{at}"));
+            result.facts.added_functions = None;
+            result
         });
         build_report(trials.collect())
     };
@@ -626,39 +626,39 @@ fn groups_are_shown_if_they_combine_tasks() {
         |tasks, levels| !group_tables(&of(tasks, levels), GroupSelection::Informative).is_empty();
     assert!(!is_shown(2, 2) && is_shown(3, 2), "one level has two tasks");
     assert!(!is_shown(9, 9) && is_shown(10, 10));
-    let shown = text(&of(3, 2));
-    assert!(shown.contains("│ level"), "{shown}");
+    let report_text = render_text(&of(3, 2));
+    assert!(report_text.contains("│ level"), "{report_text}");
 }
 
 #[test]
 fn report_counts_exceptions_by_arm_and_task() {
     let failed = |arm: &str, task: &str, counts: &[(&str, u64)]| {
-        let mut one = trial(arm, task, submitted(), Some(0.0));
-        let exceptions = &mut one.verdict.as_mut().unwrap().exceptions;
+        let mut result = trial(arm, task, submitted_ending(), Some(0.0));
+        let exceptions = &mut result.verdict.as_mut().unwrap().exceptions;
         exceptions.extend(counts.iter().map(|(class, count)| ((*class).to_owned(), *count)));
-        one
+        result
     };
     let report = build_report(vec![
         failed("a", "t1", &[("NameError", 3), ("TypeError", 1)]),
         failed("a", "t2", &[("NameError", 2)]),
         failed("b", "t1", &[("TypeError", 9), ("timeout", 1)]),
-        trial("b", "t2", submitted(), Some(1.0)),
+        trial("b", "t2", submitted_ending(), Some(1.0)),
     ]);
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["arms"][0]["exceptions"]["NameError"], json!({"tests": 5, "trials": 2}));
     assert_eq!(value["arms"][1]["exceptions"]["timeout"], json!({"tests": 1, "trials": 1}));
     assert_eq!(value["tasks"][0]["exceptions"], json!({"NameError": 3, "TypeError": 1}));
     assert_eq!(value["tasks"][3].get("exceptions"), None);
-    let shown = text(&report);
-    let line = |word: &str| shown.lines().position(|line| line.contains(word)).expect("a line");
+    let report_text = render_text(&report);
+    let line = |word: &str| report_text.lines().position(|line| line.contains(word)).expect("a line");
     // Ten TypeErrors, five NameErrors.
-    assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
-    let markdown = proctor_report::markdown(&report, None, GroupSelection::Informative);
+    assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{report_text}");
+    let markdown = proctor_report::report_markdown(&report, None, GroupSelection::Informative);
     assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
     assert_eq!(first_csv_field(&report, "exceptions"), "NameError=3 TypeError=1");
 }
 
-fn facts_of_row(row: Value) -> TaskFacts {
+fn task_facts_from_row(row: Value) -> TaskFacts {
     let mut task = json!({"schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
         "fail_to_pass": [], "test_command": ["pytest"]});
     let fields = row.as_object().expect("an object").clone();
@@ -670,44 +670,44 @@ fn facts_of_row(row: Value) -> TaskFacts {
 #[test]
 fn facts_have_cutoff_and_repository_category() {
     assert_eq!(
-        facts_of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff,
+        task_facts_from_row(json!({"created_at": "2024-05-31T23:59:59Z"})).is_after_cutoff,
         Some(false)
     );
     assert_eq!(
-        facts_of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff,
+        task_facts_from_row(json!({"created_at": "2024-06-01T00:00:00Z"})).is_after_cutoff,
         Some(true)
     );
-    assert_eq!(facts_of_row(json!({})).after_cutoff, None);
+    assert_eq!(task_facts_from_row(json!({})).is_after_cutoff, None);
     let details = json!({"created_at": "2025-01-02T03:04:05Z"});
     let row = json!({"repo": "sympy/sympy", "benchmark": {"name": "fea-bench", "split": "lite", "details": details}});
-    let facts = facts_of_row(row);
-    assert_eq!(facts.after_cutoff, Some(true));
+    let facts = task_facts_from_row(row);
+    assert_eq!(facts.is_after_cutoff, Some(true));
     assert_eq!(
         (facts.categories, facts.split.as_deref()),
         (vec!["Mathematics".to_owned()], Some("lite"))
     );
     assert!(
-        facts_of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(),
+        task_facts_from_row(json!({"repo": "sympy/sympy"})).categories.is_empty(),
         "not a row of FEA-Bench"
     );
 }
 
 /// Returns the trials of an arm on ten lite tasks and ten others. `lite` and `rest` are how many it
 /// resolves of each; tasks from index `after` on are newer than the cutoff.
-fn ranked_trials(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
+fn ranked_trials(arm: &str, lite_resolved: usize, other_resolved: usize, first_new_task: usize) -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for at in 0..20 {
         let (is_lite, of_set) = (at < 10, at % 10);
-        let resolved = of_set < if is_lite { lite } else { rest };
-        let mut one =
-            trial(arm, &format!("t{at:02}"), submitted(), Some(f64::from(u8::from(resolved))));
-        one.facts = TaskFacts {
+        let resolved = of_set < if is_lite { lite_resolved } else { other_resolved };
+        let mut result =
+            trial(arm, &format!("t{at:02}"), submitted_ending(), Some(f64::from(u8::from(resolved))));
+        result.facts = TaskFacts {
             level: Some(if is_lite { 1 } else { 2 }),
             categories: if is_lite { vec!["lite".into()] } else { vec![] },
-            after_cutoff: Some(at >= after),
+            is_after_cutoff: Some(at >= first_new_task),
             ..TaskFacts::default()
         };
-        trials.push(one);
+        trials.push(result);
     }
     trials
 }
@@ -727,10 +727,10 @@ fn report_compares_rankings_between_task_sets() {
         (&lite["b"], &lite["tau"], &lite["b_tasks"]),
         (&json!("full"), &json!(1.0), &json!(20))
     );
-    let shown = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    let report_text = render_text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        shown.contains("Kendall's tau between lite (10 tasks) and full (20 tasks) is 1.00"),
-        "{shown}"
+        report_text.contains("Kendall's tau between lite (10 tasks) and full (20 tasks) is 1.00"),
+        "{report_text}"
     );
     // 15 tasks are from before the cutoff. The arms resolve 2 + 1, 5 + 4 and 9 + 2 of them, and no
     // later task.
@@ -746,10 +746,10 @@ fn report_compares_rankings_between_task_sets() {
 #[test]
 fn report_marks_prompts_beyond_the_window() {
     let shot = |arm: &str, task: &str, beyond: bool| {
-        let mut one = trial(arm, task, submitted(), Some(0.0));
+        let mut result = trial(arm, task, submitted_ending(), Some(0.0));
         let shot = json!({"prompt_tokens": 20_000, "beyond_window": beyond});
-        one.single_shot = Some(serde_json::from_value(shot).unwrap());
-        one
+        result.single_shot = Some(serde_json::from_value(shot).unwrap());
+        result
     };
     let trials =
         ["t1", "t2"].map(|task| [shot("small", task, true), shot("large", task, task == "t1")]);
@@ -757,30 +757,30 @@ fn report_marks_prompts_beyond_the_window() {
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["arms"][0]["single_shot"]["beyond_window"], 2);
     assert_eq!(value["arms"][1]["single_shot"]["beyond_window"], 1);
-    let shown = text(&report);
+    let report_text = render_text(&report);
     let cells = |line: &str| -> Vec<String> {
         line.split(['\u{2502}', '\u{2506}', '|']).map(|cell| cell.trim().to_owned()).collect()
     };
     let row = |first: &str| {
         let rows =
-            shown.lines().map(cells).filter(|row| row.get(1).is_some_and(|cell| cell == first));
+            report_text.lines().map(cells).filter(|row| row.get(1).is_some_and(|cell| cell == first));
         rows.collect::<Vec<_>>()
     };
     let marks = |row: &[String]| row.iter().filter(|cell| *cell == "x").count();
-    assert!(row("small").iter().any(|row| marks(row) == 3), "{shown}");
-    assert!(row("large").iter().all(|row| marks(row) == 0), "{shown}");
-    assert!(row("t1").iter().any(|row| marks(row) == 2), "{shown}");
-    assert!(row("t2").iter().any(|row| marks(row) == 1), "{shown}");
-    assert!(shown.contains("small: x: 2 of 2 prompts did not fit"), "{shown}");
+    assert!(row("small").iter().any(|row| marks(row) == 3), "{report_text}");
+    assert!(row("large").iter().all(|row| marks(row) == 0), "{report_text}");
+    assert!(row("t1").iter().any(|row| marks(row) == 2), "{report_text}");
+    assert!(row("t2").iter().any(|row| marks(row) == 1), "{report_text}");
+    assert!(report_text.contains("small: x: 2 of 2 prompts did not fit"), "{report_text}");
 }
 
 #[test]
 fn groups_compare_benchmarks_on_shared_repositories() {
     let of = |task: &str, repo: &str, benchmark: &str, passed: f64| {
-        let mut one = trial("tools", task, submitted(), Some(passed));
-        one.facts.repo = Some(repo.to_owned());
-        one.facts.benchmark = Some(benchmark.to_owned());
-        one
+        let mut result = trial("tools", task, submitted_ending(), Some(passed));
+        result.facts.repo = Some(repo.to_owned());
+        result.facts.benchmark = Some(benchmark.to_owned());
+        result
     };
     let report = build_report(vec![
         of("f1", "a/shared", "featurebench", 0.5),
@@ -796,7 +796,7 @@ fn groups_compare_benchmarks_on_shared_repositories() {
     assert_eq!((feature.tasks, feature.resolved, feature.passed_rate), (2, 0, 0.25));
     assert_eq!((swe.tasks, swe.resolved), (1, 1));
     assert_eq!(groups["benchmark"]["featurebench"].tasks, 3);
-    let markdown = proctor_report::markdown(&report, None, GroupSelection::All);
+    let markdown = proctor_report::report_markdown(&report, None, GroupSelection::All);
     assert!(markdown.contains("#### By shared repositories"), "{markdown}");
 }
 
@@ -804,9 +804,9 @@ fn groups_compare_benchmarks_on_shared_repositories() {
 fn groups_count_a_task_in_each_of_its_splits() {
     let of = |arm: &str, split: &str, task: usize, passed: bool| {
         let passed = Some(f64::from(u8::from(passed)));
-        let mut one = trial(arm, &format!("t{task}"), submitted(), passed);
-        one.facts.split = Some(split.to_owned());
-        one
+        let mut result = trial(arm, &format!("t{task}"), submitted_ending(), passed);
+        result.facts.split = Some(split.to_owned());
+        result
     };
     let mut trials = Vec::new();
     for (arm, resolved) in [("a", 1), ("b", 2), ("c", 3)] {
@@ -814,7 +814,7 @@ fn groups_count_a_task_in_each_of_its_splits() {
         trials.extend((0..3).map(|task| of(arm, "lite", task, task < resolved)));
     }
     let report = build_report(trials);
-    let one = &report.rank_agreement[0];
-    assert_eq!((one.kind.as_str(), one.a.as_str(), one.b.as_str()), ("split", "full", "lite"));
-    assert_eq!((one.a_tasks, one.b_tasks, one.tau), (4, 3, 1.0));
+    let agreement = &report.rank_agreement[0];
+    assert_eq!((agreement.kind.as_str(), agreement.a.as_str(), agreement.b.as_str()), ("split", "full", "lite"));
+    assert_eq!((agreement.a_tasks, agreement.b_tasks, agreement.tau), (4, 3, 1.0));
 }

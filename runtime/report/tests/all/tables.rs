@@ -11,7 +11,7 @@ use proctor_types::{
 };
 use serde_json::{Map, json};
 
-use crate::report::{submitted, trial};
+use crate::report::{submitted_ending, trial};
 
 fn envelope(step: u64, t_mono: f64, event: Event) -> Envelope {
     Envelope { v: 2, seq: 1, try_number: 1, step, t_mono, t_wall: 0.0, event }
@@ -93,21 +93,21 @@ fn steps_table_has_sends_calls_and_changes_per_step() {
     ];
     let steps = step_facts(&events);
     assert_eq!(steps.len(), 2);
-    let one = &steps[0];
-    assert_eq!((one.step, one.sends, one.failed_sends), (1, 2, 1));
-    assert_eq!((one.waited_seconds, one.model_seconds, one.tool_seconds), (2.0, 1.0, 1.5));
-    assert_eq!((one.changed, one.removed, one.snapshot.as_deref()), (2, 1, Some("abc")));
-    assert_eq!((one.failed_calls, one.malformed_calls, one.ended), (1, 0, 6.5));
+    let first_step = &steps[0];
+    assert_eq!((first_step.step, first_step.sends, first_step.failed_sends), (1, 2, 1));
+    assert_eq!((first_step.wait_seconds, first_step.model_seconds, first_step.tool_seconds), (2.0, 1.0, 1.5));
+    assert_eq!((first_step.changed_paths, first_step.removed_paths, first_step.snapshot.as_deref()), (2, 1, Some("abc")));
+    assert_eq!((first_step.failed_calls, first_step.malformed_calls, first_step.ended_at), (1, 0, 6.5));
     let two = &steps[1];
     assert_eq!((two.usage.input, two.sends, two.failed_calls), (200, 1, 1));
-    assert_eq!((two.started, two.answered), (6.5, 8.0));
+    assert_eq!((two.sent_at, two.answered_at), (6.5, 8.0));
 }
 
 /// Each cell has the type of its column, so no writer has to drop a value.
 #[test]
 fn table_cells_match_column_types() {
-    let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    let verdict = one.verdict.as_mut().unwrap();
+    let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
+    let verdict = result.verdict.as_mut().unwrap();
     verdict.fail_to_pass = TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
     verdict.pass_to_pass = TestGroup { passed: vec!["c".into()], failed: vec![] };
     verdict.tests = [
@@ -117,7 +117,7 @@ fn table_cells_match_column_types() {
     ]
     .into();
     let verdict = verdict.clone();
-    let mut report = proctor_report::build_report(vec![one]);
+    let mut report = proctor_report::build_report(vec![result]);
     let arm = Arm {
         id: report.arms[0].arm.clone(),
         name: "tools".into(),
@@ -146,19 +146,19 @@ fn table_cells_match_column_types() {
     let Cell::Text(factors) = of("factors") else { panic!("no factors") };
     assert!(factors.contains("sha256:") && !factors.contains("a long text"), "{factors}");
     for (cell, column) in row.cells().iter().zip(TRIALS) {
-        assert!(cell.fits(column.info.kind), "{}: {cell:?}", column.info.name);
+        assert!(cell.matches_kind(column.info.kind), "{}: {cell:?}", column.info.name);
     }
     let facts = step_facts(&[envelope(1, 1.0, answered_event(5))]);
     let step = StepRow { trial, arm_name: "tools", facts: &facts[0] };
     for (cell, column) in step.cells().iter().zip(STEPS) {
-        assert!(cell.fits(column.info.kind), "{}: {cell:?}", column.info.name);
+        assert!(cell.matches_kind(column.info.kind), "{}: {cell:?}", column.info.name);
     }
     let tests: Vec<TestRow<'_>> = proctor_report::test_rows(trial, "tools", &verdict).collect();
     let words: Vec<String> = tests
         .iter()
         .map(|row| {
             row.cells().iter().zip(TESTS).for_each(|(cell, column)| {
-                assert!(cell.fits(column.info.kind), "{}: {cell:?}", column.info.name);
+                assert!(cell.matches_kind(column.info.kind), "{}: {cell:?}", column.info.name);
             });
             proctor_report::csv_line(&row.cells()[4..])
         })

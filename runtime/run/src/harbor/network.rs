@@ -38,21 +38,21 @@ pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolic
 
 /// Records a verifier's network requests.
 #[derive(Default)]
-pub(super) struct Requests {
+pub(super) struct RequestLog {
     lines: Mutex<Vec<String>>,
     /// The first URL that the policy allows, but whose host resolves to a private address on this
     /// machine.
-    unreachable: Mutex<Option<String>>,
+    unreachable_url: Mutex<Option<String>>,
 }
 
-impl Requests {
+impl RequestLog {
     pub(super) fn log_lines(&self) -> Vec<u8> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
     }
 
-    pub(super) fn unreachable(&self) -> Option<String> {
-        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn unreachable_url(&self) -> Option<String> {
+        self.unreachable_url.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -66,14 +66,14 @@ fn has_external_host(url: &str) -> bool {
 }
 
 #[async_trait]
-impl Ledger for Requests {
+impl Ledger for RequestLog {
     async fn current_step(&self) -> u64 {
         0
     }
 
     async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
         if request.reason == Some(DenyReason::PrivateAddress) && has_external_host(&request.url) {
-            let mut first = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut first = self.unreachable_url.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert_with(|| request.url.clone());
         }
         let line = serde_json::to_string(&request).unwrap_or_default();
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn private_mirror_is_reported_as_unreachable() {
-        let requests = Requests::default();
+        let requests = RequestLog::default();
         let denied = |url: &str, reason| UrlRequest {
             url: url.to_owned(),
             reason: Some(reason),
@@ -104,12 +104,12 @@ mod tests {
             ("https://pypi.org/simple/", DenyReason::NotAllowed),
         ] {
             requests.record(0, denied(url, reason)).await.unwrap();
-            assert_eq!(requests.unreachable(), None, "{url}");
+            assert_eq!(requests.unreachable_url(), None, "{url}");
         }
         for url in ["pypi.org:443", "https://other.org/"] {
             requests.record(0, denied(url, DenyReason::PrivateAddress)).await.unwrap();
         }
-        assert_eq!(requests.unreachable().as_deref(), Some("pypi.org:443"));
+        assert_eq!(requests.unreachable_url().as_deref(), Some("pypi.org:443"));
         assert_eq!(requests.log_lines().iter().filter(|byte| **byte == b'\n').count(), 6);
     }
 }

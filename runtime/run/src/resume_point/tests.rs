@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A trial's journal and blobs.
-struct Record {
+struct TestRecord {
     folder: TempDir,
     blobs: Blobs,
     journal: Journal,
@@ -19,7 +19,7 @@ fn responder() -> Responder {
     Responder { model: Some("m".into()), ..Responder::default() }
 }
 
-impl Record {
+impl TestRecord {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(folder.path().join("blobs"));
@@ -95,7 +95,7 @@ impl Record {
         });
     }
 
-    fn add_tool_result(&mut self, call_id: &str, malformed: bool) {
+    fn add_tool_result(&mut self, call_id: &str, is_malformed: bool) {
         self.add(Event::ToolReturned {
             call_id: call_id.into(),
             name: "shell".into(),
@@ -103,7 +103,7 @@ impl Record {
             full: None,
             exit_status: Some(0),
             seconds: 4.0,
-            malformed,
+            malformed: is_malformed,
             edited: None,
         });
     }
@@ -121,7 +121,7 @@ impl Record {
     }
 
     fn read(&self) -> Result<ResumePoint, String> {
-        let is_resumable = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
+        let is_resumable = |fault: &Fault| fault.cause != proctor_types::FaultCause::Rejected;
         ResumePoint::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &is_resumable)
             .unwrap()
     }
@@ -129,8 +129,8 @@ impl Record {
 
 /// Records two responses. The first has a snapshot. The second has one finished call, but no
 /// snapshot.
-fn record_in_second_step() -> (Record, String) {
-    let mut record = Record::new();
+fn record_in_second_step() -> (TestRecord, String) {
+    let mut record = TestRecord::new();
     record.add_setup();
     record.add_response("one");
     record.add_tool_result("a", true);
@@ -153,30 +153,30 @@ fn resume_point_keeps_the_bytes_of_every_response() {
 }
 
 #[test]
-fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
+fn resume_point_keeps_all_responses_but_only_calls_before_the_last_snapshot() {
     let (record, tree) = record_in_second_step();
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.complete_steps), (3, 1), "the same try");
     assert_eq!(past.tree, tree);
-    let answers: Vec<_> = past.steps.iter().map(|step| step.answer.content.as_str()).collect();
+    let answers: Vec<_> = past.steps.iter().map(|step| step.response.content.as_str()).collect();
     assert_eq!(answers, ["one", "two"], "paid responses are not requested again");
-    assert_eq!(past.steps[0].calls[0].shown, "output of a");
+    assert_eq!(past.steps[0].calls[0].shown_output, "output of a");
     assert!(past.steps[1].calls.is_empty(), "calls after the last snapshot run again");
-    assert_eq!((past.tool_calls, past.malformed), (1, 1));
-    assert_eq!(past.responders.by_count(), [(&responder(), 2)]);
-    assert!(!past.limit_recorded && !past.final_response_recorded);
+    assert_eq!((past.tool_calls, past.malformed_calls), (1, 1));
+    assert_eq!(past.responders.sorted_counts(), [(&responder(), 2)]);
+    assert!(!past.is_limit_recorded && !past.is_final_response_recorded);
 }
 
 #[test]
 fn resume_point_counts_spent_budget() {
     let (record, _) = record_in_second_step();
     let used = record.read().unwrap().prior_usage;
-    assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
-    assert_eq!(used.spent.cost_usd, 1.0);
-    assert_eq!(used.waited, Duration::from_secs(10));
+    assert_eq!((used.spending.steps, used.spending.input_tokens, used.spending.output_tokens), (2, 20, 2));
+    assert_eq!(used.spending.cost_usd, 1.0);
+    assert_eq!(used.wait_time, Duration::from_secs(10));
     let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
-    assert_eq!(used.waits, waits);
-    assert_eq!(used.in_tools, Duration::from_secs(4), "a call that runs again is counted then");
+    assert_eq!(used.wait_totals, waits);
+    assert_eq!(used.tool_time, Duration::from_secs(4), "a call that runs again is counted then");
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn lost_response_is_charged_but_not_counted_as_a_step() {
     let whole = text.trim_end().rsplit_once('\n').unwrap().0;
     std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
     let past = record.read().unwrap();
-    assert_eq!((past.steps.len(), past.prior_usage.spent.steps), (2, 2));
-    assert_eq!(past.prior_usage.spent.input_tokens, 30, "its request was charged");
+    assert_eq!((past.steps.len(), past.prior_usage.spending.steps), (2, 2));
+    assert_eq!(past.prior_usage.spending.input_tokens, 30, "its request was charged");
 }
 
 #[test]
@@ -228,20 +228,20 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
         request: None,
         body: None,
     });
-    let fault = Fault::new(Layer::Model, "503");
+    let fault = Fault::new(FaultLayer::Model, "503");
     let ending = Ending::InfrastructureFault { fault: fault.clone() };
     let outcome = Box::new(proctor_types::Outcome::from_ending(3, ending));
     record.add(Event::TryFailed { fault, will_retry: false });
     record.add(Event::TrialEnded { outcome, packed: None });
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
-    assert_eq!(past.prior_usage.waited, before.prior_usage.waited, "as at the last response");
+    assert_eq!(past.prior_usage.wait_time, before.prior_usage.wait_time, "as at the last response");
     assert_eq!(
-        (past.prior_usage.lost, before.prior_usage.lost.as_millis()),
-        (before.prior_usage.lost, 1000)
+        (past.prior_usage.lost_time, before.prior_usage.lost_time.as_millis()),
+        (before.prior_usage.lost_time, 1000)
     );
     assert!(
-        past.seconds <= before.seconds && past.prior_usage.elapsed <= before.prior_usage.elapsed
+        past.clock_seconds <= before.clock_seconds && past.prior_usage.elapsed <= before.prior_usage.elapsed
     );
 }
 
@@ -249,9 +249,9 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
 /// contrast, an endpoint may simply be down for longer.
 #[test]
 fn sandbox_failing_twice_after_one_response_prevents_resume() {
-    let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
+    let said = |layer: FaultLayer, between: &dyn Fn(&mut TestRecord)| {
         let (mut record, tree) = record_in_second_step();
-        let fail = |record: &mut Record| {
+        let fail = |record: &mut TestRecord| {
             record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
         };
         fail(&mut record);
@@ -262,14 +262,14 @@ fn sandbox_failing_twice_after_one_response_prevents_resume() {
         record.read().map(|past| past.steps.len())
     };
     let twice = "its sandbox failed twice after the same response";
-    assert_eq!(said(Layer::Sandbox, &|_| ()), Err(twice.to_owned()));
-    assert_eq!(said(Layer::Sandbox, &|record| record.add_response("three")), Ok(3));
-    assert_eq!(said(Layer::Model, &|_| ()), Ok(2));
+    assert_eq!(said(FaultLayer::Sandbox, &|_| ()), Err(twice.to_owned()));
+    assert_eq!(said(FaultLayer::Sandbox, &|record| record.add_response("three")), Ok(3));
+    assert_eq!(said(FaultLayer::Model, &|_| ()), Ok(2));
 }
 
 #[test]
 fn idle_time_is_not_charged() {
-    let mut reader = Reader::default();
+    let mut reader = ResumePointBuilder::default();
     let mut at = |t_mono: f64, event: Event| {
         let envelope =
             Envelope { v: 2, seq: 1, try_number: 1, step: 0, t_mono, t_wall: 0.0, event };
@@ -280,13 +280,13 @@ fn idle_time_is_not_charged() {
     at(5.0, note());
     at(100.0, Event::TrialResumed { snapshot: String::new(), whole_steps: 0, stands_to: 1 });
     at(107.0, note());
-    assert_eq!((reader.idle, reader.last), (95.0, 107.0));
+    assert_eq!((reader.idle_seconds, reader.last_event_seconds), (95.0, 107.0));
 }
 
 #[test]
 fn unresumable_trial_reports_the_reason() {
-    let said = |make: &dyn Fn(&mut Record)| {
-        let mut record = Record::new();
+    let said = |make: &dyn Fn(&mut TestRecord)| {
+        let mut record = TestRecord::new();
         make(&mut record);
         record.read().err().unwrap()
     };
@@ -294,7 +294,7 @@ fn unresumable_trial_reports_the_reason() {
     assert_eq!(not_begun, "its agent had not started");
     let failed = said(&|record| {
         record.add_setup();
-        let fault = Fault::new(Layer::Model, "400").cause(proctor_types::Cause::Rejected);
+        let fault = Fault::new(FaultLayer::Model, "400").cause(proctor_types::FaultCause::Rejected);
         record.add(Event::TryFailed { fault, will_retry: false });
     });
     assert_eq!(failed, "it ended with a fault");
@@ -315,7 +315,7 @@ fn unresumable_trial_reports_the_reason() {
 #[test]
 fn outside_state_is_restored_or_the_trial_restarts() {
     let (mut record, tree) = record_in_second_step();
-    assert_eq!(record.read().unwrap().outside, None);
+    assert_eq!(record.read().unwrap().outside_state, None);
     let taken = |state| Event::SnapshotTaken {
         snapshot: tree.clone(),
         changed: 0,
@@ -328,7 +328,7 @@ fn outside_state_is_restored_or_the_trial_restarts() {
     assert!(record.read().unwrap_err().ends_with(": a server was running"));
     let digest = record.blobs.put(br#"{"changed":[],"removed":["tmp/a"]}"#).unwrap();
     record.add(taken(OutsideState::Kept(digest.clone())));
-    assert_eq!(record.read().unwrap().outside, Some(digest));
+    assert_eq!(record.read().unwrap().outside_state, Some(digest));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use proctor_native::Native;
 use proctor_run::{CancelSignal, Capacity, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend, Command, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent,
 };
 use proctor_types::{Integrity, OnFinding, SandboxSpec, Task, Verdict};
 use serde_json::json;
@@ -114,7 +114,7 @@ fn new_file_patch(path: &str, text: &str) -> String {
     )
 }
 
-const STUB: &str = "NOTHING_HERE = None\n";
+const STUB_SOURCE: &str = "NOTHING_HERE = None\n";
 
 struct CopyTest<'a> {
     backend: &'a dyn Backend,
@@ -122,7 +122,7 @@ struct CopyTest<'a> {
     task: Task,
     findings: LayerFindings,
     gold: String,
-    cheat: String,
+    search_patch: String,
 }
 
 impl<'a> CopyTest<'a> {
@@ -149,8 +149,8 @@ impl<'a> CopyTest<'a> {
         let source = task.source.clone().unwrap();
         let tree = sources.fetch(&source, Path::new(".")).await.unwrap();
         let original = std::fs::read_to_string(tree.folder.join(subject.file)).unwrap();
-        task.mask = Some(diff(subject.file, &original, STUB));
-        let spec = layer_spec(&task, &sources, Path::new(".")).await.unwrap();
+        task.mask = Some(diff(subject.file, &original, STUB_SOURCE));
+        let spec = resolve_layer_spec(&task, &sources, Path::new(".")).await.unwrap();
         let environment = backend.prepare(&spec).await.unwrap();
         let limits = SandboxSpec::default();
         let findings = find_leaks(backend, &environment, &task, &limits).await.unwrap();
@@ -159,14 +159,14 @@ impl<'a> CopyTest<'a> {
         Self {
             backend,
             environment,
-            gold: diff(subject.file, STUB, &original),
-            cheat: diff(subject.file, STUB, &hunt),
+            gold: diff(subject.file, STUB_SOURCE, &original),
+            search_patch: diff(subject.file, STUB_SOURCE, &hunt),
             task,
             findings,
         }
     }
 
-    async fn grade_prepared(&self, task: &Task, patch: &str) -> Verdict {
+    async fn grade_in_prepared_sandbox(&self, task: &Task, patch: &str) -> Verdict {
         let (limits, cancel) = (SandboxSpec::default(), CancelSignal::default());
         let capacity = Capacity::new(&Machine::detect());
         let handle = GradingSandbox {
@@ -174,7 +174,7 @@ impl<'a> CopyTest<'a> {
             environment: &self.environment,
             findings: &self.findings,
             limits: &limits,
-            reserved: &limits,
+            reservation: &limits,
             purpose: "grading".into(),
             cancel: &cancel,
             capacity: &capacity,
@@ -184,7 +184,7 @@ impl<'a> CopyTest<'a> {
     }
 
     /// Grades in a sandbox from which no copies were removed, as earlier versions of Proctor did.
-    async fn grade_unprepared(&self, patch: &str) -> Verdict {
+    async fn grade_in_unprepared_sandbox(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
@@ -206,14 +206,14 @@ impl<'a> CopyTest<'a> {
             println!("  {leak}");
         }
         // The copies exist, and the cheat would succeed if it found them.
-        let cheated = self.grade_unprepared(&self.cheat).await;
+        let cheated = self.grade_in_unprepared_sandbox(&self.search_patch).await;
         assert!(cheated.resolved, "{cheated:#?}");
 
-        let cheated = self.grade_prepared(&self.task, &self.cheat).await;
+        let cheated = self.grade_in_prepared_sandbox(&self.task, &self.search_patch).await;
         assert!(!cheated.resolved, "{cheated:#?}");
-        let gold = self.grade_prepared(&self.task, &self.gold).await;
+        let gold = self.grade_in_prepared_sandbox(&self.task, &self.gold).await;
         assert!(gold.resolved && gold.integrity == Integrity::Clean, "{gold:#?}");
-        let nothing = self.grade_prepared(&self.task, "").await;
+        let nothing = self.grade_in_prepared_sandbox(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
         // Under every policy, the agent finds no copy, although the environment itself needs the
@@ -229,13 +229,13 @@ impl<'a> CopyTest<'a> {
                 mounts: &[],
                 label: "driving".into(),
             };
-            let ReadySandbox { mut sandbox, hidden } =
+            let ReadySandbox { mut sandbox, hidden_copies: hidden } =
                 preparation.open(Purpose::Driving(on_finding)).await.unwrap();
             let handle = sandbox.handle();
             prepare_for_agent(handle, &self.task, &self.findings, &hidden, on_finding)
                 .await
                 .unwrap();
-            let hunt = self.cheat.lines().filter_map(|line| line.strip_prefix('+')).skip(1);
+            let hunt = self.search_patch.lines().filter_map(|line| line.strip_prefix('+')).skip(1);
             let hunt: Vec<&str> = hunt.collect();
             let hunt = hunt.join("\n").replace("__file__", "'/testbed/src/x/y.py'");
             let look =
@@ -275,7 +275,7 @@ async fn copies_of_packaging_stay_hidden_natively() {
     });
     stage.task.benchmark =
         serde_json::from_value(json!({"name": "swe-bench", "details": details})).unwrap();
-    let gold = stage.grade_prepared(&stage.task, &stage.gold).await;
+    let gold = stage.grade_in_prepared_sandbox(&stage.task, &stage.gold).await;
     let both = |verdict: &Verdict| {
         (verdict.policies["official"].resolved, verdict.policies["strict"].resolved)
     };
@@ -284,7 +284,7 @@ async fn copies_of_packaging_stay_hidden_natively() {
     let kept = CopyTest::evidence(&gold, "kept_for_tool");
     assert!(kept.iter().any(|what| what.contains("/site-packages/packaging/")), "{kept:?}");
     assert!(!kept.iter().any(|what| what.contains("/pip/")), "no command runs pip: {kept:?}");
-    let cheated = stage.grade_prepared(&stage.task, &stage.cheat).await;
+    let cheated = stage.grade_in_prepared_sandbox(&stage.task, &stage.search_patch).await;
     assert!(!cheated.policies["strict"].resolved, "{cheated:#?}");
     assert_ne!(cheated.integrity, Integrity::Clean, "{cheated:#?}");
 }
@@ -295,7 +295,7 @@ async fn copy_that_pytest_needs_is_available_only_to_pytest() {
     let native = Native::new(cache.path().join("native")).unwrap();
     let stage = CopyTest::set_up(&native, &INICONFIG, host_environment(), cache.path()).await;
     stage.assert_copies_are_hidden().await;
-    let gold = stage.grade_prepared(&stage.task, &stage.gold).await;
+    let gold = stage.grade_in_prepared_sandbox(&stage.task, &stage.gold).await;
     let lent = CopyTest::evidence(&gold, "lent_to_tool");
     assert_eq!(lent.len(), 1, "{gold:#?}");
     assert!(lent[0].contains("/site-packages/iniconfig"), "{lent:?}");

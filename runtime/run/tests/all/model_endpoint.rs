@@ -20,7 +20,7 @@ use proctor_scaffold_api::{
 };
 use proctor_types::{
     Arm, BudgetKind, BudgetScope, CONFIG_VERSION, Ending, Event, FlakePolicy, RULES_VERSION,
-    RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxKind, Task, TrialId, UserError,
+    RUN_SCHEMA_VERSION, RecordedConfig, RunRecord, RunTask, SandboxKind, Task, TrialId, UserError,
 };
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,7 @@ use crate::not_run::not_run;
 /// address and token are environment variables.
 struct ShellScaffold {
     lines: Vec<String>,
-    said: Mutex<Vec<String>>,
+    outputs: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -62,7 +62,7 @@ impl Scaffold for ShellScaffold {
             let done =
                 handle.run(command).await.map_err(|error| error.to_fault("running a line"))?;
             let said = format!("{}{}", done.stdout.text(), done.stderr.text());
-            self.said.lock().unwrap().push(said);
+            self.outputs.lock().unwrap().push(said);
         }
         Ok(Finish::Submitted)
     }
@@ -104,7 +104,7 @@ impl ScaffoldSource for SingleScaffoldSource {
 }
 
 /// Returns the API key. It is split in two, so that no file of this repository contains the key.
-fn key() -> String {
+fn api_key() -> String {
     ["sk-planted-", "a91e0b77c2"].concat()
 }
 
@@ -140,7 +140,7 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         curl_request(token, 100),
         "echo never".into(),
     ];
-    let scaffold = Arc::new(ShellScaffold { lines, said: Mutex::default() });
+    let scaffold = Arc::new(ShellScaffold { lines, outputs: Mutex::default() });
 
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/tasks");
     let demo = std::fs::read_to_string(tasks.join("demo.jsonl")).unwrap();
@@ -159,7 +159,7 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt: 1 };
     let digest = task.digest();
     let record = RunRecord {
-        schema_version: RUN_SCHEMA,
+        schema_version: RUN_SCHEMA_VERSION,
         rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 0,
@@ -186,20 +186,20 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         backends: BTreeMap::from([(kind, backend)]),
         scaffolds: &source,
         cache: &cache,
-        grading: RegradePolicy::Anew,
-        flakes: FlakyTests::default(),
+        regrade_policy: RegradePolicy::GradeAgain,
+        flaky_tests: FlakyTests::default(),
         say: &|_| {},
         on_preflight: &|_| {},
     };
     let ended = execution.start().await.unwrap().join().await.unwrap();
     assert!(ended.trials[0].end.is_ok());
     let run = RunDir::open_read_only(dir.path().join("run")).unwrap();
-    let outcome = run.check(&id).outcome.unwrap();
+    let outcome = run.check_trial(&id).outcome.unwrap();
 
     let ending = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
     assert_eq!(outcome.ending, ending);
     assert_eq!(outcome.spent.steps, 2, "a side request is not a step");
-    let said = scaffold.said.lock().unwrap().clone();
+    let said = scaffold.outputs.lock().unwrap().clone();
     assert!(said[0].contains(" 401 ") && said[1].contains(" 401 "), "{} {}", said[0], said[1]);
     assert!(said[2].contains(" 200 "), "{}", said[2]);
     for answer in &said[3..6] {
@@ -209,11 +209,11 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     assert_eq!(found, ["/tmp/control"], "{}", said[7]);
     assert!(said.len() <= 9 && !said.iter().any(|text| text.contains("never")), "{said:#?}");
     for text in &said {
-        assert!(!text.contains(&key()), "{text}");
+        assert!(!text.contains(&api_key()), "{text}");
     }
     let seen = fake.requests();
     assert_eq!(seen.len(), 3, "rejected requests never reach the model");
-    let bearer = format!("Bearer {}", key());
+    let bearer = format!("Bearer {}", api_key());
     assert!(seen.iter().all(|seen| seen.authorization.as_ref() == Some(&bearer)));
     let events = read_journal(run.trial_dir(&id).trajectory_path()).unwrap().events;
     let answers =
@@ -228,25 +228,25 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let snapshots: Vec<_> = snapshots.collect();
     assert_eq!(snapshots[0], (1, 1), "{snapshots:?}");
     assert!(snapshots[1..].iter().all(|one| *one == (2, 0)), "{snapshots:?}");
-    for file in files(dir.path()) {
+    for file in list_files(dir.path()) {
         let content = std::fs::read(&file).unwrap();
-        let held = content.windows(key().len()).any(|window| window == key().as_bytes());
+        let held = content.windows(api_key().len()).any(|window| window == api_key().as_bytes());
         assert!(!held, "{} contains the key", file.display());
     }
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files(&entry.path())),
+            true => found.extend(list_files(&entry.path())),
             false => found.push(entry.path()),
         }
     }
     found
 }
 
-fn cache() -> PathBuf {
+fn cache_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache/native")
 }
 
@@ -258,7 +258,7 @@ fn rerun_with_key(name: &str) -> bool {
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args([format!("model_endpoint::{name}").as_str(), "--exact", "--nocapture"])
-        .env("PROCTOR_TEST_PLANTED_KEY", key())
+        .env("PROCTOR_TEST_PLANTED_KEY", api_key())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -270,7 +270,7 @@ fn rerun_with_key(name: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn sandbox_client_keeps_to_the_budget_and_never_sees_the_key() {
     if rerun_with_key("sandbox_client_keeps_to_the_budget_and_never_sees_the_key") {
-        let native = proctor_native::Native::new(cache()).unwrap();
+        let native = proctor_native::Native::new(cache_dir()).unwrap();
         check_model_endpoint(SandboxKind::Native, Arc::new(native)).await;
     }
 }

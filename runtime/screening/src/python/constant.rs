@@ -15,7 +15,7 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
 
 /// Returns the string that an expression always evaluates to. The expression may be a literal or consist of parts
 /// that are added, joined or formatted.
-pub(super) fn fold(expr: &Expr) -> Option<String> {
+pub(super) fn constant_string(expr: &Expr) -> Option<String> {
     constant_string_at_depth(expr, MAX_DEPTH)
 }
 
@@ -28,7 +28,7 @@ fn constant_string_at_depth(expr: &Expr, depth: usize) -> Option<String> {
             let left = constant_string_at_depth(&sum.left, depth)?;
             Some(left + &constant_string_at_depth(&sum.right, depth)?)
         }
-        Expr::FString(text) => formatted(text, depth, constant_string_at_depth),
+        Expr::FString(text) => format_f_string(text, depth, constant_string_at_depth),
         Expr::Call(call) => {
             let Expr::Attribute(function) = &*call.func else { return None };
             let [pieces] = &*call.arguments.args else { return None };
@@ -50,10 +50,10 @@ fn constant_string_at_depth(expr: &Expr, depth: usize) -> Option<String> {
 }
 
 /// Returns the text of an f-string, with each of its expressions evaluated by `read`.
-fn formatted(
+fn format_f_string(
     text: &ExprFString,
     depth: usize,
-    read: fn(&Expr, usize) -> Option<String>,
+    evaluate: fn(&Expr, usize) -> Option<String>,
 ) -> Option<String> {
     let mut whole = String::new();
     for part in text.value.iter() {
@@ -66,7 +66,7 @@ fn formatted(
                             whole.push_str(&literal.value);
                         }
                         InterpolatedStringElement::Interpolation(value) => {
-                            whole.push_str(&read(&value.expression, depth)?);
+                            whole.push_str(&evaluate(&value.expression, depth)?);
                         }
                     }
                 }
@@ -89,7 +89,7 @@ fn template_at_depth(expr: &Expr, depth: usize) -> Option<String> {
             let left = template_at_depth(&sum.left, depth)?;
             Some(left + between + &template_at_depth(&sum.right, depth)?)
         }
-        Expr::FString(text) => formatted(text, depth, template_at_depth),
+        Expr::FString(text) => format_f_string(text, depth, template_at_depth),
         Expr::Call(call) => {
             let function = match &*call.func {
                 Expr::Attribute(function) => function.attr.as_str(),
@@ -109,28 +109,28 @@ fn template_at_depth(expr: &Expr, depth: usize) -> Option<String> {
 
 /// Returns a constant prefix of the string that an expression evaluates to.
 pub(super) fn constant_prefix(expr: &Expr) -> Option<String> {
-    prefix_of(expr, MAX_DEPTH)
+    prefix_at_depth(expr, MAX_DEPTH)
 }
 
-fn prefix_of(expr: &Expr, depth: usize) -> Option<String> {
+fn prefix_at_depth(expr: &Expr, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
-    if let Some(text) = fold(expr) {
+    if let Some(text) = constant_string(expr) {
         return Some(text);
     }
     match expr {
-        Expr::BinOp(sum) => prefix_of(&sum.left, depth),
+        Expr::BinOp(sum) => prefix_at_depth(&sum.left, depth),
         Expr::FString(text) => match text.value.iter().next()? {
             FStringPart::Literal(literal) => Some(literal.value.to_string()),
             FStringPart::FString(part) => match part.elements.iter().next()? {
                 InterpolatedStringElement::Literal(literal) => Some(literal.value.to_string()),
                 InterpolatedStringElement::Interpolation(value) => {
-                    prefix_of(&value.expression, depth)
+                    prefix_at_depth(&value.expression, depth)
                 }
             },
         },
         Expr::Call(call) => match &*call.func {
             Expr::Attribute(function) if function.attr.as_str() == "format" => {
-                prefix_of(&function.value, depth)
+                prefix_at_depth(&function.value, depth)
             }
             _ => None,
         },

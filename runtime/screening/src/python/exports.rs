@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{names::Names, parser::parse};
+use super::{names::NameTable, parser::parse};
 use crate::rules::Rules;
 
 /// Maximum number of modules through which a name is followed.
@@ -38,12 +38,12 @@ impl Exports {
     pub(super) fn add(
         &mut self,
         rules: &'static Rules,
-        owned: &BTreeSet<String>,
+        owned_modules: &BTreeSet<String>,
         (path, text): (&str, &str),
     ) {
         let none = Self::default();
         let parsed = parse(text);
-        let mut names = Names::new(rules, owned, &none);
+        let mut names = NameTable::new(rules, owned_modules, &none);
         let exports = names.module_aliases(&parsed.syntax().body);
         if exports.is_empty() {
             return;
@@ -57,43 +57,43 @@ impl Exports {
 
     /// Returns what `name`, in the repository's module `of`, refers to in another package. The dots
     /// of relative imports are ignored: the end of the path identifies the module.
-    pub(super) fn find(
+    pub(super) fn find_foreign(
         &self,
-        of: &str,
+        module_path: &str,
         name: &str,
         is_owned: &dyn Fn(&str) -> bool,
     ) -> Option<Export> {
-        let mut found = self.export(of, name)?;
+        let mut found = self.find_export(module_path, name)?;
         for _ in 0..MAX_STEPS {
             if !is_owned(&found.path) {
                 return Some(found.clone());
             }
             let (of, name) = found.path.rsplit_once('.')?;
-            found = self.export(of, name)?;
+            found = self.find_export(of, name)?;
         }
         None
     }
 
     /// Returns the names that `from module import *` imports from other packages.
-    pub(super) fn find_all(
+    pub(super) fn find_all_foreign(
         &self,
-        of: &str,
+        module_path: &str,
         is_owned: &dyn Fn(&str) -> bool,
     ) -> Vec<(String, Export)> {
-        let names = self.modules_at(of).flat_map(|module| module.exports.keys());
+        let names = self.matching_modules(module_path).flat_map(|module| module.exports.keys());
         let names = names.filter(|name| !name.starts_with('_'));
-        names.filter_map(|name| Some((name.clone(), self.find(of, name, is_owned)?))).collect()
+        names.filter_map(|name| Some((name.clone(), self.find_foreign(module_path, name, is_owned)?))).collect()
     }
 
-    fn export(&self, of: &str, name: &str) -> Option<&Export> {
-        self.modules_at(of).find_map(|module| module.exports.get(name))
+    fn find_export(&self, module_path: &str, name: &str) -> Option<&Export> {
+        self.matching_modules(module_path).find_map(|module| module.exports.get(name))
     }
 
-    fn modules_at<'e, 'o>(
+    fn matching_modules<'e, 'o>(
         &'e self,
-        of: &'o str,
+        module_path: &'o str,
     ) -> impl Iterator<Item = &'e ExportingModule> + use<'e, 'o> {
-        let of = of.trim_start_matches('.');
+        let of = module_path.trim_start_matches('.');
         self.modules.iter().filter(move |module| match of {
             "" => module.is_package,
             of => module

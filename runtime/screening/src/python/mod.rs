@@ -14,7 +14,7 @@ use crate::{
     rules::Rules,
 };
 pub(crate) use exports::Exports;
-use names::Names;
+use names::NameTable;
 use parser::{nests_too_deeply, parse};
 use walker::Walker;
 
@@ -34,17 +34,17 @@ impl LanguageScreen for PythonScreen<'_> {
         suffixes.iter().any(|suffix| path.ends_with(suffix)) || self.is_opaque(path, bytes)
     }
 
-    fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit> {
-        let text = match self.read(path, bytes) {
+    fn find_hits(&self, path: &str, bytes: &[u8], owned_modules: &BTreeSet<String>) -> Vec<Hit> {
+        let text = match self.read_text(path, bytes) {
             Ok(text) => text,
             Err(why) => return self.unreadable_hits(&why, path),
         };
         let parsed = parse(&text);
         let mut walker =
-            Walker::new(self.rules, &text, Names::new(self.rules, owned, self.exports));
+            Walker::new(self.rules, &text, NameTable::new(self.rules, owned_modules, self.exports));
         walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
-        if walker.too_deep {
+        if walker.is_too_deep {
             hits.extend(self.unreadable_hits("nested too deeply", path));
         }
         hits
@@ -56,12 +56,12 @@ impl PythonScreen<'_> {
     pub(crate) fn exports<'f>(
         &self,
         files: impl Iterator<Item = (&'f String, &'f [u8])>,
-        owned: &BTreeSet<String>,
+        owned_modules: &BTreeSet<String>,
     ) -> Exports {
         let mut exports = Exports::default();
         for (path, bytes) in files.filter(|(path, bytes)| self.can_read(path, bytes)) {
-            if let Ok(text) = self.read(path, bytes) {
-                exports.add(self.rules, owned, (path.as_str(), text.as_ref()));
+            if let Ok(text) = self.read_text(path, bytes) {
+                exports.add(self.rules, owned_modules, (path.as_str(), text.as_ref()));
             }
         }
         exports
@@ -72,7 +72,7 @@ impl PythonScreen<'_> {
     /// # Errors
     ///
     /// Returns the reason if the file cannot be screened.
-    fn read<'f>(&self, path: &str, bytes: &'f [u8]) -> Result<Cow<'f, str>, String> {
+    fn read_text<'f>(&self, path: &str, bytes: &'f [u8]) -> Result<Cow<'f, str>, String> {
         let table = self.rules.table;
         if self.is_opaque(path, bytes) {
             return Err("compiled code".to_owned());
@@ -105,7 +105,7 @@ impl PythonScreen<'_> {
         let start = first.trim_start_matches([' ', '\t', '\x0c']);
         // PEP 263: the second line counts only if the first line is blank or a comment.
         let counts = start.is_empty() || start.starts_with('#');
-        let coding = &self.rules.coding;
+        let coding = &self.rules.encoding_pattern;
         let declared =
             coding.captures(first).or_else(|| coding.captures(second).filter(|_| counts))?;
         Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
@@ -121,19 +121,19 @@ impl PythonScreen<'_> {
             || self.rules.opaque_ends.iter().any(|mark| contains_bytes(last, mark))
     }
 
-    fn unreadable_hits(&self, why: &str, path: &str) -> Vec<Hit> {
-        let rules = self.rules.rules_where(|rule| rule.unreadable);
+    fn unreadable_hits(&self, reason: &str, path: &str) -> Vec<Hit> {
+        let rules = self.rules.find_rules(|rule| rule.unreadable);
         let hit = |rule| Hit {
             rule,
             line: 1,
-            expression: format!("{why}: {path}"),
-            snippet: why.to_owned(),
+            expression: format!("{reason}: {path}"),
+            snippet: reason.to_owned(),
         };
         rules.into_iter().map(hit).collect()
     }
 }
 
 /// Whether `bytes` contains `mark`. An empty mark is never contained.
-fn contains_bytes(bytes: &[u8], mark: &[u8]) -> bool {
-    !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
+fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
+    !needle.is_empty() && bytes.windows(needle.len()).any(|window| window == needle)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ruff_python_ast::{Expr, ExprContext, Number, Parameters, Stmt, UnaryOp, visitor::Visitor};
 
 use super::{
-    constant::fold,
+    constant::constant_string,
     exports::{Export, Exports},
 };
 use crate::rules::Rules;
@@ -13,7 +13,7 @@ use crate::rules::Rules;
 mod binder;
 mod patterns;
 
-use binder::Binder;
+use binder::NameBinder;
 pub(super) use patterns::pattern_pairs;
 
 /// Functions that return the module named by their argument.
@@ -51,35 +51,35 @@ struct Scope {
     /// The dotted names that local names refer to.
     aliases: BTreeMap<String, String>,
     /// Local names that refer to anything else.
-    bound: BTreeSet<String>,
+    bound_names: BTreeSet<String>,
     /// Names that are declared `global` or `nonlocal`.
-    outer: BTreeSet<String>,
+    outer_names: BTreeSet<String>,
     /// Local names of imported modules.
-    modules: BTreeSet<String>,
+    module_names: BTreeSet<String>,
 }
 
 /// The names that are visible at the current location.
 #[derive(Clone)]
-pub(super) struct Names<'a> {
+pub(super) struct NameTable<'a> {
     rules: &'static Rules,
-    owned: &'a BTreeSet<String>,
+    owned_modules: &'a BTreeSet<String>,
     exports: &'a Exports,
     scopes: Vec<Scope>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameTable<'a> {
     pub(super) fn new(
         rules: &'static Rules,
-        owned: &'a BTreeSet<String>,
+        owned_modules: &'a BTreeSet<String>,
         exports: &'a Exports,
     ) -> Self {
-        Self { rules, owned, exports, scopes: Vec::new() }
+        Self { rules, owned_modules: owned_modules, exports, scopes: Vec::new() }
     }
 
     /// Returns the names in a module that refer to something outside it.
     pub(super) fn module_aliases(&mut self, body: &[Stmt]) -> BTreeMap<String, Export> {
-        self.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
-        let Some(Scope { aliases, modules, .. }) = self.scopes.pop() else {
+        self.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
+        let Some(Scope { aliases, module_names: modules, .. }) = self.scopes.pop() else {
             return BTreeMap::new();
         };
         let export = |(name, path): (String, String)| {
@@ -91,15 +91,15 @@ impl<'a> Names<'a> {
 
     /// Returns what `name`, in the repository's module `of`, refers to in another package. Returns
     /// `None` if the patch does not contain that module.
-    fn exported(&self, of: &str, name: &str) -> Option<Export> {
-        if !self.is_owned(of) {
+    fn find_export(&self, module_path: &str, name: &str) -> Option<Export> {
+        if !self.is_owned(module_path) {
             return None;
         }
-        self.exports.find(of, name, &|path: &str| self.is_owned(path))
+        self.exports.find_foreign(module_path, name, &|path: &str| self.is_owned(path))
     }
 
     /// Enters a scope, and collects all names that are bound anywhere in it.
-    pub(super) fn enter(
+    pub(super) fn enter_scope(
         &mut self,
         kind: ScopeKind,
         parameters: Option<&Parameters>,
@@ -109,9 +109,9 @@ impl<'a> Names<'a> {
         let scope = Scope {
             kind,
             aliases: empty,
-            bound: BTreeSet::new(),
-            outer: BTreeSet::new(),
-            modules: BTreeSet::new(),
+            bound_names: BTreeSet::new(),
+            outer_names: BTreeSet::new(),
+            module_names: BTreeSet::new(),
         };
         self.scopes.push(scope);
         if let Some(parameters) = parameters {
@@ -124,24 +124,24 @@ impl<'a> Names<'a> {
                 }
             }
         }
-        let mut binder = Binder::new(self);
+        let mut binder = NameBinder::new(self);
         match code {
             ScopeCode::Body(body) => body.iter().for_each(|stmt| binder.visit_stmt(stmt)),
             ScopeCode::Expr(expr) => binder.visit_expr(expr),
         }
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave_scope(&mut self) {
         self.scopes.pop();
     }
 
     /// Whether a dotted name belongs to the repository's own packages.
     pub(super) fn is_owned(&self, path: &str) -> bool {
-        path.starts_with('.') || self.owned.contains(top_level_name(path))
+        path.starts_with('.') || self.owned_modules.contains(top_level_name(path))
     }
 
-    pub(super) fn owns(&self, top: &str) -> bool {
-        self.owned.contains(top)
+    pub(super) fn owns_package(&self, top: &str) -> bool {
+        self.owned_modules.contains(top)
     }
 
     /// Whether a dotted name is a module, class or function of another package.
@@ -154,22 +154,22 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the dotted name that an expression refers to.
-    pub(super) fn path(&self, expr: &Expr) -> Option<String> {
-        self.path_of(expr, MAX_DEPTH)
+    pub(super) fn dotted_path(&self, expr: &Expr) -> Option<String> {
+        self.path_at_depth(expr, MAX_DEPTH)
     }
 
-    fn path_of(&self, expr: &Expr, depth: usize) -> Option<String> {
+    fn path_at_depth(&self, expr: &Expr, depth: usize) -> Option<String> {
         let depth = depth.checked_sub(1)?;
         match expr {
             Expr::Name(name) => self.lookup(name.id.as_str()),
             Expr::Attribute(attribute) => {
-                let of = self.path_of(&attribute.value, depth)?;
-                Some(self.attribute_of(&of, attribute.attr.as_str()))
+                let of = self.path_at_depth(&attribute.value, depth)?;
+                Some(self.attribute_path(&of, attribute.attr.as_str()))
             }
             Expr::Call(call) => {
-                let function = self.path_of(&call.func, depth)?;
+                let function = self.path_at_depth(&call.func, depth)?;
                 let first = call.arguments.args.first();
-                let text = first.and_then(fold);
+                let text = first.and_then(constant_string);
                 match function.as_str() {
                     "importlib.import_module" if text.as_deref().is_some_and(is_absolute) => {
                         return text;
@@ -182,18 +182,18 @@ impl<'a> Names<'a> {
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
                             return Some(
-                                self.attribute_of(&self.path_of(of, depth)?, &fold(name)?),
+                                self.attribute_path(&self.path_at_depth(of, depth)?, &constant_string(name)?),
                             );
                         }
                     }
                     "importlib.reload" => {
-                        if let Some(of) = first.and_then(|of| self.path_of(of, depth)) {
+                        if let Some(of) = first.and_then(|of| self.path_at_depth(of, depth)) {
                             return Some(of);
                         }
                     }
                     "builtins.vars" => {
                         if let Some(of) = first {
-                            return Some(format!("{}.__dict__", self.path_of(of, depth)?));
+                            return Some(format!("{}.__dict__", self.path_at_depth(of, depth)?));
                         }
                     }
                     _ => {}
@@ -203,35 +203,35 @@ impl<'a> Names<'a> {
                     && ENTRY_METHODS.contains(&method)
                     && self.is_table(of)
                 {
-                    return Some(self.entry_of(of, key));
+                    return Some(self.entry_path(of, key));
                 }
                 Some(function + "()")
             }
             Expr::Subscript(subscript) => {
-                let of = self.path_of(&subscript.value, depth)?;
-                Some(self.entry_of(&of, &subscript.slice))
+                let of = self.path_at_depth(&subscript.value, depth)?;
+                Some(self.entry_path(&of, &subscript.slice))
             }
-            Expr::Named(named) => self.path_of(&named.value, depth),
+            Expr::Named(named) => self.path_at_depth(&named.value, depth),
             Expr::If(either) => {
-                self.path_of(&either.body, depth).or_else(|| self.path_of(&either.orelse, depth))
+                self.path_at_depth(&either.body, depth).or_else(|| self.path_at_depth(&either.orelse, depth))
             }
             Expr::BoolOp(either) => {
-                either.values.iter().find_map(|value| self.path_of(value, depth))
+                either.values.iter().find_map(|value| self.path_at_depth(value, depth))
             }
             _ => None,
         }
     }
 
     /// Returns the dotted name of an entry of a table.
-    fn entry_of(&self, of: &str, key: &Expr) -> String {
-        if let Some(key) = fold(key) {
-            if of == "sys.modules" {
+    fn entry_path(&self, table: &str, key: &Expr) -> String {
+        if let Some(key) = constant_string(key) {
+            if table == "sys.modules" {
                 return key;
             }
-            if let Some(of) = of.strip_suffix(".__dict__") {
-                return self.attribute_of(of, &key);
+            if let Some(of) = table.strip_suffix(".__dict__") {
+                return self.attribute_path(of, &key);
             }
-            let found = match of {
+            let found = match table {
                 "builtins.globals()" => {
                     self.scopes.first().and_then(|scope| scope.aliases.get(&key).cloned())
                 }
@@ -243,10 +243,10 @@ impl<'a> Names<'a> {
             }
         }
         // A slice of a stack counts as a stack.
-        if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_restricted(of) {
-            return of.to_owned();
+        if matches!(key, Expr::Slice(_)) && table.ends_with(')') && self.rules.is_restricted(table) {
+            return table.to_owned();
         }
-        format!("{of}[{}]", index(key).unwrap_or_default())
+        format!("{table}[{}]", subscript_index(key).unwrap_or_default())
     }
 
     /// Whether a dotted name is a table of names.
@@ -257,16 +257,16 @@ impl<'a> Names<'a> {
 
     /// Returns the dotted name of an expression that evaluates to a module but is not an imported
     /// name: `__import__("math")`, `sys.modules["math"]`, `globals()["math"]`, `collections._sys`.
-    pub(super) fn module_of(&self, expr: &Expr) -> Option<String> {
+    pub(super) fn find_module_path(&self, expr: &Expr) -> Option<String> {
         let is_module = match expr {
             Expr::Call(call) => {
                 let first = call.arguments.args.first()?;
-                let function = self.path(&call.func)?;
+                let function = self.dotted_path(&call.func)?;
                 IMPORTING_FUNCTIONS.contains(&function.as_str())
                     || self.is_module_entry(function.rsplit_once('.')?.0, first)
             }
             Expr::Subscript(subscript) if subscript.ctx == ExprContext::Load => {
-                let of = self.path(&subscript.value)?;
+                let of = self.dotted_path(&subscript.value)?;
                 of == "sys.modules" || self.is_module_entry(&of, &subscript.slice)
             }
             Expr::Attribute(attribute) => {
@@ -275,12 +275,12 @@ impl<'a> Names<'a> {
                     return None;
                 }
                 return self
-                    .path(expr)
+                    .dotted_path(expr)
                     .filter(|path| self.rules.table.carried_modules.contains(path));
             }
             _ => false,
         };
-        let path = self.path(expr).filter(|_| is_module)?;
+        let path = self.dotted_path(expr).filter(|_| is_module)?;
         // If the module is only known at run time, its dotted name contains a call or subscript.
         (!path.contains(['(', '['])).then_some(path)
     }
@@ -288,11 +288,11 @@ impl<'a> Names<'a> {
     /// Whether a table of names has a module under a constant key.
     fn is_module_entry(&self, table: &str, key: &Expr) -> bool {
         match table {
-            "builtins.globals()" => fold(key).is_some_and(|key| {
-                self.scopes.first().is_some_and(|scope| scope.modules.contains(&key))
+            "builtins.globals()" => constant_string(key).is_some_and(|key| {
+                self.scopes.first().is_some_and(|scope| scope.module_names.contains(&key))
             }),
             "builtins.locals()" | "builtins.vars()" => {
-                fold(key).is_some_and(|key| self.is_module(&key))
+                constant_string(key).is_some_and(|key| self.is_module(&key))
             }
             _ => false,
         }
@@ -308,24 +308,24 @@ impl<'a> Names<'a> {
     pub(super) fn keeps_meaning(&self, name: &str) -> bool {
         self.scopes
             .last()
-            .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
+            .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer_names.contains(name))
     }
 
     /// Returns the dotted name of an attribute. If the attribute is a module that another module
     /// imports, returns the module's own name: `sys` for `collections._sys`.
-    fn attribute_of(&self, of: &str, name: &str) -> String {
-        if let Some(export) = self.exported(of, name) {
+    fn attribute_path(&self, base: &str, name: &str) -> String {
+        if let Some(export) = self.find_export(base, name) {
             return export.path;
         }
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
-        let whole = format!("{of}.{name}");
+        let whole = format!("{base}.{name}");
         // `signal.signal` is a function. Keep names that have their own references in the rules,
         // such as `importlib.util`.
         if is_carried
-            && of != module
-            && !self.is_owned(of)
-            && (!of.contains(['(', '[']) || self.rules.may_evaluate_to_any_module(of))
+            && base != module
+            && !self.is_owned(base)
+            && (!base.contains(['(', '[']) || self.rules.may_evaluate_to_any_module(base))
             && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
@@ -341,7 +341,7 @@ impl<'a> Names<'a> {
             if let Some(path) = scope.aliases.get(name) {
                 return Some(path.clone());
             }
-            if scope.bound.contains(name) && !scope.outer.contains(name) {
+            if scope.bound_names.contains(name) && !scope.outer_names.contains(name) {
                 return None;
             }
         }
@@ -354,11 +354,11 @@ impl<'a> Names<'a> {
             if scope.kind == ScopeKind::Class && number > 0 {
                 continue;
             }
-            if scope.modules.contains(name) {
+            if scope.module_names.contains(name) {
                 return true;
             }
-            let is_other = scope.aliases.contains_key(name) || scope.bound.contains(name);
-            if is_other && !scope.outer.contains(name) {
+            let is_other = scope.aliases.contains_key(name) || scope.bound_names.contains(name);
+            if is_other && !scope.outer_names.contains(name) {
                 return false;
             }
         }
@@ -367,7 +367,7 @@ impl<'a> Names<'a> {
 
     fn bind(&mut self, name: &str) {
         if let Some(scope) = self.scopes.last_mut() {
-            scope.bound.insert(name.to_owned());
+            scope.bound_names.insert(name.to_owned());
         }
     }
 
@@ -382,23 +382,23 @@ impl<'a> Names<'a> {
     }
 
     /// Adds the names that `from module import *` imports from one of the repository's modules.
-    fn alias_all(&mut self, of: &str) {
-        if !self.is_owned(of) {
+    fn alias_all_exports(&mut self, module_path: &str) {
+        if !self.is_owned(module_path) {
             return;
         }
-        let found = self.exports.find_all(of, &|path: &str| self.is_owned(path));
+        let found = self.exports.find_all_foreign(module_path, &|path: &str| self.is_owned(path));
         for (name, export) in found {
             if export.is_module
                 && let Some(scope) = self.scopes.last_mut()
             {
-                scope.modules.insert(name.clone());
+                scope.module_names.insert(name.clone());
             }
             self.alias_path(&name, export.path);
         }
     }
 
     fn alias_name(&mut self, name: &str, value: &Expr) {
-        if let Some(path) = self.path(value) {
+        if let Some(path) = self.dotted_path(value) {
             self.alias_path(name, path);
         }
     }
@@ -410,25 +410,25 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn alias(&mut self, target: &Expr, value: &Expr) {
+    fn alias_target(&mut self, target: &Expr, value: &Expr) {
         match target {
             Expr::Name(name) => {
                 self.alias_name(name.id.as_str(), value);
                 let is_module = match value {
                     Expr::Name(value) => self.is_module(value.id.as_str()),
-                    value => self.module_of(value).is_some(),
+                    value => self.find_module_path(value).is_some(),
                 };
                 if is_module && let Some(scope) = self.scopes.last_mut() {
-                    scope.modules.insert(name.id.as_str().to_owned());
+                    scope.module_names.insert(name.id.as_str().to_owned());
                 }
             }
             Expr::Tuple(_) | Expr::List(_) => {
                 let targets = elements(target).unwrap_or_default();
                 if let Some(values) = elements(value) {
                     for (target, value) in targets.iter().zip(values) {
-                        self.alias(target, value);
+                        self.alias_target(target, value);
                     }
-                } else if let Some(path) = self.path(value) {
+                } else if let Some(path) = self.dotted_path(value) {
                     self.alias_elements(targets, &path);
                 }
             }
@@ -461,10 +461,10 @@ impl<'a> Names<'a> {
             _ => elements(values),
         };
         if let Some(values) = several {
-            values.iter().for_each(|value| self.alias(target, value));
+            values.iter().for_each(|value| self.alias_target(target, value));
             return;
         }
-        let Some(path) = self.path(values) else { return };
+        let Some(path) = self.dotted_path(values) else { return };
         if path.starts_with("builtins.") {
             return;
         }
@@ -506,14 +506,14 @@ fn element_indices<T>(targets: &[T], is_rest: impl Fn(&T) -> bool) -> Vec<Option
 }
 
 /// Formats an integer subscript.
-fn index(expr: &Expr) -> Option<String> {
+fn subscript_index(expr: &Expr) -> Option<String> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
             Number::Int(number) => number.as_u64().map(|number| number.to_string()),
             _ => None,
         },
         Expr::UnaryOp(negative) if negative.op == UnaryOp::USub => {
-            index(&negative.operand).map(|number| format!("-{number}"))
+            subscript_index(&negative.operand).map(|number| format!("-{number}"))
         }
         _ => None,
     }

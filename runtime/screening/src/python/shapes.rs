@@ -8,7 +8,7 @@ use ruff_python_ast::{
 
 /// Returns whether an expression is always true or always false. Returns `None` if this depends on
 /// the values of its names.
-pub(super) fn truth(expr: &Expr) -> Option<bool> {
+pub(super) fn constant_truth(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::NoneLiteral(_) => Some(false),
         Expr::BooleanLiteral(literal) => Some(literal.value),
@@ -18,17 +18,17 @@ pub(super) fn truth(expr: &Expr) -> Option<bool> {
         Expr::BoolOp(several) => {
             // A single true operand decides `or`; a single false operand decides `and`.
             let decisive = several.op == BoolOp::Or;
-            let all = || several.values.iter().map(truth);
+            let all = || several.values.iter().map(constant_truth);
             match all().any(|value| value == Some(decisive)) {
                 true => Some(decisive),
                 false => all().all(|value| value == Some(!decisive)).then_some(!decisive),
             }
         }
-        Expr::UnaryOp(unary) if unary.op == UnaryOp::Not => truth(&unary.operand).map(|one| !one),
+        Expr::UnaryOp(unary) if unary.op == UnaryOp::Not => constant_truth(&unary.operand).map(|one| !one),
         Expr::Call(call) if is_named(&call.func, "bool") => {
-            call.arguments.args.first().map_or(Some(false), truth)
+            call.arguments.args.first().map_or(Some(false), constant_truth)
         }
-        Expr::If(either) => truth(&either.body).filter(|one| truth(&either.orelse) == Some(*one)),
+        Expr::If(either) => constant_truth(&either.body).filter(|one| constant_truth(&either.orelse) == Some(*one)),
         Expr::Compare(compare) => match (&*compare.ops, &*compare.comparators) {
             ([CmpOp::Eq | CmpOp::Is | CmpOp::LtE | CmpOp::GtE], [right]) => {
                 (ComparableExpr::from(&*compare.left) == ComparableExpr::from(right))
@@ -77,12 +77,12 @@ pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
 
 /// Collects every statement of a function, including nested statements, but excluding the
 /// statements of inner functions and classes.
-pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a Stmt>) {
+pub(super) fn collect_statements<'a>(body: &'a [Stmt], depth: usize, output: &mut Vec<&'a Stmt>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     for stmt in body {
-        found.push(stmt);
+        output.push(stmt);
         for body in bodies(stmt) {
-            statements(body, depth, found);
+            collect_statements(body, depth, output);
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a
 /// there is no `return`.
 pub(super) fn returned_values(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     let mut all = Vec::new();
-    statements(body, depth, &mut all);
+    collect_statements(body, depth, &mut all);
     let mut values = Vec::new();
     for stmt in all {
         if let Stmt::Return(StmtReturn { value, .. }) = stmt {
@@ -152,14 +152,14 @@ pub(super) enum StatementKind {
 
 /// Whether statements contain a `yield` or a `raise`, not counting inner functions and classes.
 pub(super) fn contains_statement(body: &[Stmt], kind: StatementKind, depth: usize) -> bool {
-    let mut finder = StatementFinder { kind, found: false, depth };
+    let mut finder = StatementFinder { kind, has_match: false, depth };
     body.iter().for_each(|stmt| finder.visit_stmt(stmt));
-    finder.found
+    finder.has_match
 }
 
 struct StatementFinder {
     kind: StatementKind,
-    found: bool,
+    has_match: bool,
     depth: usize,
 }
 
@@ -167,10 +167,10 @@ impl<'b> Visitor<'b> for StatementFinder {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         match stmt {
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => return,
-            Stmt::Raise(_) if self.kind == StatementKind::Raise => self.found = true,
+            Stmt::Raise(_) if self.kind == StatementKind::Raise => self.has_match = true,
             _ => {}
         }
-        if !self.found && self.depth > 0 {
+        if !self.has_match && self.depth > 0 {
             self.depth -= 1;
             visitor::walk_stmt(self, stmt);
             self.depth += 1;
@@ -181,11 +181,11 @@ impl<'b> Visitor<'b> for StatementFinder {
         match expr {
             Expr::Lambda(_) => return,
             Expr::Yield(_) | Expr::YieldFrom(_) if self.kind == StatementKind::Yield => {
-                self.found = true;
+                self.has_match = true;
             }
             _ => {}
         }
-        if !self.found && self.depth > 0 {
+        if !self.has_match && self.depth > 0 {
             self.depth -= 1;
             visitor::walk_expr(self, expr);
             self.depth += 1;

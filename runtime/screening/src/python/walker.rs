@@ -10,8 +10,8 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
-    constant::{constant_template, fold, is_literal},
-    names::{Names, ScopeCode, ScopeKind},
+    constant::{constant_template, constant_string, is_literal},
+    names::{NameTable, ScopeCode, ScopeKind},
 };
 use crate::{
     language::Hit,
@@ -38,43 +38,43 @@ const MAX_ATTRIBUTE_CHAIN: usize = 8;
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
     text: &'a str,
-    names: Names<'a>,
+    names: NameTable<'a>,
     /// The line number in the file, if `text` is a string in that file that is run as code.
     line: Option<usize>,
     depth: usize,
     /// The range of a value that is only inspected, not passed on.
-    inspected: Option<TextRange>,
+    inspected_range: Option<TextRange>,
     /// The range of a table from which code only reads an entry with a constant name.
-    entered: Option<TextRange>,
+    entered_range: Option<TextRange>,
     /// Ranges of values whose use is allowed although a rule restricts it.
-    allowed: HashSet<TextRange>,
+    allowed_ranges: HashSet<TextRange>,
     /// Ranges of classes that are only compared or named.
-    compared: HashSet<TextRange>,
-    pub too_deep: bool,
+    compared_ranges: HashSet<TextRange>,
+    pub is_too_deep: bool,
     pub hits: Vec<Hit>,
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(rules: &'static Rules, text: &'a str, names: Names<'a>) -> Self {
+    pub(super) fn new(rules: &'static Rules, text: &'a str, names: NameTable<'a>) -> Self {
         Self {
             rules,
             text,
             names,
             line: None,
             depth: 0,
-            inspected: None,
-            entered: None,
-            allowed: HashSet::new(),
-            compared: HashSet::new(),
-            too_deep: false,
+            inspected_range: None,
+            entered_range: None,
+            allowed_ranges: HashSet::new(),
+            compared_ranges: HashSet::new(),
+            is_too_deep: false,
             hits: Vec::new(),
         }
     }
 
     pub(super) fn walk_module(&mut self, body: &[Stmt]) {
-        self.names.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
+        self.names.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
-        self.names.leave();
+        self.names.leave_scope();
     }
 
     fn max_depth(&self) -> usize {
@@ -87,7 +87,7 @@ impl<'a> Walker<'a> {
         words.join(" ")
     }
 
-    fn line_of(&self, range: TextRange) -> usize {
+    fn line_number(&self, range: TextRange) -> usize {
         let before = self.text.get(..range.start().to_usize()).unwrap_or_default();
         self.line.unwrap_or_else(|| 1 + before.bytes().filter(|byte| *byte == b'\n').count())
     }
@@ -100,7 +100,7 @@ impl<'a> Walker<'a> {
         let line = self.text.get(first..).and_then(|rest| rest.lines().next());
         let limit = self.rules.table.limits.snippet;
         let snippet = line.unwrap_or_default().trim().chars().take(limit).collect();
-        let line = self.line_of(range);
+        let line = self.line_number(range);
         self.hits.push(Hit { rule, line, expression, snippet });
     }
 
@@ -110,17 +110,17 @@ impl<'a> Walker<'a> {
         self.record_hit_as(rule, range, written);
     }
 
-    fn record_hits(&mut self, range: TextRange, holds: impl Fn(&Rule) -> bool) {
-        for rule in self.rules.rules_where(holds) {
+    fn record_hits_where(&mut self, range: TextRange, predicate: impl Fn(&Rule) -> bool) {
+        for rule in self.rules.find_rules(predicate) {
             self.record_hit(rule, range);
         }
     }
 
     /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked
     /// separately.
-    fn check_reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
-        for (rule, reference) in self.rules.violated_by_reference(path, shorter) {
-            if self.compared.contains(&range) && self.rules.is_type_check(rule, path) {
+    fn check_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
+        for (rule, reference) in self.rules.rules_violated_by_reference(path, shorter_path) {
+            if self.compared_ranges.contains(&range) && self.rules.is_type_check(rule, path) {
                 continue;
             }
             self.record_hit_as(rule, range, reference.to_owned());
@@ -132,9 +132,9 @@ impl<'a> Walker<'a> {
         &mut self,
         range: TextRange,
         expression: &str,
-        holds: impl Fn(&Rule) -> bool,
+        predicate: impl Fn(&Rule) -> bool,
     ) {
-        for rule in self.rules.rules_where(holds) {
+        for rule in self.rules.find_rules(predicate) {
             self.record_hit_as(rule, range, expression.to_owned());
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Walker<'a> {
     ) {
         let name = attribute.attr.as_str();
         if let Some(path) = path.as_deref() {
-            let of = self.names.path(&attribute.value);
+            let of = self.names.dotted_path(&attribute.value);
             self.check_reference(range, path, of.as_deref());
             self.check_restricted_use(range, path);
             if let Some(of) = of {
@@ -155,11 +155,11 @@ impl<'a> Walker<'a> {
                 self.check_foreign_attribute(range, &of, name);
             }
         }
-        self.record_hits(range, |rule| {
+        self.record_hits_where(range, |rule| {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
         if name == "__class__" && is_code(&attribute.value) {
-            self.record_hits(range, |rule| !rule.type_checks.is_empty());
+            self.record_hits_where(range, |rule| !rule.type_checks.is_empty());
         }
         self.check_attribute_name(range, name);
         if !is_self(&attribute.value) {
@@ -168,21 +168,21 @@ impl<'a> Walker<'a> {
     }
 
     /// Checks an attribute that must not be used on other packages.
-    fn check_foreign_attribute(&mut self, range: TextRange, of: &str, name: &str) {
-        if self.names.is_foreign(of) {
+    fn check_foreign_attribute(&mut self, range: TextRange, base: &str, name: &str) {
+        if self.names.is_foreign(base) {
             let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-            self.record_hits_as(range, &format!("{of}.{name}"), is_it);
+            self.record_hits_as(range, &format!("{base}.{name}"), is_it);
         }
     }
 
     /// Checks a name that identifies a function in the rules, whatever object the name is read
     /// from. Skips violations that were already recorded for the dotted name.
     fn check_unique_name(&mut self, range: TextRange, name: &str, path: Option<&str>) {
-        let rules = self.rules.violated_by_name(name);
+        let rules = self.rules.rules_violated_by_name(name);
         if rules.is_empty() {
             return;
         }
-        let known = path.map(|path| self.rules.violated_by_reference(path, None));
+        let known = path.map(|path| self.rules.rules_violated_by_reference(path, None));
         let known = known.unwrap_or_default();
         for (rule, reference) in rules.iter().copied() {
             if known.iter().all(|(violated, _)| *violated != rule) {
@@ -192,14 +192,14 @@ impl<'a> Walker<'a> {
     }
 
     fn check_attribute_name(&mut self, range: TextRange, name: &str) {
-        self.record_hits(range, |rule| rule.attributes.iter().any(|it| it == name));
+        self.record_hits_where(range, |rule| rule.attributes.iter().any(|it| it == name));
     }
 
     /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
     fn check_look_alike(&mut self, range: TextRange, name: &str) {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
-            self.record_hits(range, |rule| rule.joined_names);
+            self.record_hits_where(range, |rule| rule.joined_names);
         }
     }
 
@@ -207,7 +207,7 @@ impl<'a> Walker<'a> {
         if text.len() > MAX_NAME_BYTES {
             return;
         }
-        for rule in self.rules.violated_by_text(text) {
+        for rule in self.rules.rules_violated_by_text(text) {
             self.record_hit_as(rule, range, text.to_owned());
         }
         if text.contains('\n') || text.trim().contains(' ') {
@@ -223,7 +223,7 @@ impl<'a> Walker<'a> {
     /// Checks a string with parts that are not constant, such as a path in `/proc`.
     fn check_template(&mut self, range: TextRange, text: &str) {
         if text.len() <= MAX_NAME_BYTES && text.contains("{}") {
-            for rule in self.rules.violated_by_text(text) {
+            for rule in self.rules.rules_violated_by_text(text) {
                 self.record_hit_as(rule, range, text.to_owned());
             }
         }
@@ -232,7 +232,7 @@ impl<'a> Walker<'a> {
     /// Whether the walk may continue at the current depth. If not, sets `too_deep`.
     fn can_descend(&mut self) -> bool {
         let follows = self.depth <= self.max_depth();
-        self.too_deep |= !follows;
+        self.is_too_deep |= !follows;
         follows
     }
 
@@ -247,14 +247,14 @@ impl<'a> Walker<'a> {
         let names_module =
             matches!(expr, Expr::Name(_) | Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_));
         if names_module {
-            self.inspected = Some(expr.range());
+            self.inspected_range = Some(expr.range());
         }
     }
 
     /// Checks for a module of another package that is passed on as a value, since code may then
     /// change it under another name.
     fn check_passed_module(&mut self, range: TextRange, name: &str, path: &str) {
-        let is_passed = self.inspected != Some(range);
+        let is_passed = self.inspected_range != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
             self.record_hits_as(range, path, |rule| rule.passed_modules);
         }
@@ -262,8 +262,8 @@ impl<'a> Walker<'a> {
 
     /// Like [`Walker::check_passed_module`], for a module that is not an imported name.
     fn check_passed_import(&mut self, range: TextRange, expr: &Expr) {
-        if self.inspected != Some(range)
-            && let Some(module) = self.names.module_of(expr)
+        if self.inspected_range != Some(range)
+            && let Some(module) = self.names.find_module_path(expr)
             && self.names.is_foreign(&module)
         {
             self.record_hits_as(range, &module, |rule| rule.passed_modules);
@@ -284,7 +284,7 @@ impl<'a> Walker<'a> {
             Expr::Starred(starred) => &*starred.value,
             whole => whole,
         };
-        if let Some(path) = self.names.path(whole) {
+        if let Some(path) = self.names.dotted_path(whole) {
             self.record_hits_as(expr.range(), &path, |rule| rule.listed.contains(&path));
         }
     }
@@ -316,9 +316,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 self.check_look_alike(def.name.range(), def.name.as_str());
                 self.check_manager(def);
                 let code = ScopeCode::Body(&def.body);
-                self.names.enter(ScopeKind::Function, Some(&def.parameters), &code);
+                self.names.enter_scope(ScopeKind::Function, Some(&def.parameters), &code);
                 self.visit_body(&def.body);
-                self.names.leave();
+                self.names.leave_scope();
             }
             Stmt::ClassDef(class) => {
                 for decorator in &class.decorator_list {
@@ -331,9 +331,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.visit_arguments(arguments);
                 }
                 self.check_class(class);
-                self.names.enter(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
+                self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
                 self.visit_body(&class.body);
-                self.names.leave();
+                self.names.leave_scope();
             }
             // Skip docstrings.
             Stmt::Expr(alone) if is_literal(&alone.value) => {}
@@ -415,7 +415,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         self.depth += 1;
         let range = expr.range();
-        let is_pieces = !is_literal(expr) && fold(expr).is_some();
+        let is_pieces = !is_literal(expr) && constant_string(expr).is_some();
         if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
             self.check_template(range, &constant_template(expr));
         }
@@ -428,14 +428,14 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.visit_defaults(parameters);
                 }
                 let code = ScopeCode::Expr(&lambda.body);
-                self.names.enter(ScopeKind::Function, lambda.parameters.as_deref(), &code);
+                self.names.enter_scope(ScopeKind::Function, lambda.parameters.as_deref(), &code);
                 self.visit_expr(&lambda.body);
-                self.names.leave();
+                self.names.leave_scope();
             }
             Expr::Name(name) => {
                 self.check_look_alike(range, name.id.as_str());
                 if name.ctx == ExprContext::Load
-                    && let Some(path) = self.names.path(expr)
+                    && let Some(path) = self.names.dotted_path(expr)
                 {
                     self.check_reference(range, &path, None);
                     self.check_restricted_use(range, &path);
@@ -446,8 +446,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 // `==` and `in` may call methods of the other operand, which then receives the
                 // class.
                 if compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot)) {
-                    self.compared.insert(compare.left.range());
-                    self.compared.extend(compare.comparators.iter().map(Ranged::range));
+                    self.compared_ranges.insert(compare.left.range());
+                    self.compared_ranges.extend(compare.comparators.iter().map(Ranged::range));
                 }
                 self.visit_inspected(&compare.left);
                 compare.comparators.iter().for_each(|value| self.visit_inspected(value));
@@ -475,19 +475,19 @@ impl<'b> Visitor<'b> for Walker<'_> {
             }
             Expr::Attribute(attribute) => {
                 self.check_look_alike(attribute.attr.range(), attribute.attr.as_str());
-                let path = self.names.path(expr);
+                let path = self.names.dotted_path(expr);
                 self.check_attribute(range, attribute, path);
                 self.visit_inspected(&attribute.value);
             }
             _ if is_pieces || is_literal(expr) => {
-                if let Some(text) = fold(expr) {
+                if let Some(text) = constant_string(expr) {
                     self.check_string(range, &text);
                 }
             }
             Expr::Call(call) => {
                 self.check_call(range, call);
                 self.visit_expr(&call.func);
-                let function = self.names.path(&call.func);
+                let function = self.names.dotted_path(&call.func);
                 let looking = &self.rules.table.looking_functions;
                 let only_looks = function.is_some_and(|function| looking.contains(&function));
                 if let Some(module) = call.arguments.args.first().filter(|_| only_looks) {
@@ -504,11 +504,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         unpacked.for_each(|item| self.check_iterated_table(&item.value));
                     }
                     Expr::Subscript(subscript) => {
-                        if fold(&subscript.slice).is_some() {
-                            self.entered = Some(subscript.value.range());
+                        if constant_string(&subscript.slice).is_some() {
+                            self.entered_range = Some(subscript.value.range());
                         }
-                        if let Some(path) = self.names.path(expr) {
-                            let of = self.names.path(&subscript.value);
+                        if let Some(path) = self.names.dotted_path(expr) {
+                            let of = self.names.dotted_path(&subscript.value);
                             self.check_reference(range, &path, of.as_deref());
                             self.check_restricted_use(range, &path);
                             if let Some(of) = &of {
@@ -517,11 +517,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                             if of.is_some_and(|of| of == "sys.modules")
                                 && self.names_test_module(&subscript.slice)
                             {
-                                self.record_hits(range, |rule| rule.test_imports);
+                                self.record_hits_where(range, |rule| rule.test_imports);
                             }
                         }
                         if is_literal(&subscript.value) && is_reversed(&subscript.slice) {
-                            self.record_hits(range, |rule| rule.joined_names);
+                            self.record_hits_where(range, |rule| rule.joined_names);
                         }
                     }
                     _ => {}

@@ -130,15 +130,15 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
 /// Rules about comparisons and callers inside a process of another language do not apply if pytest judges the task.
 #[test]
 fn own_runner_rules_are_off_if_pytest_judges() {
-    let found = |line: &str, judged_by_pytest: bool| {
+    let found = |line: &str, is_judged_by_pytest: bool| {
         let (before, owned) = (BTreeMap::new(), BTreeSet::new());
         let screened = |_: &str| true;
         let input = ScreeningInput {
             patch: &patch("static/app.js", "", line).into_bytes(),
-            gold: None,
-            before: &before,
-            owned: &owned,
-            judged_by_pytest,
+            gold_patch: None,
+            original_files: &before,
+            owned_modules: &owned,
+            is_judged_by_pytest: judged_by_pytest: is_judged_by_pytest,
             is_screened: &screened,
         };
         screen(&input).unwrap().findings.len()

@@ -13,21 +13,21 @@ use std::{
 };
 
 use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, ScanLimits, ScanRequest};
-use proctor_types::{Cause, Fault, Layer, Source, Task};
+use proctor_types::{FaultCause, Fault, FaultLayer, Source, Task};
 
 use super::{
     patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, build_secrets, modules},
+    secrets::{LabelledSecrets, build_secrets, module_names},
 };
 
 /// A copy of a task's hidden content, or of the package that the task works on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundleCopy {
     /// Path relative to the bundle's directory.
-    pub place: String,
+    pub path: String,
     /// Description of the copy.
-    pub what: String,
+    pub description: String,
 }
 
 /// Returns the first copy in the bundle for each task, by task index. A task's package is found by
@@ -43,7 +43,7 @@ pub fn find_bundle_copies(
     let policy = LeakPolicy::get()?;
     let reading = |error: io::Error| {
         let what = format!("cannot read the bundle {}: {error}", folder.display());
-        Fault::new(Layer::Setup, what).cause(Cause::from_io_error(&error))
+        Fault::new(FaultLayer::Setup, what).cause(FaultCause::from_io_error(&error))
     };
     let packages = BundlePackages::read(folder, policy).map_err(reading)?;
     let mut found = BTreeMap::new();
@@ -63,10 +63,10 @@ fn find_copies_by_content(
     folder: &Path,
     tasks: &[&Task],
     policy: &LeakPolicy,
-    found: &mut BTreeMap<usize, BundleCopy>,
+    copies: &mut BTreeMap<usize, BundleCopy>,
 ) -> Result<(), Fault> {
     loop {
-        let left = (0..tasks.len()).filter(|at| !found.contains_key(at));
+        let left = (0..tasks.len()).filter(|at| !copies.contains_key(at));
         let mut together = LabelledSecrets::default();
         let mut suffixes: BTreeSet<String> = policy.host.suffixes.iter().cloned().collect();
         suffixes.insert("pyc".into());
@@ -76,7 +76,7 @@ fn find_copies_by_content(
             // Search for neither hidden files nor the source of a from-scratch task, because both
             // are read from the environment, which does not exist yet.
             let mut one = build_secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
-            suffixes.extend(patched_paths(task).filter_map(|path| suffix(&path)));
+            suffixes.extend(patched_paths(task).filter_map(|path| file_extension(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
             names.extend(one.secrets.names.iter().map(|_| at));
             together.secrets.blocks.append(&mut one.secrets.blocks);
@@ -94,8 +94,8 @@ fn find_copies_by_content(
             limits: ScanLimits { findings: u32::MAX, ..policy.limits },
         };
         let reply = proctor_scan::scan(&request, together.secrets, &|| false)
-            .map_err(|refusal| Fault::new(Layer::Setup, refusal.what))?;
-        let before = found.len();
+            .map_err(|refusal| Fault::new(FaultLayer::Setup, refusal.what))?;
+        let before = copies.len();
         for finding in &reply.findings {
             let (task, label) = match finding.what {
                 FindingKind::Text { block, .. } => {
@@ -107,16 +107,16 @@ fn find_copies_by_content(
                 FindingKind::Module { .. } => (None, None),
             };
             let (Some(task), Some(label)) = (task, label) else { continue };
-            let copy = BundleCopy { place: display_path(folder, finding), what: label.clone() };
-            found.entry(*task).or_insert(copy);
+            let copy = BundleCopy { path: finding_path(folder, finding), description: label.clone() };
+            copies.entry(*task).or_insert(copy);
         }
-        if found.len() == before {
+        if copies.len() == before {
             return Ok(());
         }
     }
 }
 
-fn display_path(folder: &Path, finding: &Finding) -> String {
+fn finding_path(folder: &Path, finding: &Finding) -> String {
     let path = finding.path.to_escaped();
     let folder = folder.to_string_lossy();
     let mut place = path.strip_prefix(&*folder).unwrap_or(&path).trim_start_matches('/').to_owned();
@@ -135,7 +135,7 @@ fn patched_paths(task: &Task) -> impl Iterator<Item = String> {
     paths.into_iter()
 }
 
-fn suffix(path: &str) -> Option<String> {
+fn file_extension(path: &str) -> Option<String> {
     Path::new(path).extension().and_then(OsStr::to_str).map(str::to_owned)
 }
 
@@ -178,9 +178,9 @@ impl BundlePackages {
     fn find_package(&self, task: &Task, policy: &LeakPolicy) -> Option<BundleCopy> {
         let copy = |path: &Path, what: String| {
             let place = path.strip_prefix(&self.bundle).unwrap_or(path);
-            Some(BundleCopy { place: place.display().to_string(), what })
+            Some(BundleCopy { path: place.display().to_string(), description: what })
         };
-        for module in modules(patched_paths(task), policy) {
+        for module in module_names(patched_paths(task), policy) {
             let parts: Vec<&str> = module.split('/').collect();
             if let Some(path) = self.roots.iter().find_map(|root| find_importable(root, &parts)) {
                 return copy(&path, format!("the package {}, which is under test", parts[0]));
@@ -271,12 +271,12 @@ mod tests {
     use super::*;
 
     /// Returns twelve unique lines of code, each with one function call.
-    fn code(of: &str) -> Vec<String> {
-        (0..12).map(|n| format!("    total_{of}_{n} = weigh_{of}(total, {n}) + {n} * 17")).collect()
+    fn unique_code(name: &str) -> Vec<String> {
+        (0..12).map(|n| format!("    total_{name}_{n} = weigh_{name}(total, {n}) + {n} * 17")).collect()
     }
 
-    fn task(repo: &str, path: &str, of: &str) -> Task {
-        let lines: String = code(of).iter().map(|line| format!("-{line}\n")).collect();
+    fn task(repo: &str, path: &str, code_name: &str) -> Task {
+        let lines: String = unique_code(code_name).iter().map(|line| format!("-{line}\n")).collect();
         let mask = format!(
             "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,13 +1,1 @@\n kept\n{lines}"
         );
@@ -287,7 +287,7 @@ mod tests {
         .unwrap()
     }
 
-    fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
+    fn create_bundle(files: &[(&str, String)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -297,26 +297,26 @@ mod tests {
         folder
     }
 
-    const SITE: &str = "lib/python3/dist-packages";
+    const SITE_PACKAGES: &str = "lib/python3/dist-packages";
 
     #[test]
-    fn package_under_test_is_found_by_module_name_or_content() {
+    fn find_bundle_copies_finds_the_package_by_module_name_or_content() {
         let text = || "x = 1\n".to_owned();
         let node = "lib/node_modules/npm/node_modules/node-gyp/gyp/pylib";
         let files = [
-            (format!("{SITE}/rollcall/__init__.py"), text()),
-            (format!("{SITE}/space/shared/__init__.py"), text()),
-            (format!("{SITE}/other/_vendor/tally.py"), text()),
-            (format!("{SITE}/Odd_Name-2.0.dist-info/METADATA"), text()),
+            (format!("{SITE_PACKAGES}/rollcall/__init__.py"), text()),
+            (format!("{SITE_PACKAGES}/space/shared/__init__.py"), text()),
+            (format!("{SITE_PACKAGES}/other/_vendor/tally.py"), text()),
+            (format!("{SITE_PACKAGES}/Odd_Name-2.0.dist-info/METADATA"), text()),
             (format!("{node}/parcel/version.py"), text()),
             (format!("{node}/parcel/__init__.py"), text()),
-            ("share/hidden.txt".into(), code("elsewhere").join("\n")),
-            (format!("{SITE}/helper/inner.py"), code("renamed").join("\n")),
-            (format!("{SITE}/helper/inner2.py"), code("renamed_too").join("\n")),
+            ("share/hidden.txt".into(), unique_code("elsewhere").join("\n")),
+            (format!("{SITE_PACKAGES}/helper/inner.py"), unique_code("renamed").join("\n")),
+            (format!("{SITE_PACKAGES}/helper/inner2.py"), unique_code("renamed_too").join("\n")),
         ];
         let files: Vec<_> =
             files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
-        let folder = bundle(&files);
+        let folder = create_bundle(&files);
         let cases = [
             // Another version of the package: the mask's module is missing, but the package
             // exists.
@@ -339,7 +339,7 @@ mod tests {
         let tasks: Vec<&Task> = cases.iter().map(|(task, _)| task).collect();
         let found = find_bundle_copies(folder.path(), &tasks[..10]).unwrap();
         for (at, (_, wanted)) in cases.iter().enumerate().take(10) {
-            let place = found.get(&at).map(|copy| copy.place.as_str());
+            let place = found.get(&at).map(|copy| copy.path.as_str());
             match wanted {
                 Some(wanted) => {
                     assert!(place.is_some_and(|p| p.ends_with(wanted)), "{at}: {place:?}")
@@ -350,18 +350,18 @@ mod tests {
         // Search for one task at a time, because other tasks may add file suffixes to the search.
         for (at, (task, wanted)) in cases.iter().enumerate() {
             let found = find_bundle_copies(folder.path(), &[task]).unwrap();
-            let place = found.get(&0).map(|copy| copy.place.as_str());
+            let place = found.get(&0).map(|copy| copy.path.as_str());
             assert_eq!(place.is_some(), wanted.is_some(), "{at}: {place:?}");
         }
     }
 
     #[test]
-    fn file_that_copies_two_tasks_is_found_for_both() {
-        let both = code("first").into_iter().chain(code("second")).collect::<Vec<_>>().join("\n");
-        let folder = bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
+    fn find_bundle_copies_finds_a_file_for_both_tasks_that_it_copies() {
+        let both = unique_code("first").into_iter().chain(unique_code("second")).collect::<Vec<_>>().join("\n");
+        let folder = create_bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
         let (first, second) = (task("o/a", "a/a.py", "first"), task("o/b", "b/b.py", "second"));
         let found = find_bundle_copies(folder.path(), &[&first, &second]).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[&1].what.contains("masked code of b/b.py"), "{found:?}");
+        assert!(found[&1].description.contains("masked code of b/b.py"), "{found:?}");
     }
 }

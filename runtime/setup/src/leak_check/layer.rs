@@ -8,18 +8,18 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, HiddenPaths, RawPath, ScanReply, ScanRequest},
 };
-use proctor_types::{Cause, Fault, Layer, Task, sha256_hex};
+use proctor_types::{FaultCause, Fault, FaultLayer, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
     leak::{Leak, LeakKind},
     patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, build_secrets, digest},
+    secrets::{LabelledSecrets, build_secrets, secrets_digest},
 };
 use crate::{
     HiddenCopies, PREPARATION,
-    hidden_content::{KeptContent, find_copies, remove_hidden_content},
+    hidden_content::{ContentToKeep, find_named_copies, remove_hidden_content},
 };
 
 /// Maximum size in bytes of a hidden file to fingerprint.
@@ -27,7 +27,7 @@ const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;
 
 /// Version of the cached findings. Increment it when the findings get a new field. Cached findings
 /// lack the new field, so the layers must be searched again.
-const FORMAT: u32 = 2;
+const FINDINGS_VERSION: u32 = 2;
 
 /// A task's hidden content in one environment. The search runs once. Its findings are used to
 /// prepare every sandbox of the environment.
@@ -67,13 +67,13 @@ pub struct ToolFiles {
 
 impl ToolFiles {
     /// Whether the test tool cannot start without the leak's file.
-    pub fn loads(&self, leak: &Leak) -> bool {
+    pub fn loads_file_of(&self, leak: &Leak) -> bool {
         self.loaded.iter().any(|file| leak.covers(file))
     }
 
     /// Whether the leak's file was installed with the test tool.
-    pub fn needs(&self, leak: &Leak) -> bool {
-        self.loads(leak) || self.declared.iter().any(|file| leak.covers(file))
+    pub fn needs_file_of(&self, leak: &Leak) -> bool {
+        self.loads_file_of(leak) || self.declared.iter().any(|file| leak.covers(file))
     }
 }
 
@@ -98,7 +98,7 @@ pub struct ScanStats {
 }
 
 impl ScanStats {
-    pub(super) fn add(&mut self, reply: &ScanReply) {
+    pub(super) fn add_reply(&mut self, reply: &ScanReply) {
         self.too_large += reply.too_large;
         self.too_deep += reply.too_deep;
         self.unreadable += reply.unreadable;
@@ -116,18 +116,18 @@ impl LayerFindings {
     ///
     /// # Errors
     /// Fails if the built-in policy cannot be read.
-    pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
+    pub fn cache_key(task: &Task, environment: &str, sandbox_agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
-        let makers = format!("{PREPARATION} {agent} {FORMAT}");
+        let makers = format!("{PREPARATION} {sandbox_agent} {FINDINGS_VERSION}");
         // The findings depend on the test tools, which these fields determine.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
-        let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
+        let text = format!("{policy} {makers} {environment} {tools} {}", secrets_digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
     /// Reads cached findings. Returns `None` if they do not exist or cannot be read.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
-        let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
+        let text = proctor_files::read_regular_file(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -147,7 +147,7 @@ impl LayerFindings {
         };
         write().map_err(|error| {
             let what = format!("saving the leak check to {}: {error}", folder.display());
-            Fault::new(Layer::Setup, what).cause(Cause::from_io_error(&error))
+            Fault::new(FaultLayer::Setup, what).cause(FaultCause::from_io_error(&error))
         })
     }
 
@@ -201,13 +201,13 @@ impl LayerFindings {
     async fn search_secrets(
         handle: &SandboxHandle,
         task: &Task,
-        labelled: LabelledSecrets,
-        passed_over: Vec<RawPath>,
+        labelled_secrets: LabelledSecrets,
+        skipped_paths: Vec<RawPath>,
     ) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
         let mut skip: Vec<RawPath> =
             policy.pseudo.iter().map(|path| RawPath::from(path.as_str())).collect();
-        skip.extend(passed_over);
+        skip.extend(skipped_paths);
         let mut requests = Vec::new();
         if task.environment.base.as_deref() == Some("host") {
             let shown: Vec<RawPath> = host_base::visible_folders()
@@ -229,15 +229,15 @@ impl LayerFindings {
             suffixes: None,
             limits: policy.limits,
         });
-        let mut leak_check = Self { labelled, ..Self::empty() };
+        let mut leak_check = Self { labelled: labelled_secrets, ..Self::empty() };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
             leak_check.leaks.extend(
                 reply.findings.iter().map(|found| Leak::from_finding(found, &leak_check.labelled)),
             );
-            leak_check.unseen.add(&reply);
+            leak_check.unseen.add_reply(&reply);
         }
-        if leak_check.leaks.iter().any(|leak| leak_check.host_path(task, leak).is_some()) {
+        if leak_check.leaks.iter().any(|leak| leak_check.find_host_path(task, leak).is_some()) {
             leak_check.decoys = select_decoys(&policy.host.skip, policy.host.decoys);
         }
         Ok(leak_check)
@@ -259,9 +259,9 @@ impl LayerFindings {
         if task.from_scratch.is_some() {
             return Ok(());
         }
-        self.workdir.copies = find_copies(handle, task).await?;
+        self.workdir.copies = find_named_copies(handle, task).await?;
         let known = HiddenCopies::from_copies(self.workdir.copies.clone());
-        remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
+        remove_hidden_content(handle, task, &known, ContentToKeep::default()).await?;
         let roots = vec![RawPath::from(task.workdir.as_str())];
         let limits = LeakPolicy::get()?.limits;
         let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits };
@@ -289,12 +289,12 @@ impl LayerFindings {
     pub(crate) fn absent_host_paths(
         &self,
         task: &Task,
-        goes: &dyn Fn(&Leak) -> bool,
+        is_selected: &dyn Fn(&Leak) -> bool,
     ) -> HiddenPaths {
         let mut paths: Vec<RawPath> = Vec::new();
-        for leak in self.leaks.iter().filter(|leak| goes(leak)) {
-            if let Some(path) = self.host_path(task, leak) {
-                paths.extend(compiled_copies(path));
+        for leak in self.leaks.iter().filter(|leak| is_selected(leak)) {
+            if let Some(path) = self.find_host_path(task, leak) {
+                paths.extend(find_host_compiled_copies(path));
                 paths.push(path.clone());
             }
         }
@@ -306,7 +306,7 @@ impl LayerFindings {
 
     /// Returns the paths of all leaks in files of the host.
     pub(crate) fn host_paths(&self, task: &Task) -> Vec<RawPath> {
-        self.leaks.iter().filter_map(|leak| self.host_path(task, leak)).cloned().collect()
+        self.leaks.iter().filter_map(|leak| self.find_host_path(task, leak)).cloned().collect()
     }
 
     /// Whether the environment cannot exist without the leak. This is the case for the original
@@ -316,12 +316,12 @@ impl LayerFindings {
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
         Ok(is_original
-            || self.tools.needs(leak)
+            || self.tools.needs_file_of(leak)
             || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 
     /// Returns the leak's path if the file is part of the host's file system.
-    pub(crate) fn host_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
+    pub(crate) fn find_host_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
         }
@@ -346,7 +346,7 @@ impl LayerFindings {
 }
 
 /// Returns the interpreter's compiled copies next to a file of the host.
-fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
+fn find_host_compiled_copies(path: &RawPath) -> Vec<RawPath> {
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else { return Vec::new() };
     if path.extension() != Some(OsStr::new("py")) {
@@ -363,12 +363,12 @@ fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
 /// Returns `count` host directories that contain Python code, selected by the hashes of their
 /// paths. The selection is the same for every task, so that an agent learns nothing from comparing
 /// the hidden paths of two tasks.
-fn select_decoys(skip: &[String], count: usize) -> Vec<RawPath> {
+fn select_decoys(skip_prefixes: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::visible_folders();
     let hidden = host_base::hidden_folders();
     while let Some(folder) = open.pop() {
-        if hidden.contains(&folder) || skip.iter().any(|skip| Path::new(skip) == folder) {
+        if hidden.contains(&folder) || skip_prefixes.iter().any(|skip| Path::new(skip) == folder) {
             continue;
         }
         let mut holds_code = false;
@@ -430,11 +430,11 @@ async fn workdir_entry_names(
 /// directory.
 async fn read_files(
     handle: &SandboxHandle,
-    mut left: Vec<String>,
+    mut pending_paths: Vec<String>,
     workdir: &RawPath,
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let mut files = BTreeMap::new();
-    while let Some(path) = left.pop() {
+    while let Some(path) = pending_paths.pop() {
         let full = workdir.join(&RawPath::parse(&path).unwrap_or_else(|| path.as_str().into()));
         let reading = |error: SandboxError| error.to_fault(format!("reading hidden file {path}"));
         let Some(entry) = handle.stat(&full).await.map_err(reading)? else { continue };
@@ -442,7 +442,7 @@ async fn read_files(
             EntryKind::Dir if entry.name.as_bytes() != b".git" => {
                 let entries = handle.list(&full).await.map_err(reading)?;
                 let folder = path.trim_end_matches('/');
-                left.extend(entries.iter().map(|entry| format!("{folder}/{}", entry.name)));
+                pending_paths.extend(entries.iter().map(|entry| format!("{folder}/{}", entry.name)));
             }
             EntryKind::File if entry.size <= MAX_HIDDEN_FILE_BYTES => {
                 let bytes = handle.read(&full, MAX_HIDDEN_FILE_BYTES).await.map_err(reading)?;

@@ -16,6 +16,6 @@ pub use bundles::{BundleCopy, find_bundle_copies};
 pub use layer::{LayerFindings, ScanStats, ToolFiles, WorkdirFindings};
 pub use leak::{Leak, LeakKind};
 pub(crate) use policy::LeakPolicy;
-pub(crate) use removal::{file_name, remove};
+pub(crate) use removal::{file_name, remove_leak};
 pub use verify::LeakReport;
-pub(crate) use verify::{leak_fault, verify};
+pub(crate) use verify::{leak_fault, verify_sandbox};

@@ -7,16 +7,16 @@ use proctor_patch::{Hunk, Line, Patch, Side};
 /// One file's lines, as runs of consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PatchLines {
-    pub removed: Vec<Vec<String>>,
-    pub added: Vec<Vec<String>>,
+    pub removed_runs: Vec<Vec<String>>,
+    pub added_runs: Vec<Vec<String>>,
     /// Context lines.
-    pub kept: Vec<Vec<String>>,
+    pub context_runs: Vec<Vec<String>>,
 }
 
 impl PatchLines {
     /// Whether the patch creates the file, judging by the kinds of its lines.
-    pub(crate) fn is_new(&self) -> bool {
-        self.removed.is_empty() && self.kept.is_empty()
+    pub(crate) fn creates_file(&self) -> bool {
+        self.removed_runs.is_empty() && self.context_runs.is_empty()
     }
 }
 
@@ -29,9 +29,9 @@ pub(crate) fn patch_lines_by_file(patch: &str) -> BTreeMap<String, PatchLines> {
         for (side, run) in file.hunks().iter().flat_map(Hunk::runs) {
             let of = files.entry(path.clone()).or_default();
             let runs = match side {
-                Side::Old => &mut of.removed,
-                Side::New => &mut of.added,
-                Side::Both => &mut of.kept,
+                Side::Old => &mut of.removed_runs,
+                Side::New => &mut of.added_runs,
+                Side::Both => &mut of.context_runs,
             };
             runs.push(run.iter().map(Line::text).collect());
         }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patch_is_split_into_runs() {
+    fn patch_lines_by_file_splits_lines_into_runs() {
         let patch = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,5 +1,3 @@ def f\n \
                      kept\n---- a dashed line\n-two\n+new\n-three\n last\n@@ -9 +8,0 @@\n-tail\n";
         let files = patch_lines_by_file(patch);
@@ -52,16 +52,16 @@ mod tests {
         assert_eq!(
             files["x.py"],
             PatchLines {
-                removed: vec![run(&["--- a dashed line", "two"]), run(&["three"]), run(&["tail"])],
-                added: vec![run(&["new"])],
-                kept: vec![run(&["kept"]), run(&["last"])],
+                removed_runs: vec![run(&["--- a dashed line", "two"]), run(&["three"]), run(&["tail"])],
+                added_runs: vec![run(&["new"])],
+                context_runs: vec![run(&["kept"]), run(&["last"])],
             }
         );
     }
 
     #[test]
-    fn removed_file_keeps_its_old_name() {
+    fn patch_lines_of_a_removed_file_use_its_old_name() {
         let patch = "--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-text\n";
-        assert_eq!(patch_lines_by_file(patch)["gone.py"].removed, [["text"]]);
+        assert_eq!(patch_lines_by_file(patch)["gone.py"].removed_runs, [["text"]]);
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use proctor_sandbox_api::wire::{RawPath, ScanLimits};
-use proctor_types::{Fault, Layer, ShippedTable, sha256_hex};
+use proctor_types::{Fault, FaultLayer, ShippedTable, sha256_hex};
 use serde::Deserialize;
 
-const TEXT: &str = include_str!("../../../../configs/leak-check.toml");
+const POLICY_TEXT: &str = include_str!("../../../../configs/leak-check.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,8 +82,8 @@ pub(crate) struct SandboxSecrets {
 impl Tool {
     /// Whether the path belongs to this tool. Only directories below an interpreter's library
     /// count, because other directories may have the same name.
-    fn contains_path(&self, place: &str) -> bool {
-        let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
+    fn contains_path(&self, path: &str) -> bool {
+        let parts: Vec<&str> = path.split(" > ").next().unwrap_or(path).split('/').collect();
         parts.windows(2).any(|pair| {
             let in_library = pair[0].ends_with("-packages") || pair[0].starts_with("python3");
             in_library && self.folders.iter().any(|folder| folder == pair[1])
@@ -91,11 +91,11 @@ impl Tool {
     }
 }
 
-static POLICY: ShippedTable<LeakPolicy> = ShippedTable::new("leak-check.toml", TEXT);
+static POLICY: ShippedTable<LeakPolicy> = ShippedTable::new("leak-check.toml", POLICY_TEXT);
 
 impl LeakPolicy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        POLICY.get().map_err(|error| Fault::new(Layer::Setup, error))
+        POLICY.get().map_err(|error| Fault::new(FaultLayer::Setup, error))
     }
 
     /// Whether an entry of the work directory is a copy, judging by its name.
@@ -120,26 +120,26 @@ impl LeakPolicy {
     }
 
     /// Whether a tool bundles the file at this path.
-    pub(crate) fn is_bundled_by_tool(&self, place: &str) -> bool {
-        self.tools.iter().any(|tool| tool.contains_path(place))
+    pub(crate) fn is_bundled_by_tool(&self, path: &str) -> bool {
+        self.tools.iter().any(|tool| tool.contains_path(path))
     }
 
     /// Returns a tool that `commands` runs, if that tool bundles the file at `place`.
-    pub(crate) fn find_tool(&self, commands: &str, place: &str) -> Option<&str> {
+    pub(crate) fn find_tool(&self, commands: &str, path: &str) -> Option<&str> {
         // A word matches if its file name is a program of the tool. A directory with that name does
         // not match.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
             |tool: &&Tool| programs().any(|program| tool.words.iter().any(|one| one == program));
-        let tool = self.tools.iter().filter(runs).find(|tool| tool.contains_path(place));
+        let tool = self.tools.iter().filter(runs).find(|tool| tool.contains_path(path));
         tool.map(|tool| tool.name.as_str())
     }
 
     /// Returns a digest of the policy's whole text. As part of the cache key, the digest ensures
     /// that findings made with another policy are not reused.
     pub(crate) fn digest(&self) -> String {
-        sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
+        sha256_hex(format!("{} {POLICY_TEXT}", self.version).as_bytes())
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_keeps_its_bundled_files_only_if_commands_run_it() {
+    fn find_tool_finds_bundled_files_only_if_commands_run_the_tool() {
         let policy = LeakPolicy::get().unwrap();
         let vendored = "/venv/lib/python3.11/site-packages/pip/_vendor/packaging/version.py";
         assert!(policy.is_bundled_by_tool(vendored));

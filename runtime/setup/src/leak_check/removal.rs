@@ -6,9 +6,9 @@ use proctor_types::Fault;
 use super::leak::Leak;
 
 /// Removes a leaked file and its compiled copies. Returns whether all of them were removed.
-pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
+pub(crate) async fn remove_leak(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
     let Some(path) = &leak.remove else { return Ok(false) };
-    let mut gone = compiled_copies(handle, path).await?;
+    let mut gone = find_compiled_copies(handle, path).await?;
     gone.push(path.clone());
     for path in gone {
         match handle.remove(&path).await {
@@ -24,7 +24,7 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
 }
 
 /// Returns the compiled copies of a Python file.
-async fn compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
+async fn find_compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
     let name = file_name(path);
     let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
     let folder = &path.as_bytes()[..path.as_bytes().len() - name.len()];
@@ -41,6 +41,6 @@ async fn compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<R
 }
 
 /// Returns the last part of a path.
-pub(crate) fn file_name(place: &RawPath) -> &[u8] {
-    place.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+pub(crate) fn file_name(path: &RawPath) -> &[u8] {
+    path.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }

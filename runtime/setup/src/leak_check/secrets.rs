@@ -25,7 +25,7 @@ pub(crate) struct LabelledSecrets {
 
 /// Returns a digest of the task data from which the fingerprints are created. The digest does not
 /// cover hidden files, because they are read from the environment.
-pub(crate) fn digest(task: &Task) -> String {
+pub(crate) fn secrets_digest(task: &Task) -> String {
     let parts =
         [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
     let text = serde_json::json!([parts, task.hidden, task.workdir, task.from_scratch]).to_string();
@@ -41,57 +41,57 @@ pub(crate) fn build_secrets(
     policy: &LeakPolicy,
 ) -> Result<LabelledSecrets, Fault> {
     let mut out =
-        SecretsBuilder { policy, known: HashSet::new(), made: LabelledSecrets::default() };
+        SecretsBuilder { policy, visible_hashes: HashSet::new(), labelled_secrets: LabelledSecrets::default() };
     let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
-    out.made.secrets.import_roots = roots.cloned().collect();
+    out.labelled_secrets.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(patch_lines_by_file).unwrap_or_default();
     let gold = task.gold.as_deref().map(patch_lines_by_file).unwrap_or_default();
     // Lines that stay in the work directory are not secret.
     for side in mask.values() {
-        out.add_known_lines(side.kept.iter().chain(&side.added));
+        out.add_visible_lines(side.context_runs.iter().chain(&side.added_runs));
     }
     for side in gold.values() {
-        out.add_known_lines(side.kept.iter().chain(&side.removed));
+        out.add_visible_lines(side.context_runs.iter().chain(&side.removed_runs));
     }
     let mut modules = BTreeSet::new();
     for (path, side) in &mask {
-        out.add_masked_code(path, &side.removed);
+        out.add_masked_code(path, &side.removed_runs);
         out.add_names(path, side);
-        modules.extend(module(path, policy));
+        modules.extend(module_name(path, policy));
     }
     for (path, side) in &gold {
         if !(task.from_scratch.is_some()
-            && side.is_new()
-            && is_trivial_file(path, &side.added, policy))
+            && side.creates_file()
+            && is_trivial_file(path, &side.added_runs, policy))
         {
-            out.add_masked_code(path, &side.added);
+            out.add_masked_code(path, &side.added_runs);
         }
-        modules.extend(module(path, policy));
+        modules.extend(module_name(path, policy));
     }
     for (path, content) in source.iter().filter(|(path, _)| path.ends_with(".py")) {
-        let lines = [strip_leading_comment(lines(content))];
+        let lines = [strip_leading_comment(to_lines(content))];
         if !is_trivial_file(path, &lines, policy) {
-            let windows = out.longest_windows(&lines);
+            let windows = out.build_longest_windows(&lines);
             out.add_block(
                 format!("the original source {path}"),
                 &windows,
                 policy.prints.code_share,
             );
         }
-        modules.extend(module(path, policy));
+        modules.extend(module_name(path, policy));
     }
-    out.made.secrets.modules = modules.into_iter().collect();
+    out.labelled_secrets.secrets.modules = modules.into_iter().collect();
     for (path, content) in hidden {
-        out.add_hidden_file(path, &[lines(content)]);
+        out.add_hidden_file(path, &[to_lines(content)]);
     }
     for (path, side) in task.test_patch.as_deref().map(patch_lines_by_file).unwrap_or_default() {
-        out.add_hidden_file(&path, &side.added);
+        out.add_hidden_file(&path, &side.added_runs);
     }
     out.thin_windows(policy.prints.windows);
-    Ok(out.made)
+    Ok(out.labelled_secrets)
 }
 
-fn lines(content: &[u8]) -> Vec<String> {
+fn to_lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
 }
 
@@ -114,15 +114,15 @@ fn is_trivial_file(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> boo
 }
 
 /// Returns the modules that files define, judging by their paths in the repository.
-pub(crate) fn modules(
+pub(crate) fn module_names(
     paths: impl Iterator<Item = String>,
     policy: &LeakPolicy,
 ) -> BTreeSet<String> {
-    paths.filter_map(|path| module(&path, policy)).collect()
+    paths.filter_map(|path| module_name(&path, policy)).collect()
 }
 
 /// Returns `package/module` for `src/package/module.py`; `None` for tests and configuration.
-fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
+fn module_name(path: &str, policy: &LeakPolicy) -> Option<String> {
     let stem = path.strip_suffix(".py")?;
     let mut parts: Vec<&str> = stem.split('/').collect();
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -139,16 +139,16 @@ fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
 struct SecretsBuilder<'a> {
     policy: &'a LeakPolicy,
     /// Hashes of windows in lines that stay visible to the agent.
-    known: HashSet<u64>,
-    made: LabelledSecrets,
+    visible_hashes: HashSet<u64>,
+    labelled_secrets: LabelledSecrets,
 }
 
 /// Distinct windows in order. `lines` is the number of lines per window, and `bytes` the total
 /// number of bytes without white space.
 struct Windows {
-    lines: usize,
+    lines_per_window: usize,
     hashes: Vec<u64>,
-    bytes: usize,
+    byte_count: usize,
 }
 
 impl SecretsBuilder<'_> {
@@ -156,7 +156,7 @@ impl SecretsBuilder<'_> {
         &self.policy.prints
     }
 
-    fn add_known_lines<'r>(&mut self, runs: impl Iterator<Item = &'r Vec<String>>) {
+    fn add_visible_lines<'r>(&mut self, runs: impl Iterator<Item = &'r Vec<String>>) {
         for run in runs {
             let hashes: Vec<u64> = run
                 .iter()
@@ -164,24 +164,24 @@ impl SecretsBuilder<'_> {
                 .map(|l| l.0)
                 .collect();
             for length in 1..=WINDOW_LINES {
-                self.known.extend(hashes.windows(length).map(fingerprint::hash_window));
+                self.visible_hashes.extend(hashes.windows(length).map(fingerprint::hash_window));
             }
         }
     }
 
-    fn windows(&self, runs: &[Vec<String>], length: usize) -> Windows {
-        let mut out = Windows { lines: length, hashes: Vec::new(), bytes: 0 };
+    fn build_windows(&self, runs: &[Vec<String>], lines_per_window: usize) -> Windows {
+        let mut out = Windows { lines_per_window: lines_per_window, hashes: Vec::new(), byte_count: 0 };
         let mut seen = HashSet::new();
         for run in runs {
             let lines: Vec<(u64, usize)> =
                 run.iter().filter_map(|line| fingerprint::hash_line(line.as_bytes())).collect();
-            out.bytes += lines.iter().map(|(_, bytes)| bytes).sum::<usize>();
-            for window in lines.windows(length) {
+            out.byte_count += lines.iter().map(|(_, bytes)| bytes).sum::<usize>();
+            for window in lines.windows(lines_per_window) {
                 let bytes: usize = window.iter().map(|(_, bytes)| bytes).sum();
                 let hashes: Vec<u64> = window.iter().map(|(hash, _)| *hash).collect();
                 let hash = fingerprint::hash_window(&hashes);
                 if bytes >= self.thresholds().window_bytes
-                    && !self.known.contains(&hash)
+                    && !self.visible_hashes.contains(&hash)
                     && seen.insert(hash)
                 {
                     out.hashes.push(hash);
@@ -192,26 +192,26 @@ impl SecretsBuilder<'_> {
     }
 
     /// Returns windows of three lines or, if there are none, of two lines or one.
-    fn longest_windows(&self, runs: &[Vec<String>]) -> Windows {
-        let mut windows = self.windows(runs, WINDOW_LINES);
-        while windows.hashes.is_empty() && windows.lines > 1 {
-            windows = self.windows(runs, windows.lines - 1);
+    fn build_longest_windows(&self, runs: &[Vec<String>]) -> Windows {
+        let mut windows = self.build_windows(runs, WINDOW_LINES);
+        while windows.hashes.is_empty() && windows.lines_per_window > 1 {
+            windows = self.build_windows(runs, windows.lines_per_window - 1);
         }
         windows
     }
 
     fn add_block(&mut self, label: String, windows: &Windows, share: f64) {
         let count = windows.hashes.len();
-        if count == 0 || windows.bytes < self.thresholds().block_bytes {
+        if count == 0 || windows.byte_count < self.thresholds().block_bytes {
             return;
         }
         // If there are at most three windows, require all of them, because one or two could match
         // by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
-        self.made.blocks.push(label);
-        self.made.secrets.blocks.push(Block {
+        self.labelled_secrets.blocks.push(label);
+        self.labelled_secrets.secrets.blocks.push(Block {
             need: need as u32,
-            lines: windows.lines as u8,
+            lines: windows.lines_per_window as u8,
             windows: windows.hashes.clone(),
         });
     }
@@ -219,13 +219,13 @@ impl SecretsBuilder<'_> {
     /// Adds all masked lines of a file as one block, and each long run of lines as another.
     fn add_masked_code(&mut self, path: &str, runs: &[Vec<String>]) {
         let share = self.thresholds().code_share;
-        let whole = self.longest_windows(runs);
+        let whole = self.build_longest_windows(runs);
         self.add_block(format!("masked code of {path}"), &whole, share);
         if runs.len() < 2 {
             return;
         }
         for run in runs {
-            let windows = self.windows(std::slice::from_ref(run), WINDOW_LINES);
+            let windows = self.build_windows(std::slice::from_ref(run), WINDOW_LINES);
             if windows.hashes.len() >= self.thresholds().run_windows {
                 self.add_block(format!("masked code of {path}"), &windows, share);
             }
@@ -233,22 +233,22 @@ impl SecretsBuilder<'_> {
     }
 
     fn add_hidden_file(&mut self, path: &str, runs: &[Vec<String>]) {
-        let windows = self.longest_windows(runs);
+        let windows = self.build_longest_windows(runs);
         let share = self.thresholds().test_share;
         self.add_block(format!("the hidden file {path}"), &windows, share);
     }
 
     /// Adds a set of the names that occur only in the masked part of a module.
-    fn add_names(&mut self, path: &str, side: &PatchLines) {
-        let Some(module) = module(path, self.policy) else { return };
-        let kept: BTreeSet<&str> = side
-            .kept
+    fn add_names(&mut self, path: &str, patch_lines: &PatchLines) {
+        let Some(module) = module_name(path, self.policy) else { return };
+        let kept: BTreeSet<&str> = patch_lines
+            .context_runs
             .iter()
-            .chain(&side.added)
+            .chain(&patch_lines.added_runs)
             .flat_map(|run| extract_names(run.iter().map(String::as_str)))
             .collect();
-        let gone: BTreeSet<&str> = side
-            .removed
+        let gone: BTreeSet<&str> = patch_lines
+            .removed_runs
             .iter()
             .flat_map(|run| extract_names(run.iter().map(String::as_str)))
             .filter(|name| !kept.contains(name))
@@ -269,18 +269,18 @@ impl SecretsBuilder<'_> {
             },
             names: gone.iter().map(|name| fingerprint::hash_bytes(name.as_bytes())).collect(),
         };
-        self.made.secrets.names.push(set);
-        self.made.names.push(format!("compiled code of {path}"));
+        self.labelled_secrets.secrets.names.push(set);
+        self.labelled_secrets.names.push(format!("compiled code of {path}"));
     }
 
     /// If there are too many windows for one request, removes some of them at regular distances.
-    fn thin_windows(&mut self, most: usize) {
-        let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
-        let step = all.div_ceil(most.max(1));
+    fn thin_windows(&mut self, max_windows: usize) {
+        let all: usize = self.labelled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
+        let step = all.div_ceil(max_windows.max(1));
         if step < 2 {
             return;
         }
-        for block in &mut self.made.secrets.blocks {
+        for block in &mut self.labelled_secrets.secrets.blocks {
             let share = f64::from(block.need) / block.windows.len().max(1) as f64;
             block.windows = block.windows.iter().copied().step_by(step).collect();
             block.need = ((block.windows.len() as f64 * share).ceil() as u32).max(1);
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leading_licence_comment_is_not_a_secret() {
+    fn build_secrets_ignores_a_leading_license_comment() {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["t"], "test_command": [],
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn short_file_without_definitions_is_not_a_secret_of_a_from_scratch_task() {
+    fn build_secrets_ignores_short_files_without_definitions() {
         let version = "# file generated by hatch-vcs\n__all__ = [\"__version__\", \"version\"]\n\
                        TYPE_CHECKING = False\nif TYPE_CHECKING:\n    VERSION_TUPLE = tuple[int | str, ...]\n\
                        else:\n    VERSION_TUPLE = object\n__version__ = version = '4.12.3'\n\
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn common_names_do_not_identify_bytecode() {
+    fn build_secrets_ignores_common_names() {
         let sets = |body: &str| {
             let lines: String = body.lines().map(|line| format!("-{line}\n")).collect();
             let mask = format!(

@@ -17,7 +17,7 @@ const MAX_PROC_FILE_BYTES: u64 = 4 << 20;
 
 /// Searches the sandbox with the permissions of a process in the sandbox, before any other process
 /// runs there.
-pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
+pub(super) async fn search_surroundings(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
     let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();
@@ -29,9 +29,9 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     variables.sort();
     variables.dedup();
     for (name, value) in &variables {
-        if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
+        if !value.is_empty() && policy.variables.iter().any(|glob| matches_glob(glob, name)) {
             let what = "the variable's name suggests a secret";
-            leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
+            leaks.push(Leak::new_secret(LeakKind::SecretVariable, name, what));
         }
     }
     for line in read_proc_file(handle, "/proc/self/mountinfo").await?.lines() {
@@ -41,21 +41,21 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
         };
         if policy.mounts.iter().any(below) {
             let what = "the directory is mounted from the host";
-            leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
+            leaks.push(Leak::new_secret(LeakKind::SecretMount, point, what));
         }
     }
     for socket in &policy.sockets {
         if exists(handle, socket).await? {
             let what = "the socket gives access to a container engine on the host";
-            leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
+            leaks.push(Leak::new_secret(LeakKind::EngineSocket, socket, what));
         }
     }
-    for home in home_dirs(handle).await? {
+    for home in list_home_dirs(handle).await? {
         for file in &policy.home_files {
             let path = format!("{home}/{file}");
             if exists(handle, &path).await? {
                 let mut leak =
-                    Leak::secret(LeakKind::SecretFile, &path, "the file contains credentials");
+                    Leak::new_secret(LeakKind::SecretFile, &path, "the file contains credentials");
                 leak.remove = Some(RawPath::from(path));
                 leaks.push(leak);
             }
@@ -64,7 +64,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     Ok(leaks)
 }
 
-async fn home_dirs(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
+async fn list_home_dirs(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
     let mut homes = vec!["/root".to_owned()];
     if exists(handle, "/home").await? {
         let entries = handle.list(&"/home".into()).await;
@@ -106,7 +106,7 @@ async fn read_proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fa
 }
 
 /// Matches a name against a glob with an optional leading `*`.
-fn matches(glob: &str, name: &str) -> bool {
+fn matches_glob(glob: &str, name: &str) -> bool {
     match glob.strip_prefix('*') {
         Some(end) => name.ends_with(end),
         None => name == glob,

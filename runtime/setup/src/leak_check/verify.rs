@@ -7,14 +7,14 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, ScanRequest},
 };
-use proctor_types::{Cause, Fault, Layer, OnFinding, Task};
+use proctor_types::{FaultCause, Fault, FaultLayer, OnFinding, Task};
 use serde::Serialize;
 
 use super::{
     layer::{LayerFindings, ScanStats},
     leak::Leak,
     policy::LeakPolicy,
-    removal::remove,
+    removal::remove_leak,
     surroundings,
 };
 use crate::HiddenCopies;
@@ -40,25 +40,25 @@ pub struct LeakReport {
 /// # Errors
 /// Returns a setup fault that names the locations if a finding cannot or may not be removed. In
 /// that case, the trial does not run.
-pub(crate) async fn verify(
+pub(crate) async fn verify_sandbox(
     handle: &SandboxHandle,
     task: &Task,
-    layer: &LayerFindings,
-    hidden: &HiddenCopies,
+    findings: &LayerFindings,
+    hidden_copies: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
     // Also check that the content that was hidden at the sandbox's start is no longer there.
-    roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
+    roots.extend(findings.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
-    let reply = layer.scan(handle, request).await?;
-    let mut unseen = layer.unseen;
-    unseen.add(&reply);
-    let own = reply.findings.iter().map(|found| Leak::from_finding(found, &layer.labelled));
+    let reply = findings.scan(handle, request).await?;
+    let mut unseen = findings.unseen;
+    unseen.add_reply(&reply);
+    let own = reply.findings.iter().map(|found| Leak::from_finding(found, &findings.labelled));
     let mut leaks: Vec<Leak> = own.collect();
-    leaks.extend(surroundings::search(handle, task).await?);
+    leaks.extend(surroundings::search_surroundings(handle, task).await?);
     let mut seen = Vec::new();
     // The volatile directories are also part of the layer, so a leak there may be found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
@@ -68,16 +68,16 @@ pub(crate) async fn verify(
             true
         }
     });
-    let mut removed = hidden.removed.clone();
+    let mut removed = hidden_copies.removed_copies.clone();
     let mut stay = Vec::new();
     for leak in leaks {
-        match on_finding == OnFinding::Remove && remove(handle, &leak).await? {
+        match on_finding == OnFinding::Remove && remove_leak(handle, &leak).await? {
             true => removed.push(leak.to_string()),
             false => stay.push(leak),
         }
     }
     if stay.is_empty() && !unseen.more {
-        return Ok(LeakReport { removed, unseen, unmatched: layer.unmatched.clone() });
+        return Ok(LeakReport { removed, unseen, unmatched: findings.unmatched.clone() });
     }
     Err(leak_fault(task, &stay, unseen.more, on_finding))
 }
@@ -86,7 +86,7 @@ pub(crate) async fn verify(
 pub(crate) fn leak_fault(
     task: &Task,
     leaks: &[Leak],
-    is_cut: bool,
+    is_truncated: bool,
     on_finding: OnFinding,
 ) -> Fault {
     let mut what = String::from("copies of the hidden solution are readable in the sandbox");
@@ -96,7 +96,7 @@ pub(crate) fn leak_fault(
     if leaks.len() > MAX_LISTED_FINDINGS {
         let _ = write!(what, "; and {} more", leaks.len() - MAX_LISTED_FINDINGS);
     }
-    if is_cut {
+    if is_truncated {
         what.push_str("; and more that are not listed");
     }
     let hint = match on_finding {
@@ -108,5 +108,5 @@ pub(crate) fn leak_fault(
              set-up, on the host or in the image"
         }
     };
-    Fault::new(Layer::Setup, what).cause(Cause::Leak).context(&task.id).hint(hint)
+    Fault::new(FaultLayer::Setup, what).cause(FaultCause::Leak).context(&task.id).hint(hint)
 }

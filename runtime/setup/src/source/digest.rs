@@ -8,22 +8,22 @@ use std::{
 
 use proctor_types::{Fault, Source, sha256_hex};
 
-use super::faults::{fault, io_fault};
+use super::faults::{source_fault, io_fault};
 
 /// Entries with these names are not part of a source: they are history, or files that interpreters
 /// leave behind. Set-up removes them too.
 const IGNORED_NAMES: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
 /// Maximum number of entries. A directory with more entries is probably a home directory.
-const ENTRY_LIMIT: usize = 200_000;
+const MAX_ENTRIES: usize = 200_000;
 
 /// Returns the SHA-256 of the sorted paths, kinds, executable bits and contents.
 pub(super) fn folder_digest(folder: &Path) -> Result<String, Fault> {
     if !folder.is_dir() {
-        return Err(fault(format!("source {} is not a folder", folder.display())));
+        return Err(source_fault(format!("source {} is not a folder", folder.display())));
     }
     let mut entries = Vec::new();
-    collect(folder, folder, &mut entries)?;
+    collect_entries(folder, folder, &mut entries)?;
     entries.sort();
     let text: String =
         entries.into_iter().map(|(path, what)| format!("{path:?} {what}\n")).collect();
@@ -43,7 +43,7 @@ pub fn local_source_digest(source: &Source, base_dir: &Path) -> Option<String> {
     }
 }
 
-fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
+fn collect_entries(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
     for entry in fs::read_dir(folder).map_err(|error| io_fault(folder, &error))? {
         let entry = entry.map_err(|error| io_fault(folder, &error))?;
         if IGNORED_NAMES.iter().any(|name| entry.file_name() == *name) {
@@ -53,7 +53,7 @@ fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Resu
         let name = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes().to_vec();
         let meta = fs::symlink_metadata(&path).map_err(|error| io_fault(&path, &error))?;
         if meta.is_dir() {
-            collect(root, &path, out)?;
+            collect_entries(root, &path, out)?;
         } else if meta.is_symlink() {
             let target = fs::read_link(&path).map_err(|error| io_fault(&path, &error))?;
             out.push((name, format!("link {target:?}")));
@@ -62,9 +62,9 @@ fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Resu
             let executable = meta.permissions().mode() & 0o111 != 0;
             out.push((name, format!("file {executable} {}", sha256_hex(&bytes))));
         }
-        if out.len() > ENTRY_LIMIT {
-            let what = format!("{} contains more than {ENTRY_LIMIT} files", root.display());
-            return Err(fault(what).hint("use the project's own folder as the source"));
+        if out.len() > MAX_ENTRIES {
+            let what = format!("{} contains more than {MAX_ENTRIES} files", root.display());
+            return Err(source_fault(what).hint("use the project's own folder as the source"));
         }
     }
     Ok(())
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digest_covers_content_mode_and_names_but_not_history() {
+    fn folder_digest_depends_on_content_mode_and_names_but_not_history() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.py"), "1").unwrap();
         let first = folder_digest(dir.path()).unwrap();

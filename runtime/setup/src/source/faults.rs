@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{FaultCause, Fault, FaultLayer};
 
-pub(super) fn fault(what: impl Into<String>) -> Fault {
-    Fault::new(Layer::Environment, what)
+pub(super) fn source_fault(message: impl Into<String>) -> Fault {
+    Fault::new(FaultLayer::Environment, message)
 }
 
 pub(super) fn io_fault(path: &Path, error: &std::io::Error) -> Fault {
-    fault(format!("{}: {error}", path.display())).cause(Cause::from_io_error(error))
+    source_fault(format!("{}: {error}", path.display())).cause(FaultCause::from_io_error(error))
 }

@@ -7,11 +7,11 @@ use std::{
 
 use proctor_packages::Pypi;
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
-use proctor_types::{Cause, Fault, Source, sha256_hex};
+use proctor_types::{FaultCause, Fault, Source, sha256_hex};
 
 use super::{
     digest,
-    faults::{fault, io_fault},
+    faults::{source_fault, io_fault},
     git, unpack,
 };
 
@@ -48,7 +48,7 @@ impl Sources {
                 })?;
                 let found = folder.clone();
                 let digest = run_blocking(move || digest::folder_digest(&found)).await?;
-                Ok(tree(folder, digest))
+                Ok(new_source_tree(folder, digest))
             }
             Source::Archive { archive, sha256 } => {
                 let file = base_dir.join(archive);
@@ -65,7 +65,7 @@ impl Sources {
             Source::Pypi { pypi: name, version, sha256 } => {
                 let folder = self.tree_folder(sha256);
                 if folder.is_dir() {
-                    return Ok(tree(folder, sha256.clone()));
+                    return Ok(new_source_tree(folder, sha256.clone()));
                 }
                 let bytes = self.fetch_sdist(name, version, sha256).await?;
                 self.unpack_archive(bytes, sha256.clone()).await
@@ -80,7 +80,7 @@ impl Sources {
                     git::checkout(url, commit, base_dir, fresh.path()).await?;
                     move_into_place(fresh, &folder)?;
                 }
-                Ok(tree(folder, digest))
+                Ok(new_source_tree(folder, digest))
             }
         }
     }
@@ -89,7 +89,7 @@ impl Sources {
     async fn fetch_sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let parent = self.create_cache_folder("archives")?;
         let kept = parent.join(format!("{sha256}.tar.gz"));
-        if let Ok(bytes) = proctor_files::read(&kept)
+        if let Ok(bytes) = proctor_files::read_regular_file(&kept)
             && sha256_hex(&bytes) == sha256
         {
             return Ok(bytes);
@@ -111,7 +111,7 @@ impl Sources {
             run_blocking(move || unpack::unpack_tar_gz(&bytes, &to)).await?;
             move_into_place(fresh, &folder)?;
         }
-        Ok(tree(folder, digest))
+        Ok(new_source_tree(folder, digest))
     }
 
     fn tree_folder(&self, digest: &str) -> PathBuf {
@@ -126,15 +126,15 @@ impl Sources {
 }
 
 /// Moves a complete tree to its final location, unless another process has already done so.
-fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
+fn move_into_place(new_tree: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt;
     // A temporary directory is private by default, but sandbox users must be able to read the tree.
-    fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
-        .map_err(|error| io_fault(fresh.path(), &error))?;
-    match fs::rename(fresh.path(), folder) {
+    fs::set_permissions(new_tree.path(), fs::Permissions::from_mode(0o755))
+        .map_err(|error| io_fault(new_tree.path(), &error))?;
+    match fs::rename(new_tree.path(), folder) {
         Ok(()) => {
             // The directory has been moved. `keep` only disables the removal of the temporary path.
-            let _ = fresh.keep();
+            let _ = new_tree.keep();
             Ok(())
         }
         Err(_) if folder.is_dir() => Ok(()),
@@ -142,26 +142,26 @@ fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault>
     }
 }
 
-fn tree(folder: PathBuf, digest: String) -> SourceTree {
+fn new_source_tree(folder: PathBuf, digest: String) -> SourceTree {
     // The path of the cache directory may be relative, but a sandbox needs an absolute path.
     let folder = fs::canonicalize(&folder).unwrap_or(folder);
-    SourceTree { folder, digest, at: RawPath::default() }
+    SourceTree { folder, digest, destination: RawPath::default() }
 }
 
-fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
-    if wanted == found {
+fn check_checksum(subject: &str, expected: &str, actual: &str) -> Result<(), Fault> {
+    if expected == actual {
         return Ok(());
     }
-    Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
-        .cause(Cause::Invalid)
+    Err(source_fault(format!("{subject}: SHA-256 is {actual}, expected {expected}"))
+        .cause(FaultCause::Invalid)
         .hint("if the file is authentic, fix the task's sha256"))
 }
 
 /// Runs blocking file operations off the async threads.
 async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work)
+    tokio::task::spawn_blocking(operation)
         .await
-        .unwrap_or_else(|error| Err(fault(format!("preparing a source: {error}"))))
+        .unwrap_or_else(|error| Err(source_fault(format!("preparing a source: {error}"))))
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Stdio};
 use proctor_types::Fault;
 use tokio::process::Command;
 
-use super::faults::{fault, io_fault};
+use super::faults::{source_fault, io_fault};
 
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///
@@ -17,30 +17,30 @@ pub(super) async fn checkout(
     url: &str,
     commit: &str,
     base_dir: &Path,
-    into: &Path,
+    target_dir: &Path,
 ) -> Result<(), Fault> {
     if url.starts_with('-') || url.starts_with("ext::") {
-        return Err(fault(format!("{url:?} is not a repository URL")));
+        return Err(source_fault(format!("{url:?} is not a repository URL")));
     }
     // Like every other path in a task, a relative directory is resolved against the task's file.
     let local = base_dir.join(url);
     let url = if local.is_dir() { local.display().to_string() } else { url.to_owned() };
-    git(into, &["init", "--quiet", "."]).await?;
-    let shallow = git(into, &["fetch", "--quiet", "--no-tags", "--depth=1", &url, commit]).await;
+    run_git(target_dir, &["init", "--quiet", "."]).await?;
+    let shallow = run_git(target_dir, &["fetch", "--quiet", "--no-tags", "--depth=1", &url, commit]).await;
     if shallow.is_err() {
         let refs = "+refs/*:refs/fetched/*";
-        git(into, &["fetch", "--quiet", "--no-tags", &url, refs]).await?;
+        run_git(target_dir, &["fetch", "--quiet", "--no-tags", &url, refs]).await?;
     }
-    git(into, &["checkout", "--quiet", "--detach", "--force", commit, "--"]).await?;
-    let found = git(into, &["rev-parse", "HEAD"]).await?;
+    run_git(target_dir, &["checkout", "--quiet", "--detach", "--force", commit, "--"]).await?;
+    let found = run_git(target_dir, &["rev-parse", "HEAD"]).await?;
     if found.trim() != commit {
-        return Err(fault(format!("{url}: expected commit {commit}, got {}", found.trim())));
+        return Err(source_fault(format!("{url}: expected commit {commit}, got {}", found.trim())));
     }
-    let history = into.join(".git");
+    let history = target_dir.join(".git");
     fs::remove_dir_all(&history).map_err(|error| io_fault(&history, &error))
 }
 
-async fn git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {
+async fn run_git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {
     let output = Command::new("git")
         .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
         .args(["-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false"])
@@ -58,11 +58,11 @@ async fn git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {
         .kill_on_drop(true)
         .output()
         .await
-        .map_err(|error| fault(format!("cannot run git: {error}")).hint("install git"))?;
+        .map_err(|error| source_fault(format!("cannot run git: {error}")).hint("install git"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let verb = args.first().copied().unwrap_or_default();
-    Err(fault(format!("git {verb}: {}", said.trim())))
+    Err(source_fault(format!("git {verb}: {}", said.trim())))
 }

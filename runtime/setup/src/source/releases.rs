@@ -1,9 +1,9 @@
 //! Finds releases on a package index.
 
 use proctor_packages::{IndexFile, Pypi};
-use proctor_types::{Cause, Fault, Source, sha256_hex};
+use proctor_types::{FaultCause, Fault, Source, sha256_hex};
 
-use super::{Sources, faults::fault};
+use super::{Sources, faults::source_fault};
 
 impl Sources {
     /// Returns a release as a source. The checksum is that of the sdist that the index currently
@@ -31,7 +31,7 @@ impl Sources {
     /// unreachable.
     pub async fn upload_time(&self, name: &str, version: &str) -> Option<String> {
         let (files, _) = Pypi::from_env().ok()?.list_files(name).await;
-        files.into_iter().find(|offer| offer.is_sdist_of(name, version))?.uploaded
+        files.into_iter().find(|offer| offer.is_sdist_of(name, version))?.upload_time
     }
 
     /// Returns the version of the newest sdist on the index, ignoring prereleases.
@@ -49,7 +49,7 @@ impl Sources {
 /// Returns the fault for a missing release, with a suggestion. `version` is empty if no particular
 /// version was requested.
 fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
-    let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
+    let missing = |what: String, hint: String| source_fault(what).cause(FaultCause::Missing).hint(hint);
     if files.is_empty() {
         return missing(
             format!("the package index has no project {name}"),
@@ -89,9 +89,9 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
 
 /// Returns the newest of the releases that have the most leading numbers in common with `wanted`.
 /// Returns `None` if no release has any in common.
-fn nearest_release<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
-    let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
-    let same = |numbers: &[u64]| numbers == wanted;
+fn nearest_release<'a>(releases: &[(Vec<u64>, &'a str)], requested: &[u64]) -> Option<&'a str> {
+    let common = |numbers: &[u64]| numbers.iter().zip(requested).take_while(|(a, b)| a == b).count();
+    let same = |numbers: &[u64]| numbers == requested;
     let found = releases.iter().max_by_key(|(numbers, _)| (same(numbers), common(numbers)));
     found.filter(|(numbers, _)| common(numbers) > 0).map(|(_, version)| *version)
 }
@@ -117,12 +117,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_release_suggests_the_nearest() {
+    fn missing_release_fault_suggests_the_nearest_release() {
         let offer = |name: &str| IndexFile {
             name: name.to_owned(),
             url: "https://index.test/x".parse().unwrap(),
             sha256: None,
-            uploaded: None,
+            upload_time: None,
         };
         let files = [
             "a_b-24.1.0.tar.gz",
@@ -134,7 +134,7 @@ mod tests {
         .map(offer);
         let told = |files: &[IndexFile], version: &str| {
             let fault = missing_release_fault(files, "a-b", version);
-            assert_eq!(fault.cause, Cause::Missing);
+            assert_eq!(fault.cause, FaultCause::Missing);
             format!("{}: {}", fault.what, fault.hint.unwrap())
         };
         for (version, hint) in [

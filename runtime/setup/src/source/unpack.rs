@@ -8,22 +8,22 @@ use std::{
 use flate2::read::GzDecoder;
 use proctor_types::Fault;
 
-use super::faults::{fault, io_fault};
+use super::faults::{source_fault, io_fault};
 
 /// Maximum number of unpacked bytes. A larger archive is treated as a decompression bomb.
-const BYTE_LIMIT: u64 = 2 << 30;
-const ENTRY_LIMIT: usize = 200_000;
+const MAX_UNPACKED_BYTES: u64 = 2 << 30;
+const MAX_ENTRIES: usize = 200_000;
 
 /// Unpacks a `.tar.gz` into an empty directory. Strips a single top-level directory, as in sdists.
 ///
 /// Rejects the whole archive if it contains paths or links that point outside the directory, or
 /// entries other than files, directories and links.
-pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
-    let staging = tempfile::tempdir_in(to).map_err(|error| io_fault(to, &error))?;
+pub(super) fn unpack_tar_gz(bytes: &[u8], target_dir: &Path) -> Result<(), Fault> {
+    let staging = tempfile::tempdir_in(target_dir).map_err(|error| io_fault(target_dir, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
     archive.set_preserve_permissions(false);
-    let refuse = |what: String| fault(format!("invalid archive: {what}"));
-    let broken = |error: std::io::Error| fault(format!("cannot read the archive: {error}"));
+    let refuse = |what: String| source_fault(format!("invalid archive: {what}"));
+    let broken = |error: std::io::Error| source_fault(format!("cannot read the archive: {error}"));
     let (mut total, mut count) = (0_u64, 0_usize);
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
@@ -34,7 +34,7 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         }
         count += 1;
         total += entry.size();
-        if count > ENTRY_LIMIT || total > BYTE_LIMIT {
+        if count > MAX_ENTRIES || total > MAX_UNPACKED_BYTES {
             return Err(refuse("its unpacked size exceeds the limit for a source tree".into()));
         }
         let Some(clean) = normalize_relative(&path) else {
@@ -60,7 +60,7 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let root = single_folder(staging.path()).unwrap_or_else(|| staging.path().to_path_buf());
     for entry in fs::read_dir(&root).map_err(|error| io_fault(&root, &error))? {
         let entry = entry.map_err(|error| io_fault(&root, &error))?;
-        let target = to.join(entry.file_name());
+        let target = target_dir.join(entry.file_name());
         fs::rename(entry.path(), &target).map_err(|error| io_fault(&target, &error))?;
     }
     Ok(())
@@ -103,7 +103,7 @@ mod tests {
 
     /// Creates an archive. Names are written as raw bytes, because the library's own builder
     /// rejects hostile names.
-    fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+    fn build_archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, kind, content) in entries {
             let mut header = Header::new_gnu();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn unpack_tar_gz_strips_a_single_outer_folder() {
-        let bytes = archive(&[
+        let bytes = build_archive(&[
             ("pkg-1/a.py", EntryType::Regular, "x = 1\n"),
             ("pkg-1/sub/b.py", EntryType::Regular, "y = 2\n"),
             ("pkg-1/sub/l.py", EntryType::Symlink, "../a.py"),
@@ -152,11 +152,11 @@ mod tests {
             let outer = tempfile::tempdir().unwrap();
             let dir = outer.path().join("to");
             fs::create_dir(&dir).unwrap();
-            let error = unpack_tar_gz(&archive(case), &dir).unwrap_err();
+            let error = unpack_tar_gz(&build_archive(case), &dir).unwrap_err();
             assert!(error.what.contains("invalid archive"), "{case:?}: {error}");
             assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1, "{case:?}");
         }
-        let device = archive(&[("a/null", EntryType::Char, "")]);
+        let device = build_archive(&[("a/null", EntryType::Char, "")]);
         let dir = tempfile::tempdir().unwrap();
         assert!(unpack_tar_gz(&device, dir.path()).is_err());
         assert!(unpack_tar_gz(b"not an archive", dir.path()).is_err());

@@ -5,7 +5,7 @@
 use std::{fs, path::Path, process::Command};
 
 use proctor_sandbox_api::Base;
-use proctor_setup::{Sources, layer_spec};
+use proctor_setup::{Sources, resolve_layer_spec};
 use proctor_types::{Source, Task};
 use tempfile::TempDir;
 
@@ -18,19 +18,19 @@ fn task(source: serde_json::Value) -> Task {
 }
 
 #[tokio::test]
-async fn folder_source_is_identified_by_content_and_placed_at_the_workdir() {
+async fn fetch_identifies_a_folder_by_its_content() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("code")).unwrap();
     fs::write(dir.path().join("code/a.py"), "1").unwrap();
     let sources = Sources::new(dir.path().join("cache"));
     let task = task(serde_json::json!({"path": "code"}));
-    let spec = layer_spec(&task, &sources, dir.path()).await.unwrap();
+    let spec = resolve_layer_spec(&task, &sources, dir.path()).await.unwrap();
     assert_eq!(spec.base, Base::Host);
     let tree = spec.source.unwrap();
     assert!(tree.folder.is_absolute());
-    assert_eq!(tree.at.as_bytes(), b"/testbed");
+    assert_eq!(tree.destination.as_bytes(), b"/testbed");
     fs::write(dir.path().join("code/a.py"), "2").unwrap();
-    let again = layer_spec(&task, &sources, dir.path()).await.unwrap().source.unwrap();
+    let again = resolve_layer_spec(&task, &sources, dir.path()).await.unwrap().source.unwrap();
     assert_ne!(again.digest, tree.digest);
 }
 
@@ -45,7 +45,7 @@ async fn wrong_checksum_is_a_fault_with_the_expected_checksum() {
     assert!(!dir.path().join("cache/trees").exists());
 }
 
-fn git(dir: &Path, args: &[&str]) -> String {
+fn run_git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
         .args(args)
@@ -61,13 +61,13 @@ async fn commit_is_checked_out_without_history() {
     let dir = TempDir::new().unwrap();
     let repo = dir.path().join("repo");
     fs::create_dir(&repo).unwrap();
-    git(&repo, &["init", "-q"]);
+    run_git(&repo, &["init", "-q"]);
     fs::write(repo.join("a.py"), "old").unwrap();
-    git(&repo, &["add", "."]);
-    git(&repo, &["commit", "-qm", "one"]);
-    let commit = git(&repo, &["rev-parse", "HEAD"]);
+    run_git(&repo, &["add", "."]);
+    run_git(&repo, &["commit", "-qm", "one"]);
+    let commit = run_git(&repo, &["rev-parse", "HEAD"]);
     fs::write(repo.join("a.py"), "new").unwrap();
-    git(&repo, &["commit", "-qam", "two"]);
+    run_git(&repo, &["commit", "-qam", "two"]);
     let sources = Sources::new(dir.path().join("cache"));
     let source = Source::Git { git: "repo".into(), commit };
     let tree = sources.fetch(&source, dir.path()).await.unwrap();

@@ -2,13 +2,13 @@
 
 use proctor_statistics::{
     ALPHA, CONFIDENCE_LEVEL, PowerTarget, Scale, adjusted_difference_interval, adjusted_interval,
-    bca, clustered_wilson, difference, difference_interval, holm, mcnemar_exact, mean_interval,
-    paired_bootstrap, ratio, tasks_for_mean_difference, wilson,
+    bca_interval, clustered_wilson_interval, difference, difference_interval, holm_p_values, mcnemar_exact_p, mean_interval,
+    paired_bootstrap, estimate_ratio, tasks_for_mean_difference, wilson_interval,
 };
 
 /// Builds clusters of one difference each: the given numbers of 1, -1 and 0.
-fn differences(plus: usize, minus: usize, same: usize) -> Vec<Vec<f64>> {
-    let all = [vec![1.0; plus], vec![-1.0; minus], vec![0.0; same]].concat();
+fn differences(positive_count: usize, negative_count: usize, zero_count: usize) -> Vec<Vec<f64>> {
+    let all = [vec![1.0; positive_count], vec![-1.0; negative_count], vec![0.0; zero_count]].concat();
     all.into_iter().map(|one| vec![one]).collect()
 }
 
@@ -17,13 +17,13 @@ fn paired_bootstrap_of_one_attempt_equals_mcnemars_exact_test() {
     for (plus, minus) in [(6, 0), (0, 1), (5, 4), (9, 2), (7, 7)] {
         let found =
             paired_bootstrap(&differences(plus, minus, 11), Scale::Proportion, 0.95).unwrap();
-        let exact = mcnemar_exact(plus as u64, minus as u64);
+        let exact = mcnemar_exact_p(plus as u64, minus as u64);
         assert!((found.p_value - exact).abs() < 1e-12, "{plus} {minus}: {found:?}");
     }
     for (plus, minus) in [(20, 8), (60, 0), (300, 250)] {
         let found =
             paired_bootstrap(&differences(plus, minus, 60), Scale::Proportion, 0.95).unwrap();
-        let exact = mcnemar_exact(plus as u64, minus as u64);
+        let exact = mcnemar_exact_p(plus as u64, minus as u64);
         assert!((found.p_value / exact - 1.0).abs() < 1e-9, "{plus} {minus}: {found:?}");
     }
     // Far below what random draws could resolve, but never 0.
@@ -65,15 +65,15 @@ fn clustering_by_repository_widens_the_interval() {
 #[test]
 fn attempts_at_one_task_do_not_count_as_tasks() {
     let alike: Vec<(f64, f64)> = (0..20).map(|i| (if i < 8 { 5.0 } else { 0.0 }, 5.0)).collect();
-    assert_eq!(clustered_wilson(&alike, 0.95), wilson(8.0, 20.0, 0.95));
+    assert_eq!(clustered_wilson_interval(&alike, 0.95), wilson_interval(8.0, 20.0, 0.95));
     let single: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(u8::from(i < 8)), 1.0)).collect();
-    assert_eq!(clustered_wilson(&single, 0.95), wilson(8.0, 20.0, 0.95));
+    assert_eq!(clustered_wilson_interval(&single, 0.95), wilson_interval(8.0, 20.0, 0.95));
     // All tasks are equally hard, so every attempt counts.
     let spread: Vec<(f64, f64)> = (0..20).map(|_| (2.0, 5.0)).collect();
-    let [lower, upper] = clustered_wilson(&spread, 0.95).unwrap();
-    let [low, high] = clustered_wilson(&alike, 0.95).unwrap();
+    let [lower, upper] = clustered_wilson_interval(&spread, 0.95).unwrap();
+    let [low, high] = clustered_wilson_interval(&alike, 0.95).unwrap();
     assert!(lower >= low && upper <= high);
-    assert_eq!(clustered_wilson(&[], 0.95), None);
+    assert_eq!(clustered_wilson_interval(&[], 0.95), None);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn float_noise_does_not_count_as_a_difference() {
     // The differences also cancel out within one cluster.
     let found = paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Proportion, CONFIDENCE_LEVEL)
         .unwrap();
-    assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
+    assert_eq!((found.difference, found.p_value, found.differing_fraction), (0.0, 1.0, 0.0));
     // The mean cost of the same responses, summed in another order.
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
     assert!(one != other && difference(one, other) == 0.0);
@@ -120,8 +120,8 @@ fn float_noise_does_not_count_as_a_difference() {
     noisy[20..50].fill(1.0 - 1e-15);
     let jackknife = [0.9, 1.0, 1.1];
     let (found, wanted) = (
-        bca(&noisy, 1.0, &jackknife, CONFIDENCE_LEVEL),
-        bca(&sorted, 1.0, &jackknife, CONFIDENCE_LEVEL),
+        bca_interval(&noisy, 1.0, &jackknife, CONFIDENCE_LEVEL),
+        bca_interval(&sorted, 1.0, &jackknife, CONFIDENCE_LEVEL),
     );
     let (found, wanted) = (found.unwrap(), wanted.unwrap());
     assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?} {wanted:?}");
@@ -143,14 +143,14 @@ fn interval_of_two_tasks_has_nonzero_width() {
 }
 
 #[test]
-fn sixteen_tasks_distinguish_one_arm_of_thirty_three() {
+fn paired_bootstrap_detects_a_small_but_consistent_difference() {
     // 33 arms form 528 pairs. In 32 of these pairs, the arms differ on every task.
     let clusters: Vec<Vec<f64>> = vec![vec![1.0]; 16];
     let found = paired_bootstrap(&clusters, Scale::Proportion, CONFIDENCE_LEVEL).unwrap();
     assert_eq!(found.p_value, 2.0 / 65536.0);
     let mut values = vec![1.0; 496];
     values.extend([found.p_value; 32]);
-    let adjusted = holm(&values)[527];
+    let adjusted = holm_p_values(&values)[527];
     assert!(adjusted < ALPHA, "{adjusted}");
     let alpha = ALPHA * found.p_value / adjusted;
     let [lower, upper] = adjusted_interval(&clusters, Scale::Proportion, &found, alpha).unwrap();
@@ -182,7 +182,7 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
         }
         let (a_only, b_only) = (rng.u64(0..20), rng.u64(0..20));
         let tasks = a_only + b_only + rng.u64(1..60);
-        let p_value = mcnemar_exact(a_only, b_only);
+        let p_value = mcnemar_exact_p(a_only, b_only);
         for alpha in [ALPHA, ALPHA / 6.0] {
             let [lower, upper] =
                 adjusted_difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL, alpha)
@@ -199,10 +199,10 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
 #[test]
 fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
     // A zero denominator, a single task, and tasks with equal ratios.
-    assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)], CONFIDENCE_LEVEL), None);
-    assert_eq!(ratio(&[], CONFIDENCE_LEVEL), None);
+    assert_eq!(estimate_ratio(&[(1.0, 0.0), (2.0, 0.0)], CONFIDENCE_LEVEL), None);
+    assert_eq!(estimate_ratio(&[], CONFIDENCE_LEVEL), None);
     for tasks in [vec![(3.0, 2.0)], vec![(0.3, 0.1); 7]] {
-        let found = ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
+        let found = estimate_ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
         assert_eq!((found.lower, found.upper), (None, None), "{found:?}");
     }
     let mut rng = fastrand::Rng::with_seed(5);
@@ -211,20 +211,20 @@ fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
         let tasks: Vec<(f64, f64)> = (0..rng.usize(2..40))
             .map(|_| (rng.f64() * 3.0, f64::from(u8::from(rng.f64() < rate))))
             .collect();
-        let Some(found) = ratio(&tasks, CONFIDENCE_LEVEL) else {
+        let Some(found) = estimate_ratio(&tasks, CONFIDENCE_LEVEL) else {
             assert!(tasks.iter().all(|task| task.1 == 0.0));
             continue;
         };
         let lower = found.lower.unwrap();
         assert!((0.0..=found.value).contains(&lower), "{found:?}");
         assert!(found.upper.is_none_or(|upper| upper >= found.value), "{found:?}");
-        let wider = ratio(&tasks, 0.99).unwrap();
+        let wider = estimate_ratio(&tasks, 0.99).unwrap();
         assert!(wider.lower.unwrap() <= lower + 1e-12, "{found:?} {wider:?}");
         assert!(wider.upper.is_none() || wider.upper >= found.upper, "{found:?} {wider:?}");
         // Ten times the dollars give ten times the ratio, in any order.
         let mut tenfold: Vec<_> = tasks.iter().map(|task| (task.0 * 10.0, task.1)).collect();
         tenfold.reverse();
-        let tenfold = ratio(&tenfold, CONFIDENCE_LEVEL).unwrap();
+        let tenfold = estimate_ratio(&tenfold, CONFIDENCE_LEVEL).unwrap();
         assert!((tenfold.value / found.value - 10.0).abs() < 1e-9);
         assert_eq!(tenfold.upper.is_some(), found.upper.is_some());
     }
@@ -245,7 +245,7 @@ fn ratio_interval_covers_the_true_ratio() {
             })
             .collect();
         // 1.2 dollars per trial, and half of the trials are resolved.
-        let found = ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
+        let found = estimate_ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
         let is_in = found.lower.is_some_and(|lower| lower <= 2.4)
             && found.upper.is_none_or(|upper| 2.4 <= upper);
         covered += usize::from(is_in);

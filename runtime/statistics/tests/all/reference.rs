@@ -2,17 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use proctor_statistics::{
-    PowerTarget, Scale, bca, detectable_difference, detectable_mean_difference,
-    difference_interval, holm, kendall_tau, mcnemar_detectable_difference, mcnemar_exact,
+    PowerTarget, Scale, bca_interval, detectable_difference, detectable_mean_difference,
+    difference_interval, holm_p_values, kendall_tau, mcnemar_detectable_difference, mcnemar_exact_p,
     mcnemar_mid_p, mcnemar_power, mcnemar_tasks_needed, mean_interval, paired_bootstrap, pass_at_k,
-    pass_hat_k, rank_agreement, ratio, tasks_for_mean_difference, variance, wilson,
+    pass_hat_k, rank_agreement, estimate_ratio, tasks_for_mean_difference, variance_components, wilson_interval,
 };
 use serde_json::Value;
 
-fn reference_rows(what: &str) -> Vec<Value> {
+fn reference_rows(name: &str) -> Vec<Value> {
     let all: Value = serde_json::from_str(include_str!("../reference.json")).unwrap();
-    let rows = all[what].as_array().unwrap().clone();
-    assert!(!rows.is_empty(), "{what}");
+    let rows = all[name].as_array().unwrap().clone();
+    assert!(!rows.is_empty(), "{name}");
     rows
 }
 
@@ -29,39 +29,39 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 #[track_caller]
-fn assert_near(found: f64, wanted: &Value, row: &Value) {
-    let wanted = number(wanted);
-    let off = (found - wanted).abs();
-    assert!(off <= 1e-9 * wanted.abs().max(1.0), "{found} is not {wanted}: {row}");
+fn assert_near(actual: f64, expected: &Value, reference_row: &Value) {
+    let wanted = number(expected);
+    let off = (actual - wanted).abs();
+    assert!(off <= 1e-9 * wanted.abs().max(1.0), "{actual} is not {wanted}: {reference_row}");
     // For a small probability, the leading digits must match too.
-    assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{found}: {row}");
+    assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{actual}: {reference_row}");
 }
 
 #[track_caller]
-fn assert_interval_near(found: Option<[f64; 2]>, row: &Value) {
-    let found = found.unwrap();
-    assert_near(found[0], &row["interval"][0], row);
-    assert_near(found[1], &row["interval"][1], row);
+fn assert_interval_near(actual: Option<[f64; 2]>, reference_row: &Value) {
+    let found = actual.unwrap();
+    assert_near(found[0], &reference_row["interval"][0], reference_row);
+    assert_near(found[1], &reference_row["interval"][1], reference_row);
 }
 
 #[test]
 fn mcnemar_matches_scipy() {
     for row in reference_rows("mcnemar") {
         let (a, b) = (count(&row["a"]), count(&row["b"]));
-        assert_near(mcnemar_exact(a, b), &row["exact"], &row);
+        assert_near(mcnemar_exact_p(a, b), &row["exact"], &row);
         assert_near(mcnemar_mid_p(a, b), &row["mid"], &row);
     }
-    assert_eq!(mcnemar_exact(0, 0), 1.0);
-    assert_eq!(mcnemar_exact(6, 0), 0.03125);
+    assert_eq!(mcnemar_exact_p(0, 0), 1.0);
+    assert_eq!(mcnemar_exact_p(6, 0), 0.03125);
 }
 
 #[test]
 fn proportion_intervals_match_statsmodels() {
     for row in reference_rows("wilson") {
         let (successes, trials) = (number(&row["successes"]), number(&row["trials"]));
-        assert_interval_near(wilson(successes, trials, number(&row["level"])), &row);
+        assert_interval_near(wilson_interval(successes, trials, number(&row["level"])), &row);
     }
-    assert_eq!(wilson(0.0, 0.0, 0.95), None);
+    assert_eq!(wilson_interval(0.0, 0.0, 0.95), None);
     for row in reference_rows("difference") {
         let (a, b, tasks) = (count(&row["a"]), count(&row["b"]), count(&row["tasks"]));
         assert_interval_near(difference_interval(a, b, tasks, 0.95), &row);
@@ -72,12 +72,12 @@ fn proportion_intervals_match_statsmodels() {
 #[test]
 fn holm_matches_statsmodels() {
     for row in reference_rows("holm") {
-        let found = holm(&numbers(&row["values"]));
+        let found = holm_p_values(&numbers(&row["values"]));
         for (found, wanted) in found.iter().zip(row["adjusted"].as_array().unwrap()) {
             assert_near(*found, wanted, &row);
         }
     }
-    assert_eq!(holm(&[]), Vec::<f64>::new());
+    assert_eq!(holm_p_values(&[]), Vec::<f64>::new());
 }
 
 #[test]
@@ -94,12 +94,12 @@ fn pass_at_k_and_pass_hat_k_match_quotients_of_binomials() {
 fn variance_components_match_the_analysis_of_variance() {
     for row in reference_rows("variance") {
         let tasks: Vec<Vec<f64>> = row["tasks"].as_array().unwrap().iter().map(numbers).collect();
-        let found = variance(&tasks).unwrap();
+        let found = variance_components(&tasks).unwrap();
         assert_near(found.between_tasks, &row["between"], &row);
         assert_near(found.between_attempts, &row["within"], &row);
     }
-    assert_eq!(variance(&[vec![1.0], vec![0.0]]), None);
-    assert_eq!(variance(&[vec![1.0, 0.0]]), None);
+    assert_eq!(variance_components(&[vec![1.0], vec![0.0]]), None);
+    assert_eq!(variance_components(&[vec![1.0, 0.0]]), None);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn rank_agreement_matches_scipy() {
 fn bca_matches_scipy() {
     for row in reference_rows("bca") {
         let (draws, jackknife) = (numbers(&row["distribution"]), numbers(&row["jackknife"]));
-        assert_interval_near(bca(&draws, number(&row["estimate"]), &jackknife, 0.95), &row);
+        assert_interval_near(bca_interval(&draws, number(&row["estimate"]), &jackknife, 0.95), &row);
     }
-    assert_eq!(bca(&[0.5; 100], 0.5, &[0.5; 4], 0.95), None);
+    assert_eq!(bca_interval(&[0.5; 100], 0.5, &[0.5; 4], 0.95), None);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn ratio_interval_matches_fieller() {
     let mut unbounded = 0;
     for row in reference_rows("ratio") {
         let tasks = numbers(&row["numerators"]).into_iter().zip(numbers(&row["denominators"]));
-        let found = ratio(&tasks.collect::<Vec<_>>(), 0.95).unwrap();
+        let found = estimate_ratio(&tasks.collect::<Vec<_>>(), 0.95).unwrap();
         assert_near(found.value, &row["value"], &row);
         assert_near(found.lower.unwrap(), &row["lower"], &row);
         match found.upper {

@@ -76,7 +76,7 @@ mod tests {
     use crate::quality::{judge::tests::task, settings::Settings};
 
     #[test]
-    fn duplicates_finds_same_gold_or_statement_within_a_level() {
+    fn find_duplicates_matches_gold_or_statement_within_a_level() {
         let code = |name: &str| -> String {
             (0..9).map(|n| format!("    {name}_{n} = side({n}) + {n}\n")).collect()
         };
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_compares_interfaces_of_from_scratch_tasks() {
+    fn find_duplicates_compares_interfaces_of_from_scratch_tasks() {
         let code: String = (0..9).map(|n| format!("    coin_{n} = side({n}) + {n}\n")).collect();
         let stub = |name: &str| -> String {
             (0..4).map(|n| format!("def {name}_{n}(side):\n    ...\n")).collect()

@@ -17,10 +17,10 @@ use crate::quality::{
 
 /// A task to judge, with access to its files on this host.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct JudgedTask<'a> {
     pub task: &'a Task,
     /// Reads files from the task's source.
-    pub file: &'a dyn ReadFile,
+    pub files: &'a dyn ReadFile,
 }
 
 /// Reads files relative to the work directory.
@@ -32,16 +32,16 @@ pub trait ReadFile: std::fmt::Debug {
 ///
 /// # Errors
 /// The built-in thresholds are invalid.
-pub fn judge(
-    subjects: &[Subject<'_>],
+pub fn judge_tasks(
+    judged_tasks: &[JudgedTask<'_>],
     certificate: Option<&Certificate>,
 ) -> Result<Vec<TaskQuality>, String> {
     let settings = Settings::get()?;
-    let (network, date) = (settings.network()?, settings.date()?);
-    let tasks: Vec<&Task> = subjects.iter().map(|subject| subject.task).collect();
+    let (network, date) = (settings.network_rules()?, settings.date_rules()?);
+    let tasks: Vec<&Task> = judged_tasks.iter().map(|subject| subject.task).collect();
     let repeats = find_duplicates(&tasks, &settings.duplicates);
     let mut judged = Vec::new();
-    for (subject, repeats) in subjects.iter().zip(repeats) {
+    for (subject, repeats) in judged_tasks.iter().zip(repeats) {
         let task = subject.task;
         let digest = task.digest();
         let certified = certificate.and_then(|it| {
@@ -80,27 +80,27 @@ pub fn judge(
     Ok(judged)
 }
 
-type Certified<'a> = Option<(u32, &'a CertifiedTask)>;
+type CertificateEntry<'a> = Option<(u32, &'a CertifiedTask)>;
 
-fn gold_fails(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Option<bool> {
-    if let Some((repeat, task)) = certified {
+fn gold_fails(entry: CertificateEntry<'_>, attacked_task: Option<&AttackedTask>) -> Option<bool> {
+    if let Some((repeat, task)) = entry {
         return Some(task.gold_resolved < repeat);
     }
     // Only tasks that gold resolves are attacked.
-    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
+    let mut of_pack = attacked_task?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
     of_pack.peek()?;
     Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
 }
 
-fn noop_passes(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Option<bool> {
-    if let Some((_, task)) = certified {
+fn noop_passes(entry: CertificateEntry<'_>, attacked_task: Option<&AttackedTask>) -> Option<bool> {
+    if let Some((_, task)) = entry {
         return Some(task.noop_resolved > 0);
     }
-    let noop = attacked?.attacks.get(NOOP)?;
+    let noop = attacked_task?.attacks.get(NOOP_ATTACK)?;
     (!noop.policies.is_empty()).then(|| noop.policies.values().any(|one| one.is_success()))
 }
 
-const NOOP: &str = "noop";
+const NOOP_ATTACK: &str = "noop";
 
 fn is_own_cheat(attack: &str) -> bool {
     attack.starts_with(proctor_types::CHEAT_ATTACK_PREFIX)
@@ -116,14 +116,14 @@ fn successful_attacks(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-fn quality_marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
+fn quality_marks(quality: &TaskQuality, task: &Task, leak_threshold: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
     // Use the policy that decides in a run.
     let counts = if task.benchmark.is_some() { "official" } else { "strict" };
     let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
     let all = [
-        (QualityMark::Leaky, quality.leak_score.is_some_and(|score| score >= leaky)),
+        (QualityMark::Leaky, quality.leak_score.is_some_and(|score| score >= leak_threshold)),
         (QualityMark::GoldFails, quality.gold_fails == Some(true)),
         (QualityMark::NoopPasses, quality.noop_passes == Some(true)),
         (QualityMark::Flaky, unsteady.into_iter().any(|id| decides(&id))),
@@ -135,14 +135,14 @@ fn quality_marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<Qua
 
 /// Returns the texts of the task's test files. Each consists of the file in the source, if there is
 /// one, and the lines that the test patch adds.
-fn test_texts(subject: &Subject<'_>, most: usize) -> TestTexts {
-    let task = subject.task;
+fn test_texts(judged_task: &JudgedTask<'_>, max_bytes: usize) -> TestTexts {
+    let task = judged_task.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let paths: BTreeSet<&str> = ids.map(|id| file_from_test_id(id)).collect();
     let mut texts = TestTexts::new();
     let patch = task.test_patch.as_ref().map(|text| Patch::parse(text.as_bytes()));
     for path in paths {
-        let whole = subject.file.read(path).filter(|bytes| bytes.len() <= most);
+        let whole = judged_task.files.read(path).filter(|bytes| bytes.len() <= max_bytes);
         let mut text = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let files = patch.iter().flat_map(|patch| &patch.files);
         for file in files.filter(|file| file.path().to_escaped() == path) {
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn judge_uses_certificate_only_for_unchanged_tasks() {
+    fn judge_tasks_uses_certificate_only_for_unchanged_tasks() {
         let tasks =
             ["sound", "broken", "weak", "changed"].map(|id| task(id, id, &format!("{id} = 1\n")));
         let entry = |at: usize, gold: u32, noop: u32, flaky: serde_json::Value| {
@@ -218,9 +218,9 @@ pub(crate) mod tests {
              "attacks": {"noop": {"not_applicable": "gold does not resolve the task"}}},
             {"task": "weak", "digest": tasks[2].digest(), "attacks": {"noop": {"policies": {"strict": "passed"}}}}]});
         let certificate = certificate(certified, attacks);
-        let subjects: Vec<Subject<'_>> =
-            tasks.iter().map(|task| Subject { task, file: &NoFiles }).collect();
-        let judged = judge(&subjects, Some(&certificate)).unwrap();
+        let subjects: Vec<JudgedTask<'_>> =
+            tasks.iter().map(|task| JudgedTask { task, files: &NoFiles }).collect();
+        let judged = judge_tasks(&subjects, Some(&certificate)).unwrap();
         let marks: Vec<Vec<QualityMark>> =
             judged.iter().map(|one| one.marks.iter().copied().collect()).collect();
         assert_eq!(marks, [vec![], vec![GoldFails, Flaky], vec![NoopPasses, Attacked], vec![]]);

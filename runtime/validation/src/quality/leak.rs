@@ -58,14 +58,14 @@ fn code_lines<'a>(lines: &'a [String], settings: &LeakSettings) -> Vec<Option<&'
     all
 }
 
-fn word_sequences(text: &str, words: usize) -> impl Iterator<Item = Vec<String>> {
+fn word_sequences(text: &str, word_count: usize) -> impl Iterator<Item = Vec<String>> {
     let all: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
         .map(str::to_owned)
         .collect();
-    let count = (all.len() + 1).saturating_sub(words);
-    (0..count).map(move |at| all[at..at + words].to_vec())
+    let count = (all.len() + 1).saturating_sub(word_count);
+    (0..count).map(move |at| all[at..at + word_count].to_vec())
 }
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ mod tests {
     const CODE: &str = "def tails(coin):\n    \"\"\"Say how often\n    it fell so.\n    \"\"\"\n    count = 0\n    for side in coin.sides:\n        count += side.fell(\n            coin.hand, times=7)\n    return count\n";
 
     #[test]
-    fn score_counts_code_but_not_interface_in_statement() {
+    fn leak_score_counts_code_but_not_interface_in_statement() {
         let leak = &Settings::get().unwrap().leak;
         let of = |statement: &str| leak_score(&task("a", statement, CODE), leak);
         let interface = CODE.lines().take(4).collect::<Vec<_>>().join("\n");

@@ -7,13 +7,13 @@ use proctor_types::{Task, file_from_test_id};
 /// `read` returns a file from the agent's initial work directory.
 ///
 /// If `test_patch` changes the file, the test counts as readable only if its function stays the same.
-pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+pub fn readable_tests(task: &Task, read_file: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_readable = |id: &&String| {
         let file = file_from_test_id(id);
         if !file.ends_with(".py") {
             return false;
         }
-        let Some(seen) = read(file) else { return false };
+        let Some(seen) = read_file(file) else { return false };
         let names = id_components(id);
         let Some(function) = function_lines(&seen, &names) else { return false };
         match file_after_test_patch(task, file, &seen) {
@@ -26,7 +26,7 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
 
 /// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty text if the
 /// patch does not apply, because grading then uses a different file.
-fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> {
+fn file_after_test_patch(task: &Task, file: &str, original: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::parse(task.test_patch.as_deref()?.as_bytes());
     patch.files.retain(|file| file.path() == path);
@@ -34,7 +34,7 @@ fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> 
         return None;
     }
     let current = |asked: &RawPath| {
-        let bytes = seen.as_bytes().to_vec();
+        let bytes = original.as_bytes().to_vec();
         (*asked == path).then_some(CurrentFile::File { bytes, mode: 0o644 })
     };
     let changes = patch.resolve(&current).unwrap_or_default();
@@ -62,13 +62,13 @@ fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
     for (depth, name) in names.iter().enumerate() {
         // Skip the line of the class itself.
         let inside = lines.get(usize::from(depth > 0)..)?;
-        let is_placed = |line: &str| depth > 0 || indentation(line) == 0;
+        let is_placed = |line: &str| depth > 0 || indent_width(line) == 0;
         let start =
             inside.iter().position(|line| is_placed(line) && defined_name(line) == Some(*name))?;
         let (head, rest) = inside.get(start..)?.split_first()?;
-        let indent = indentation(head);
+        let indent = indent_width(head);
         let is_inside = |line: &&&str| {
-            indentation(line) > indent || line.trim_start().starts_with([')', ']', '}'])
+            indent_width(line) > indent || line.trim_start().starts_with([')', ']', '}'])
         };
         let body = rest.iter().take_while(is_inside);
         lines = std::iter::once(head).chain(body).copied().collect();
@@ -89,7 +89,7 @@ fn is_test(name: &str) -> bool {
     name.starts_with("test") || name.starts_with("Test")
 }
 
-fn indentation(line: &str) -> usize {
+fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn function_in_agents_files_is_readable() {
+    fn function_in_initial_files_is_readable() {
         let seen = [
             "tests/test_slug.py::test_plain[a::b]",
             "tests/test_slug.py::TestSlug::test_empty",

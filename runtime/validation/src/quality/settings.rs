@@ -52,7 +52,7 @@ pub(crate) struct SignLimits {
 /// The compiled patterns for one kind of sign.
 pub(crate) struct SignRules {
     pub signs: Vec<Regex>,
-    pub unless: Vec<Regex>,
+    pub exclusions: Vec<Regex>,
 }
 
 static SETTINGS: ShippedTable<Settings> =
@@ -63,11 +63,11 @@ impl Settings {
         SETTINGS.get()
     }
 
-    pub(crate) fn network(&self) -> Result<SignRules, String> {
+    pub(crate) fn network_rules(&self) -> Result<SignRules, String> {
         self.network.compile()
     }
 
-    pub(crate) fn date(&self) -> Result<SignRules, String> {
+    pub(crate) fn date_rules(&self) -> Result<SignRules, String> {
         self.date.compile()
     }
 }
@@ -78,6 +78,6 @@ impl SignPatterns {
             let wrong = |error| format!("configs/task-quality.toml: {error}");
             patterns.iter().map(|pattern| Regex::new(pattern).map_err(wrong)).collect()
         };
-        Ok(SignRules { signs: all(&self.signs)?, unless: all(&self.unless)? })
+        Ok(SignRules { signs: all(&self.signs)?, exclusions: all(&self.unless)? })
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn find_signs(
     }
     let mut found = Vec::new();
     for (path, text) in texts {
-        if rules.unless.iter().any(|pattern| pattern.is_match(text)) {
+        if rules.exclusions.iter().any(|pattern| pattern.is_match(text)) {
             continue;
         }
         let mut function: Option<&str> = None;
@@ -37,7 +37,7 @@ pub(crate) fn find_signs(
             if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
                 continue;
             }
-            let Some(test) = test_of_function(task, path, function) else { continue };
+            let Some(test) = find_test_of_function(task, path, function) else { continue };
             let text = bare.chars().take(limits.shown).collect();
             found.push(DependencySign { test, line: at + 1, text });
         }
@@ -55,7 +55,7 @@ fn defined_name(line: &str) -> Option<&str> {
 
 /// Returns the task's test for a function, or the file if the function is not a test but a helper
 /// or fixture. Returns `None` for a test that the task does not use.
-fn test_of_function(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
+fn find_test_of_function(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());
     };
@@ -84,9 +84,9 @@ mod tests {
         def test_other():\n    assert datetime.datetime.now()\n\n\nclass TestIt:\n    def test_in(self):\n        urlopen('x')\n";
 
     #[test]
-    fn search_names_the_test_and_skips_files_with_stand_ins() {
+    fn find_signs_names_test_and_skips_files_with_stand_ins() {
         let settings = Settings::get().unwrap();
-        let (date, network) = (settings.date().unwrap(), settings.network().unwrap());
+        let (date, network) = (settings.date_rules().unwrap(), settings.network_rules().unwrap());
         let mut task = task("a", "x", "");
         task.fail_to_pass = vec!["t.py::test_asked[1]".into(), "t.py::TestIt::test_in".into()];
         let look = |text: &str, rules: &SignRules| {

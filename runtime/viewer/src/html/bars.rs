@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_report::{ArmReport, ExceptionCount, Report, exception_rows, percent};
+use proctor_report::{ArmReport, ExceptionCount, Report, exception_rows, format_percent};
 use proctor_types::{ArmId, FailureReason};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::html::{figures::NumberedArms, plot::round_to_hundredth};
 /// A table with one column per arm and a bar in each cell.
 #[derive(Debug, Serialize)]
 pub(crate) struct BarTable {
-    pub(crate) first: &'static str,
+    pub(crate) first_header: &'static str,
     pub(crate) caption: &'static str,
     pub(crate) rows: Vec<BarRow>,
 }
@@ -34,23 +34,23 @@ pub(crate) struct BarCell {
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,
-    most: Option<f64>,
-    word: impl Fn(f64) -> String,
+    full_width_value: Option<f64>,
+    format_value: impl Fn(f64) -> String,
 ) -> Option<BarTable> {
     let largest = rows.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
-    let most = most.unwrap_or(largest);
+    let most = full_width_value.unwrap_or(largest);
     if largest <= 0.0 {
         return None;
     }
     let cell = |value: f64| BarCell {
-        text: word(value),
+        text: format_value(value),
         width: round_to_hundredth(100.0 * (value / most).clamp(0.0, 1.0)),
     };
     let row = |(name, values): (String, Vec<f64>)| BarRow {
         name,
         cells: values.into_iter().map(&cell).collect(),
     };
-    Some(BarTable { first, caption, rows: rows.into_iter().map(row).collect() })
+    Some(BarTable { first_header: first, caption, rows: rows.into_iter().map(row).collect() })
 }
 
 pub(crate) fn reasons_table(study: &NumberedArms<'_>) -> Option<BarTable> {
@@ -77,7 +77,7 @@ pub(crate) fn limits_table(study: &NumberedArms<'_>) -> Option<BarTable> {
         (kind.replace('_', " "), cells)
     };
     let caption = "Fraction of all trials that ended at their own limit.";
-    bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), percent)
+    bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), format_percent)
 }
 
 pub(crate) fn exceptions_table(report: &Report, study: &NumberedArms<'_>) -> Option<BarTable> {

@@ -2,17 +2,17 @@
 
 use proctor_report::{
     ArmReport, BudgetCurve, Curve, CurvePoint, Report, UsageKind, abbreviate_count, budget_curves,
-    dollars, percent,
+    format_dollars, format_percent,
 };
 use serde::Serialize;
 
 use crate::html::{
     figures::{NumberedArms, arm_color_class, format_dollar_tick, step_function_path},
-    plot::{Axis, Dot, Line, PlaneChart, format_percent_tick},
+    plot::{Axis, PlotDot, PlotLine, PlaneChart, format_percent_tick},
 };
 
 /// Number of points on a curve. More points would make no visible difference.
-const CURVE_POINTS: usize = 400;
+const MAX_CURVE_POINTS: usize = 400;
 
 /// The budget curves of all arms, with their numbers in a table.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
         let top =
             curves.iter().map(|curve| curve.resolved_fraction(f64::INFINITY)).fold(0.0, f64::max);
         let y_axis = Axis::up_to(top);
-        let word = move |value: f64| match kind {
+        let format_value = move |value: f64| match kind {
             UsageKind::Steps => format!("{value:.0}"),
             UsageKind::Tokens => abbreviate_count(value),
             UsageKind::Cost => format_dollar_tick(axis.step, value),
@@ -54,17 +54,17 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
             .map(|arm| (number_of(arm), *arm))
             .collect();
         let line = |(curve, (number, _)): (&BudgetCurve<'_>, &(usize, &ArmReport))| {
-            let count = curve.resolved.len();
-            let every = count.div_ceil(CURVE_POINTS).max(1);
+            let count = curve.resolved_usage.len();
+            let every = count.div_ceil(MAX_CURVE_POINTS).max(1);
             let last = count.saturating_sub(1);
-            let chosen = curve.resolved.iter().enumerate();
+            let chosen = curve.resolved_usage.iter().enumerate();
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
             let points: Vec<(f64, f64)> = chosen
                 .map(|(_, used)| {
                     (axis.position(*used), y_axis.position_from_top(curve.resolved_fraction(*used)))
                 })
                 .collect();
-            Line {
+            PlotLine {
                 class: format!("arm{}", arm_color_class(*number)),
                 path: step_function_path(&points),
             }
@@ -75,7 +75,7 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 title: title.to_owned(),
                 x_title: x_title.to_owned(),
                 y_title: "of all trials".to_owned(),
-                x_ticks: axis.ticks(word),
+                x_ticks: axis.ticks(format_value),
                 y_ticks: y_axis.ticks_from_top(format_percent_tick),
                 lines: curves.iter().zip(&named).map(line).collect(),
                 dots: Vec::new(),
@@ -91,8 +91,8 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 .skip(1)
                 .map(|at| {
                     (
-                        word(at),
-                        curves.iter().map(|curve| percent(curve.resolved_fraction(at))).collect(),
+                        format_value(at),
+                        curves.iter().map(|curve| format_percent(curve.resolved_fraction(at))).collect(),
                     )
                 })
                 .collect(),
@@ -109,8 +109,8 @@ pub(crate) fn graded_curve_chart(
 ) -> Option<BudgetChart> {
     let axis = Axis::up_to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
     let kind = curve.points.first().map_or("", |point| point.budget.as_str());
-    let word = move |value: f64| match kind {
-        "cost" => dollars(value),
+    let format_value = move |value: f64| match kind {
+        "cost" => format_dollars(value),
         "tokens" => abbreviate_count(value),
         _ => format!("{value}"),
     };
@@ -125,22 +125,22 @@ pub(crate) fn graded_curve_chart(
     if drawn.is_empty() {
         return None;
     }
-    let top = |share: f64| Axis::SHARES.position_from_top(share);
+    let top = |share: f64| Axis::FRACTIONS.position_from_top(share);
     let mut ats: Vec<f64> = curve.points.iter().map(|point| point.at).collect();
     ats.sort_by(f64::total_cmp);
     ats.dedup();
     let (mut lines, mut dots) = (Vec::new(), Vec::new());
     for (number, arm, points) in &drawn {
-        let places: Vec<(f64, f64)> = points
+        let positions: Vec<(f64, f64)> = points
             .iter()
             .map(|point| (axis.position(point.at), top(point.resolved_rate)))
             .collect();
-        let path: Vec<String> = places.iter().map(|(x, y)| format!("{x} {y}")).collect();
+        let path: Vec<String> = positions.iter().map(|(x, y)| format!("{x} {y}")).collect();
         let path = format!("M {}", path.join(" L "));
-        lines.push(Line { class: format!("arm{}", arm_color_class(*number)), path });
-        for (point, (x, y)) in points.iter().zip(places) {
-            let (rate, at) = (percent(point.resolved_rate), word(point.at));
-            dots.push(Dot {
+        lines.push(PlotLine { class: format!("arm{}", arm_color_class(*number)), path });
+        for (point, (x, y)) in points.iter().zip(positions) {
+            let (rate, at) = (format_percent(point.resolved_rate), format_value(point.at));
+            dots.push(PlotDot {
                 number: *number,
                 name: format!("{}: {rate} at {at}", arm.name),
                 x,
@@ -158,7 +158,7 @@ pub(crate) fn graded_curve_chart(
             let interval = point.interval.map_or_else(String::new, |[lower, upper]| {
                 format!(" ({:.1} to {:.1})", lower * 100.0, upper * 100.0)
             });
-            format!("{}{interval}", percent(point.resolved_rate))
+            format!("{}{interval}", format_percent(point.resolved_rate))
         })
     };
     Some(BudgetChart {
@@ -167,8 +167,8 @@ pub(crate) fn graded_curve_chart(
             title: format!("Resolved under smaller limits of {kind}, by graded snapshots"),
             x_title: kind.to_owned(),
             y_title: "resolved".to_owned(),
-            x_ticks: axis.ticks(word),
-            y_ticks: Axis::SHARES.ticks_from_top(format_percent_tick),
+            x_ticks: axis.ticks(format_value),
+            y_ticks: Axis::FRACTIONS.ticks_from_top(format_percent_tick),
             lines,
             dots,
         },
@@ -179,7 +179,7 @@ pub(crate) fn graded_curve_chart(
                 .to_owned(),
         rows: ats
             .into_iter()
-            .map(|at| (word(at), drawn.iter().map(|(.., points)| cell(points, at)).collect()))
+            .map(|at| (format_value(at), drawn.iter().map(|(.., points)| cell(points, at)).collect()))
             .collect(),
     })
 }

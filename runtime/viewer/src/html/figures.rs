@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    ArmReport, Comparison, Pair, Ratio, abbreviate_count, dollars, is_second_arm_better,
-    pareto_front, percent,
+    ArmReport, Comparison, Pair, Ratio, abbreviate_count, format_dollars, is_second_arm_better,
+    pareto_front, format_percent,
 };
 use serde::Serialize;
 
 use crate::html::plot::{
-    Axis, Dot, Line, PlaneChart, StripChart, StripRow, format_percent_tick, label_offsets,
+    Axis, PlotDot, PlotLine, PlaneChart, StripChart, StripRow, format_percent_tick, label_offsets,
     round_to_tenth, tick,
 };
 
@@ -23,10 +23,10 @@ const MAX_OVERSHOOT: f64 = 4.0;
 /// Charts the fraction of trials that resolve their task.
 pub(crate) fn resolved_chart(arms: &NumberedArms<'_>) -> StripChart {
     let rows = arms.iter().map(|(number, arm)| StripRow {
-        value: format!("{} ({}/{})", percent(arm.resolved_rate), arm.resolved, arm.trials),
+        value: format!("{} ({}/{})", format_percent(arm.resolved_rate), arm.resolved, arm.trials),
         ..rate_row(*number, arm, arm.resolved_rate, arm.intervals.resolved_rate)
     });
-    share_chart("resolved", "Tasks resolved", rows.collect())
+    fraction_chart("resolved", "Tasks resolved", rows.collect())
 }
 
 /// Charts the fraction of fail-to-pass tests that pass.
@@ -34,28 +34,28 @@ pub(crate) fn passed_chart(arms: &NumberedArms<'_>) -> StripChart {
     let rows = arms
         .iter()
         .map(|(number, arm)| rate_row(*number, arm, arm.passed_rate, arm.intervals.passed_rate));
-    share_chart("passed", "Fail-to-pass tests passed", rows.collect())
+    fraction_chart("passed", "Fail-to-pass tests passed", rows.collect())
 }
 
-fn share_chart(id: &str, title: &str, rows: Vec<StripRow>) -> StripChart {
+fn fraction_chart(id: &str, title: &str, rows: Vec<StripRow>) -> StripChart {
     StripChart {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: String::new(),
-        ticks: Axis::SHARES.ticks(format_percent_tick),
+        ticks: Axis::FRACTIONS.ticks(format_percent_tick),
         zero: None,
         rows,
     }
 }
 
 fn rate_row(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) -> StripRow {
-    let at = |share: f64| Axis::SHARES.position(share);
+    let at = |share: f64| Axis::FRACTIONS.position(share);
     StripRow {
         name: arm.name.clone(),
         number,
         bar: Some((0.0, at(value))),
         range: interval.map(|[lower, upper]| (at(lower), at(upper))),
-        value: percent(value),
+        value: format_percent(value),
         detail: interval.map_or_else(String::new, |[lower, upper]| {
             format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
         }),
@@ -99,7 +99,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
     let axis = Axis::up_to(most);
     // The axis has zero in the middle.
     let at = |value: f64| round_to_tenth(50.0 + axis.position(value.abs()) / 2.0 * value.signum());
-    let word = |value: f64| format_signed_points(value, 0);
+    let format_value = |value: f64| format_signed_points(value, 0);
     let (below, above) = (axis.tick_values().skip(1), axis.tick_values());
     let mut values: Vec<f64> = below.map(|value| -value).chain(above).collect();
     values.sort_by(f64::total_cmp);
@@ -114,7 +114,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
             "Paired difference in points on shared tasks, with 95 % intervals{adjusted}. An \
              interval that includes 0 shows no difference."
         ),
-        ticks: values.into_iter().map(|value| tick(at(value), word(value))).collect(),
+        ticks: values.into_iter().map(|value| tick(at(value), format_value(value))).collect(),
         zero: Some(50.0),
         rows: all
             .into_iter()
@@ -132,15 +132,15 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
 }
 
 /// Formats a difference in points: `+4.2`, or `0.0` without a sign.
-fn format_signed_points(share: f64, digits: usize) -> String {
-    if share == 0.0 {
-        return format!("{share:.digits$}");
+fn format_signed_points(fraction: f64, digits: usize) -> String {
+    if fraction == 0.0 {
+        return format!("{fraction:.digits$}");
     }
-    format!("{:+.digits$}", share * 100.0)
+    format!("{:+.digits$}", fraction * 100.0)
 }
 
-fn format_points(share: f64) -> String {
-    format!("{:.1}", share * 100.0 + 0.0)
+fn format_points(fraction: f64) -> String {
+    format!("{:.1}", fraction * 100.0 + 0.0)
 }
 
 /// A chart of cost against score, with the Pareto front.
@@ -168,19 +168,19 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     }
     let is_front = pareto_front(&all);
     let axis = Axis::up_to(most);
-    let place =
-        |(cost, score): (f64, f64)| (axis.position(cost), Axis::SHARES.position_from_top(score));
-    let placed: Vec<(f64, f64)> = all.iter().copied().map(place).collect();
+    let dot_position =
+        |(cost, score): (f64, f64)| (axis.position(cost), Axis::FRACTIONS.position_from_top(score));
+    let placed: Vec<(f64, f64)> = all.iter().copied().map(dot_position).collect();
     let dots = arms.iter().zip(&all).zip(&placed).zip(label_offsets(&placed)).zip(&is_front);
     let dots = dots.map(|(((((number, arm), point), (x, y)), (dx, dy, anchor)), filled)| {
-        let top = |share: f64| Axis::SHARES.position_from_top(share);
-        Dot {
+        let top = |share: f64| Axis::FRACTIONS.position_from_top(share);
+        PlotDot {
             number: *number,
             name: format!(
                 "{}: {} per trial, {} resolved",
                 arm.name,
-                dollars(point.0),
-                percent(point.1)
+                format_dollars(point.0),
+                format_percent(point.1)
             ),
             x: *x,
             y: *y,
@@ -205,8 +205,8 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
             x_title: "US dollars per trial, including retries".to_owned(),
             y_title: "resolved".to_owned(),
             x_ticks: axis.ticks(|value| format_dollar_tick(axis.step, value)),
-            y_ticks: Axis::SHARES.ticks_from_top(format_percent_tick),
-            lines: vec![Line { class: "front".to_owned(), path: step_function_path(&front) }],
+            y_ticks: Axis::FRACTIONS.ticks_from_top(format_percent_tick),
+            lines: vec![PlotLine { class: "front".to_owned(), path: step_function_path(&front) }],
             dots: dots.collect(),
         },
         legend: arms.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
@@ -247,7 +247,7 @@ pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripCh
     let title = "Dollars per resolved trial";
     let caption =
         "Everything billed, divided by the number of resolved trials, with 95 % intervals by task.";
-    amount_chart(["each-cost", title, caption], arms, each, dollars, format_dollar_tick)
+    amount_chart(["each-cost", title, caption], arms, each, format_dollars, format_dollar_tick)
 }
 
 /// Charts tokens per resolved trial. Returns `None` if no arm's tokens were counted.
@@ -266,17 +266,17 @@ pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<Strip
 fn amount_chart(
     [id, title, caption]: [&str; 3],
     arms: &NumberedArms<'_>,
-    each: fn(&ArmReport) -> Option<Ratio>,
-    word: fn(f64) -> String,
-    tick: fn(f64, f64) -> String,
+    amount_per_resolved: fn(&ArmReport) -> Option<Ratio>,
+    format_value: fn(f64) -> String,
+    format_tick: fn(f64, f64) -> String,
 ) -> Option<StripChart> {
-    let known: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| each(arm)).collect();
-    let largest = known.iter().map(|ratio| ratio.value).reduce(f64::max)?;
-    let ends = known.iter().filter_map(|ratio| ratio.upper);
+    let ratios: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| amount_per_resolved(arm)).collect();
+    let largest = ratios.iter().map(|ratio| ratio.value).reduce(f64::max)?;
+    let ends = ratios.iter().filter_map(|ratio| ratio.upper);
     let axis = Axis::up_to(ends.fold(largest, f64::max).min(largest * MAX_OVERSHOOT));
     let row = |(number, arm): &(usize, &ArmReport)| {
         let (number, name) = (*number, arm.name.clone());
-        let Some(ratio) = each(arm) else {
+        let Some(ratio) = amount_per_resolved(arm) else {
             let value = match arm.resolved {
                 0 => "none resolved",
                 _ => "not known",
@@ -287,8 +287,8 @@ fn amount_chart(
         let upper = ratio.upper.map_or(100.0, |upper| axis.position(upper));
         let detail = match (ratio.lower, ratio.upper) {
             (None, _) => String::new(),
-            (Some(lower), None) => format!("over {}", word(lower)),
-            (Some(lower), Some(upper)) => format!("{} to {}", word(lower), word(upper)),
+            (Some(lower), None) => format!("over {}", format_value(lower)),
+            (Some(lower), Some(upper)) => format!("{} to {}", format_value(lower), format_value(upper)),
         };
         StripRow {
             name,
@@ -296,7 +296,7 @@ fn amount_chart(
             range: ratio.lower.map(|lower| (axis.position(lower), upper)),
             open,
             point: Some(axis.position(ratio.value)),
-            value: word(ratio.value),
+            value: format_value(ratio.value),
             detail,
             ..StripRow::default()
         }
@@ -305,7 +305,7 @@ fn amount_chart(
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
-        ticks: axis.ticks(|value| tick(axis.step, value)),
+        ticks: axis.ticks(|value| format_tick(axis.step, value)),
         zero: None,
         rows: arms.iter().map(row).collect(),
     })

@@ -45,19 +45,19 @@ pub(crate) struct PlaneChart {
     pub(crate) y_title: String,
     pub(crate) x_ticks: Vec<Tick>,
     pub(crate) y_ticks: Vec<(f64, String)>,
-    pub(crate) lines: Vec<Line>,
-    pub(crate) dots: Vec<Dot>,
+    pub(crate) lines: Vec<PlotLine>,
+    pub(crate) dots: Vec<PlotDot>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct PlotLine {
     pub(crate) class: String,
     /// SVG path data, in percent of each axis.
     pub(crate) path: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Dot {
+pub(crate) struct PlotDot {
     /// The arm's number.
     pub(crate) number: usize,
     pub(crate) name: String,
@@ -81,12 +81,12 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// A scale for fractions, from 0 to 1.
-    pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
+    pub(crate) const FRACTIONS: Self = Self { end: 1.0, step: 0.25 };
 
     /// Returns a scale that ends at or above `most`.
-    pub(crate) fn up_to(most: f64) -> Self {
-        let step = round_step(most / 4.0);
-        Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
+    pub(crate) fn up_to(largest_value: f64) -> Self {
+        let step = round_step(largest_value / 4.0);
+        Self { end: (largest_value / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
     /// Returns a value's position, measured from the left or from the bottom.
@@ -105,32 +105,32 @@ impl Axis {
         (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
     }
 
-    pub(crate) fn ticks(&self, word: impl Fn(f64) -> String) -> Vec<Tick> {
-        self.tick_values().map(|value| tick(self.position(value), word(value))).collect()
+    pub(crate) fn ticks(&self, format_value: impl Fn(f64) -> String) -> Vec<Tick> {
+        self.tick_values().map(|value| tick(self.position(value), format_value(value))).collect()
     }
 
-    pub(crate) fn ticks_from_top(&self, word: impl Fn(f64) -> String) -> Vec<(f64, String)> {
-        self.tick_values().map(|value| (self.position_from_top(value), word(value))).collect()
+    pub(crate) fn ticks_from_top(&self, format_value: impl Fn(f64) -> String) -> Vec<(f64, String)> {
+        self.tick_values().map(|value| (self.position_from_top(value), format_value(value))).collect()
     }
 }
 
 /// Creates a tick. If the tick is at the edge of a chart, its label is aligned so that it stays
 /// inside the page.
-pub(crate) fn tick(at: f64, label: String) -> Tick {
-    let anchor = if at < 2.0 {
+pub(crate) fn tick(position: f64, label: String) -> Tick {
+    let anchor = if position < 2.0 {
         "start"
-    } else if at > 98.0 {
+    } else if position > 98.0 {
         "end"
     } else {
         "mid"
     };
-    (at, label, anchor)
+    (position, label, anchor)
 }
 
 /// Formats a tick label, such as `25 %`. Uses one decimal (`0.5 %`) if whole numbers would make
 /// several labels equal.
-pub(crate) fn format_percent_tick(share: f64) -> String {
-    let percent = round_to_tenth(share * 100.0);
+pub(crate) fn format_percent_tick(fraction: f64) -> String {
+    let percent = round_to_tenth(fraction * 100.0);
     if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
@@ -140,10 +140,10 @@ pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static st
     /// Pixels per percent in a chart that is 390 pixels wide.
     const PIXELS_PER_PERCENT_X: f64 = 3.0;
     const PIXELS_PER_PERCENT_Y: f64 = 2.2;
-    const CHOICES: [(i32, i32, &str); 4] =
+    const OFFSET_CHOICES: [(i32, i32, &str); 4] =
         [(11, -8, ""), (11, 18, ""), (-11, -8, "end"), (-11, 18, "end")];
     let mut taken: Vec<(f64, f64)> = Vec::new();
-    let mut chosen = Vec::new();
+    let mut chosen_offsets = Vec::new();
     for (x, y) in points {
         let place = |choice: &(i32, i32, &str)| {
             (
@@ -155,20 +155,20 @@ pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static st
             let (left, top) = place(choice);
             taken.iter().all(|other| (left - other.0).abs() > 16.0 || (top - other.1).abs() > 14.0)
         };
-        let choice = CHOICES.iter().find(is_free).copied().unwrap_or(CHOICES[0]);
+        let choice = OFFSET_CHOICES.iter().find(is_free).copied().unwrap_or(OFFSET_CHOICES[0]);
         taken.push(place(&choice));
-        chosen.push(choice);
+        chosen_offsets.push(choice);
     }
-    chosen
+    chosen_offsets
 }
 
 /// Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`.
-pub(crate) fn round_step(least: f64) -> f64 {
-    if least <= 0.0 || !least.is_finite() {
+pub(crate) fn round_step(min_step: f64) -> f64 {
+    if min_step <= 0.0 || !min_step.is_finite() {
         return 1.0;
     }
-    let power = 10f64.powf(least.log10().floor());
-    let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= least * 0.999_999);
+    let power = 10f64.powf(min_step.log10().floor());
+    let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= min_step * 0.999_999);
     times.unwrap_or(10.0) * power
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_stay_on_the_chart() {
+    fn axis_positions_stay_on_the_chart() {
         let axis = Axis::up_to(2.0);
         assert_eq!(
             [axis.position(-1.0), axis.position(0.5), axis.position(9.0)],

@@ -8,7 +8,7 @@ use std::{
 use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
-    TrialResult, abbreviate_count, displayed_ks, dollars, findings, group_tables, noise_rows,
+    TrialResult, abbreviate_count, displayed_ks, format_dollars, findings, group_tables, noise_rows,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -42,14 +42,14 @@ pub struct ReportPage<'a> {
     pub comparison: Option<&'a Comparison>,
     /// The trials from which the report was built.
     pub trials: &'a [TrialResult],
-    pub runs: &'a [RunPage],
+    pub runs: &'a [NamedRun],
     /// Curves computed by `proctor curve` that the page shows.
     pub curves: &'a [Curve],
 }
 
 /// A run, with the name that the page uses for it.
 #[derive(Debug, Clone)]
-pub struct RunPage {
+pub struct NamedRun {
     /// The name of the run directory.
     pub name: String,
     pub record: RunRecord,
@@ -275,11 +275,11 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
 
 fn arm_rows<'a>(
     arms: &[&'a ArmReport],
-    runs: &'a [RunPage],
+    runs: &'a [NamedRun],
     study: &NumberedArms<'_>,
     cost: Option<&CostChart>,
 ) -> Vec<ArmRow<'a>> {
-    let known = |id: &ArmId| -> Option<&'a Arm> {
+    let find_arm = |id: &ArmId| -> Option<&'a Arm> {
         runs.iter().flat_map(|run| &run.record.arms).find(|arm| arm.id == *id)
     };
     let number =
@@ -291,7 +291,7 @@ fn arm_rows<'a>(
     };
     arms.iter()
         .map(|&arm| {
-            let (known, number) = (known(&arm.arm), number(&arm.arm));
+            let (known, number) = (find_arm(&arm.arm), number(&arm.arm));
             let each = arm.per_resolved.unwrap_or_default();
             ArmRow {
                 number,
@@ -301,7 +301,7 @@ fn arm_rows<'a>(
                 has_steps: arm.steps_known(),
                 has_tokens: arm.token_counts_known(),
                 is_timed: arm.durations_known(),
-                cost_each: each.cost_usd.map_or_else(String::new, |cost| dollars(cost.value)),
+                cost_each: each.cost_usd.map_or_else(String::new, |cost| format_dollars(cost.value)),
                 tokens_each: each
                     .tokens
                     .map_or_else(String::new, |tokens| abbreviate_count(tokens.value)),
@@ -389,13 +389,13 @@ fn trial_row<'a>(
     }
 }
 
-fn run_row(run: &RunPage) -> RunRow<'_> {
+fn run_row(run: &NamedRun) -> RunRow<'_> {
     let record = &run.record;
     RunRow {
         name: &run.name,
         proctor: &record.proctor,
         agent: &record.agent,
-        made: date(record.created),
+        made: format_date(record.created),
         attempts: record.attempts,
         host: record.host.to_string(),
         flaky: serde_json::to_value(record.flaky)
@@ -403,7 +403,7 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
             .and_then(|policy| policy.as_str().map(str::to_owned))
             .unwrap_or_default(),
         certificate: record.certificate.as_ref().map(|certificate| {
-            let (backend, made) = (&certificate.backend, date(certificate.made));
+            let (backend, made) = (&certificate.backend, format_date(certificate.made));
             let attacks = certificate.attacks.as_ref().map_or(String::new(), |attacks| {
                 let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
                 format!(". {}", attacks.summary_sentence(digests))
@@ -428,6 +428,6 @@ fn to_pretty_json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-fn date(seconds: u64) -> String {
+fn format_date(seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
 }

@@ -56,8 +56,8 @@ pub struct Divergence {
 
 /// Finds where trials diverge. Two steps count as the same if they made the same calls. Without
 /// calls, they must have written the same message.
-pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
-    let Some((first, others)) = all.split_first() else {
+pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
+    let Some((first, others)) = trials.split_first() else {
         return Divergence { alike: 0, saw: None, never: true };
     };
     let same = |at: &usize| -> bool {
@@ -70,12 +70,12 @@ pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
     let saw = (0..alike)
         .find(|at| others.iter().any(|other| other[*at].result_hash != first[*at].result_hash))
         .map(|at| at + 1);
-    Divergence { alike, saw, never: all.iter().all(|one| one.len() == alike) }
+    Divergence { alike, saw, never: trials.iter().all(|one| one.len() == alike) }
 }
 
 /// # Errors
 /// See [`super::render_trial`].
-pub fn render_side_by_side(
+pub fn render_side_by_side_page(
     task: &str,
     sides: &[TrialColumn],
     choices: &[TrialChoice],
@@ -96,19 +96,19 @@ pub fn render_side_by_side(
 mod tests {
     use super::*;
 
-    fn rows(acts: &[u64], seen: &[u64]) -> Vec<StepRow> {
+    fn step_rows(action_hashes: &[u64], result_hashes: &[u64]) -> Vec<StepRow> {
         let row = |(act, seen): (&u64, &u64)| StepRow {
             action_hash: *act,
             result_hash: *seen,
             ..StepRow::default()
         };
-        acts.iter().zip(seen).map(row).collect()
+        action_hashes.iter().zip(result_hashes).map(row).collect()
     }
 
     #[test]
     fn trials_diverge_at_first_differing_or_missing_step() {
-        let (a, b) = (rows(&[1, 2, 3], &[1, 1, 1]), rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
-        let short = rows(&[1], &[1]);
+        let (a, b) = (step_rows(&[1, 2, 3], &[1, 1, 1]), step_rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
+        let short = step_rows(&[1], &[1]);
         assert_eq!(find_divergence(&[&a, &b]), Divergence { alike: 2, saw: Some(2), never: false });
         assert_eq!(
             find_divergence(&[&a, &b, &short]),

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use proctor_report::{
-    ArmReport, CheckLevel, Comparison, Headline, Report, build_grid, checks, failure_reasons,
+    ArmReport, CheckLevel, Comparison, Headline, Report, build_grid, soundness_checks, failure_reasons,
     headlines, single_arm_headline,
 };
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 use serde::Serialize;
 
 use crate::html::figures::NumberedArms;
@@ -52,10 +52,10 @@ pub(crate) fn format_report_size(report: &Report) -> String {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let controls = match report.controls().len() {
         0 => String::new(),
-        count => format!(" and {}", plural(count, "control")),
+        count => format!(" and {}", count_with_noun(count, "control")),
     };
-    let arms = plural(report.arms_under_study().len(), "arm");
-    let (tasks, trials) = (plural(tasks.len(), "task"), plural(report.tasks.len(), "trial"));
+    let arms = count_with_noun(report.arms_under_study().len(), "arm");
+    let (tasks, trials) = (count_with_noun(tasks.len(), "task"), count_with_noun(report.tasks.len(), "trial"));
     format!("{arms}{controls}, {tasks}, {trials}")
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn headline_rows(
     let all = comparison.map(headlines).unwrap_or_default();
     let more = all.len().saturating_sub(MAX_HEADLINES);
     let row = |headline: Headline| HeadlineRow {
-        tone: if headline.distinguishable { "better" } else { "same" },
+        tone: if headline.is_distinguishable { "better" } else { "same" },
         text: headline.text,
         more: headline.detail,
     };
@@ -79,7 +79,7 @@ pub(crate) fn headline_rows(
     }
     let more = match more {
         0 => String::new(),
-        count => format!("{} more: see Differences.", plural(count, "comparison")),
+        count => format!("{} more: see Differences.", count_with_noun(count, "comparison")),
     };
     (rows, more)
 }
@@ -88,14 +88,14 @@ pub(crate) fn failure_rows<'a>(study: &NumberedArms<'a>) -> Vec<FailureRow<'a>> 
     let row = |(number, arm): &(usize, &'a ArmReport)| {
         let failed: u64 = arm.reasons.values().sum();
         let reasons = failure_reasons(arm, MAX_NAMED_REASONS)?;
-        let text = format!("{failed} of {}: {reasons}", plural(arm.trials, "trial"));
+        let text = format!("{failed} of {}: {reasons}", count_with_noun(arm.trials, "trial"));
         Some(FailureRow { number: *number, name: &arm.name, text })
     };
     study.iter().filter_map(row).collect()
 }
 
 pub(crate) fn check_rows(report: &Report) -> Vec<CheckRow> {
-    let all = checks(report).into_iter();
+    let all = soundness_checks(report).into_iter();
     all.map(|check| {
         let (tone, sign) = match check.level {
             CheckLevel::Good => ("good", "\u{2713}"),

@@ -7,7 +7,7 @@ use minijinja::{
     AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
     syntax::SyntaxConfig, value::Serde,
 };
-use proctor_report::{abbreviate_count, percent};
+use proctor_report::{abbreviate_count, format_percent};
 use proctor_types::{escape_unprintable, sha256_hex};
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 13] = files![
+static TEMPLATE_FILES: [(&str, &str); 13] = files![
     "arms.html",
     "beside.html",
     "charts.html",
@@ -40,7 +40,7 @@ static FILES: [(&str, &str); 13] = files![
 const STYLE: [&str; 2] =
     [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
 
-static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
+static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(build_environment);
 
 /// Fills in a template.
 ///
@@ -53,7 +53,7 @@ pub(crate) fn render_template(name: &str, values: impl Serialize) -> Result<Stri
     templates.get_template(name)?.render(Serde(values))
 }
 
-fn environment() -> Result<Environment<'static>, Error> {
+fn build_environment() -> Result<Environment<'static>, Error> {
     let mut templates = Environment::new();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
@@ -70,7 +70,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     let style = STYLE.concat();
     templates.add_global("style_hash", hash_source(&style));
     templates.add_global("style", Value::from_safe_string(style));
-    templates.add_filter("percent", percent);
+    templates.add_filter("percent", format_percent);
     templates.add_filter("tone", arm_color_class);
     templates.add_filter("points", |share: f64| format!("{:.1}", share * 100.0 + 0.0));
     templates.add_filter("short", abbreviate_count);
@@ -87,7 +87,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     templates.add_filter("splitlines", |text: &str| {
         text.lines().map(str::to_owned).collect::<Vec<String>>()
     });
-    for (name, text) in &FILES {
+    for (name, text) in &TEMPLATE_FILES {
         templates.add_template(name, text)?;
     }
     Ok(templates)

@@ -1,7 +1,7 @@
 //! Results by task and arm: a strip of tiles for each arm, and a table with the same data.
 
 use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_fraction};
-use proctor_types::plural;
+use proctor_types::count_with_noun;
 use serde::Serialize;
 
 use crate::html::{
@@ -10,7 +10,7 @@ use crate::html::{
 };
 
 /// Height of a strip in pixels.
-const HEIGHT: f64 = 26.0;
+const STRIP_HEIGHT: f64 = 26.0;
 /// With more tasks than this, tiles have no gaps, and adjacent tasks with the same result are
 /// merged into one tile.
 const MAX_SEPARATE_TILES: usize = 60;
@@ -72,7 +72,7 @@ pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<Tas
     let strips = arms.iter().enumerate().map(|(index, (number, arm))| TaskStrip {
         number: *number,
         name: arm.name.clone(),
-        tiles: tiles(&grid, index),
+        tiles: arm_tiles(&grid, index),
         value: format!("{}/{}", arm.resolved, arm.trials),
     });
     let rest = match report.is_complete() {
@@ -82,7 +82,7 @@ pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<Tas
     Some(TaskChart {
         sentence: format!(
             "Of {}, {all} are resolved by every arm in every attempt and {none} by none; {some} {rest}.",
-            plural(count, "task")
+            count_with_noun(count, "task")
         ),
         strips: strips.collect(),
         is_open: count <= MAX_EXPANDED_TASKS,
@@ -115,7 +115,7 @@ fn cell_class(trials: &[&TaskReport]) -> &'static str {
 
 /// Returns one arm's tiles. A task has no tile if the arm resolved it in no attempt and all
 /// attempts have a verdict.
-fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
+fn arm_tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let count = grid.rows.len();
     let wide = 100.0 / count as f64;
     let (merges, width) =
@@ -125,10 +125,10 @@ fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
         let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };
         let (y, height, tone) =
             match (cell_class(trials), resolved_fraction(trials).unwrap_or_default()) {
-                ("unknown", _) => (1.0, HEIGHT - 2.0, "open"),
+                ("unknown", _) => (1.0, STRIP_HEIGHT - 2.0, "open"),
                 (_, share) if share <= 0.0 => continue,
                 (_, share) => {
-                    (round_to_tenth(HEIGHT * (1.0 - share)), round_to_tenth(HEIGHT * share), "")
+                    (round_to_tenth(STRIP_HEIGHT * (1.0 - share)), round_to_tenth(STRIP_HEIGHT * share), "")
                 }
             };
         let x = index as f64 * wide;

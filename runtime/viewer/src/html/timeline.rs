@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{plot::round_to_tenth, step_row::StepRow};
 
-const WIDTH: f64 = 780.0;
+const CHART_WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
 /// Height of the strip that shows the steps.
@@ -23,7 +23,7 @@ const MAX_DRAWN_STEPS: usize = 400;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChartLimit {
     pub kind: ChartLimitKind,
-    pub most: f64,
+    pub maximum: f64,
 }
 
 /// The quantity that a limit counts. Limits that cannot be computed from steps are not drawn.
@@ -89,12 +89,12 @@ pub(crate) struct Timeline {
     empty: f64,
     /// Each tick's position and label.
     ticks: Vec<(f64, String)>,
-    parts: Vec<Part>,
-    lines: Vec<Line>,
+    parts: Vec<StepPart>,
+    lines: Vec<LimitLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Part {
+struct StepPart {
     /// CSS class: `model`, `wait`, `tool` or `other`.
     class: &'static str,
     x: f64,
@@ -103,7 +103,7 @@ struct Part {
 
 /// The fraction of a limit that is used, over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Line {
+struct LimitLine {
     name: &'static str,
     used: String,
     most: String,
@@ -122,16 +122,16 @@ pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeli
     let whole = (end - begin).max(1e-3);
     let x =
         |at: f64| round_to_tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
-    let mut lines: Vec<Line> = limits
+    let mut lines: Vec<LimitLine> = limits
         .iter()
-        .filter(|cap| cap.most > 0.0)
+        .filter(|cap| cap.maximum > 0.0)
         .enumerate()
-        .map(|(dash, cap)| line(rows, *cap, dash, &x))
+        .map(|(dash, cap)| limit_line(rows, *cap, dash, &x))
         .collect();
     spread_labels(&mut lines);
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
-        width: WIDTH,
+        width: CHART_WIDTH,
         height: if lines.is_empty() { STRIP_TOP + STRIP_THICKNESS + 24.0 } else { EMPTY_Y + 14.0 },
         left: LEFT,
         right: RIGHT,
@@ -140,28 +140,28 @@ pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeli
         full: FULL_Y,
         empty: EMPTY_Y,
         ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
-        parts: parts(rows, &x),
+        parts: step_parts(rows, &x),
         lines,
     })
 }
 
-fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
+fn limit_line(rows: &[StepRow], limit: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64) -> LimitLine {
     let y = |share: f64| round_to_tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
     let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;
     let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
     for (index, row) in rows.iter().enumerate() {
-        used += cap.kind.amount_added_by(row);
+        used += limit.kind.amount_added_by(row);
         if (index + 1) % every == 0 || index + 1 == rows.len() {
-            points.push(format!("{},{}", x(row.at + row.seconds), y(used / cap.most)));
+            points.push(format!("{},{}", x(row.at + row.seconds), y(used / limit.maximum)));
         }
     }
-    let end_y = y(used / cap.most);
-    Line {
-        name: cap.kind.name(),
-        used: cap.kind.format_amount(used),
-        most: cap.kind.format_amount(cap.most),
-        share: used / cap.most,
+    let end_y = y(used / limit.maximum);
+    LimitLine {
+        name: limit.kind.name(),
+        used: limit.kind.format_amount(used),
+        most: limit.kind.format_amount(limit.maximum),
+        share: used / limit.maximum,
         points: points.join(" "),
         dash: dash % 4,
         end_y,
@@ -170,7 +170,7 @@ fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64)
 }
 
 /// Moves the labels at the lines' ends apart, so that they do not overlap.
-fn spread_labels(lines: &mut [Line]) {
+fn spread_labels(lines: &mut [LimitLine]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;
     for line in lines.iter_mut() {
@@ -184,7 +184,7 @@ fn spread_labels(lines: &mut [Line]) {
     }
 }
 
-fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
+fn step_parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<StepPart> {
     let together = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut parts = Vec::new();
     for group in rows.chunks(together) {
@@ -200,7 +200,7 @@ fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
             let to = (at + seconds).min(end);
             let width = round_to_tenth(x(to) - x(at));
             if width > 0.0 {
-                parts.push(Part { class, x: x(at), width });
+                parts.push(StepPart { class, x: x(at), width });
             }
             at = to;
         }
@@ -212,7 +212,7 @@ fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
 mod tests {
     use super::*;
 
-    fn rows(count: u64) -> Vec<StepRow> {
+    fn step_rows(count: u64) -> Vec<StepRow> {
         let row = |number| StepRow {
             number,
             at: (number - 1) as f64 * 2.0,
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn line_ends_at_the_top_if_the_limit_is_reached() {
         let caps = [
-            ChartLimit { kind: ChartLimitKind::Steps, most: 10.0 },
-            ChartLimit { kind: ChartLimitKind::InputTokens, most: 4000.0 },
+            ChartLimit { kind: ChartLimitKind::Steps, maximum: 10.0 },
+            ChartLimit { kind: ChartLimitKind::InputTokens, maximum: 4000.0 },
         ];
-        let drawn = timeline(&rows(10), &caps).unwrap();
+        let drawn = timeline(&step_rows(10), &caps).unwrap();
         let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
         assert!((of("steps").end_y - FULL_Y).abs() < 1e-9 && of("steps").used == "10");
         assert!(of("tokens in").end_y > FULL_Y && (of("tokens in").share - 0.25).abs() < 1e-9);
@@ -242,8 +242,8 @@ mod tests {
     fn timeline_of_a_long_trial_stays_small_and_within_bounds() {
         let caps =
             [ChartLimitKind::Steps, ChartLimitKind::WallSeconds, ChartLimitKind::TotalTokens]
-                .map(|kind| ChartLimit { kind, most: 5_000.0 });
-        let drawn = timeline(&rows(5_000), &caps).unwrap();
+                .map(|kind| ChartLimit { kind, maximum: 5_000.0 });
+        let drawn = timeline(&step_rows(5_000), &caps).unwrap();
         assert!(drawn.parts.len() <= 4 * MAX_DRAWN_STEPS, "{}", drawn.parts.len());
         for part in &drawn.parts {
             assert!(part.x >= LEFT && part.x + part.width <= RIGHT + 0.2, "{part:?}");

@@ -177,7 +177,7 @@ type StepFilter = fn(&StepRow) -> bool;
 
 /// Returns the links from a step to other steps. With `from` = 0, the links lead to the first
 /// matching steps of the trial.
-fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
+fn step_links(rows: &[StepRow], current_step: u64) -> Vec<StepLink> {
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
         (['e', 'E'], ["next error", "previous error"], |row| row.failed),
@@ -187,8 +187,8 @@ fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
     let mut ways = Vec::new();
     for ([key, back_key], [name, back_name], is) in kinds {
         let plain = key == 'j';
-        let before = rows.iter().rev().find(|row| row.number < from && is(row));
-        let behind = rows.iter().find(|row| row.number > from && is(row));
+        let before = rows.iter().rev().find(|row| row.number < current_step && is(row));
+        let behind = rows.iter().find(|row| row.number > current_step && is(row));
         for (found, key, name, rel) in
             [(before, back_key, back_name, "prev"), (behind, key, name, "next")]
         {
@@ -210,7 +210,7 @@ pub fn render_trial(
     links: &Links<'_>,
     patch: &str,
     gold: &str,
-    live: bool,
+    is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
     let (first, left_out, last) = match steps.len().checked_sub(2 * MAX_ROWS_PER_END) {
@@ -223,7 +223,7 @@ pub fn render_trial(
     };
     let (timeline, ways) = (timeline(steps, &trial.chart_limits), step_links(steps, 0));
     let filling =
-        TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
+        TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live: is_live };
     render_template("trial.html", filling)
 }
 
@@ -236,7 +236,7 @@ pub fn render_step(
     trial: &str,
     rows: &[StepRow],
     links: &Links<'_>,
-    live: bool,
+    is_live: bool,
 ) -> Result<String, Error> {
     let at = (step.row.number as usize).saturating_sub(1);
     let from = at.saturating_sub(NEARBY_STEPS).min(rows.len());
@@ -249,7 +249,7 @@ pub fn render_step(
         beside: &rows[from..to],
         before: from,
         behind: rows.len() - to,
-        live,
+        live: is_live,
     };
     render_template("step.html", filling)
 }

@@ -39,11 +39,11 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
-        control: arm.is_control(),
+        is_control: arm.is_control(),
         task: id.clone(),
         attempt: 1,
         outcome: Some(Outcome { spent, ..Outcome::from_ending(1, Ending::Submitted) }),
-        earlier: EarlierTries::default(),
+        earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
@@ -107,7 +107,7 @@ fn parse_page(page: &str) -> Document<'_> {
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
 }
 
-fn by_id<'a>(tree: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
+fn find_by_id<'a>(tree: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
     let found = tree.descendants().find(|node| node.attribute("id") == Some(id));
     found.unwrap_or_else(|| panic!("no element has the id {id}"))
 }
@@ -117,7 +117,7 @@ fn has_class(node: &Node<'_, '_>, class: &str) -> bool {
 }
 
 /// Returns all text of a node, with single spaces.
-fn text(node: Node<'_, '_>) -> String {
+fn node_text(node: Node<'_, '_>) -> String {
     let all: Vec<&str> =
         node.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     all.concat().split_whitespace().collect::<Vec<_>>().join(" ")
@@ -128,10 +128,10 @@ fn find_by_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
 }
 
 /// Returns the cells of each row in a table's body.
-fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
+fn table_rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
     let body = table.descendants().find(|node| node.has_tag_name("tbody")).unwrap();
     let rows = body.children().filter(|node| node.has_tag_name("tr"));
-    rows.map(|row| row.children().filter(|node| node.is_element()).map(text).collect()).collect()
+    rows.map(|row| row.children().filter(|node| node.is_element()).map(node_text).collect()).collect()
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn report_page_starts_with_answer() {
     let main = tree.descendants().find(|node| node.has_tag_name("main")).unwrap();
     let first = main.children().find(|node| node.is_element()).unwrap();
     assert_eq!(first.attribute("id"), Some("answer"));
-    let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(text).collect();
+    let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(node_text).collect();
     assert_eq!(claims.len(), 3, "no pair with a control: {claims:?}");
     let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
     assert!(one.starts_with("b resolves 57.9 points more than c (95 % "), "{one}");
@@ -152,7 +152,7 @@ fn report_page_starts_with_answer() {
     let better = find_by_class(first, "better").len();
     assert_eq!(better, 2, "only distinguishable differences are marked");
 
-    let said = text(first);
+    let said = node_text(first);
     assert!(said.contains("75.0 % vs 25.0 % of 20 shared tasks"), "{said}");
     assert!(said.contains("Incomplete: some trials have no verdict"), "{said}");
     assert!(said.contains("a: 15 of 20 trials: 15 assertion"), "{said}");
@@ -164,7 +164,7 @@ fn report_page_starts_with_answer() {
     ] {
         assert!(said.contains(check), "{check}: {said}");
     }
-    assert!(text(tree.root()).contains("3 arms and 2 controls, 20 tasks, 100 trials"));
+    assert!(node_text(tree.root()).contains("3 arms and 2 controls, 20 tasks, 100 trials"));
 }
 
 #[test]
@@ -173,18 +173,18 @@ fn controls_are_listed_separately() {
     let tree = parse_page(&page);
     for id in ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-each-cost"] {
         let names: Vec<String> =
-            find_by_class(by_id(&tree, id), "name").into_iter().map(text).collect();
+            find_by_class(find_by_id(&tree, id), "name").into_iter().map(node_text).collect();
         assert_eq!(names.len(), 3, "{id}: {names:?}");
         assert!(names.iter().all(|name| !name.contains("gold") && !name.contains("noop")));
     }
-    let results = by_id(&tree, "results");
+    let results = find_by_id(&tree, "results");
     let tables: Vec<_> = results.descendants().filter(|node| node.has_tag_name("table")).collect();
     let names = |table: Node<'_, '_>, column: usize| -> Vec<String> {
-        rows(table).into_iter().map(|row| row[column].clone()).collect()
+        table_rows(table).into_iter().map(|row| row[column].clone()).collect()
     };
     assert_eq!(names(tables[0], 1), ["a", "b", "c"]);
     assert_eq!(names(tables[1], 0), ["gold", "noop"]);
-    let resolved = &rows(tables[1])[0][1];
+    let resolved = &table_rows(tables[1])[0][1];
     assert!(resolved.starts_with("100.0") && resolved.ends_with("20/20"), "{resolved}");
 }
 
@@ -192,10 +192,10 @@ fn controls_are_listed_separately() {
 fn forest_plot_lists_better_arm_first() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
-    let plot = by_id(&tree, "plot-forest-resolved");
-    let names: Vec<String> = find_by_class(plot, "name").into_iter().map(text).collect();
+    let plot = find_by_id(&tree, "plot-forest-resolved");
+    let names: Vec<String> = find_by_class(plot, "name").into_iter().map(node_text).collect();
     assert_eq!(names, ["b minus a", "a minus c", "b minus c"]);
-    let values: Vec<String> = find_by_class(plot, "value").into_iter().map(text).collect();
+    let values: Vec<String> = find_by_class(plot, "value").into_iter().map(node_text).collect();
     assert!(values[0].starts_with("+50.0") && values[2].starts_with("+57.9"), "{values:?}");
     // Each row has a point between the ends of its interval. Only one interval includes 0.
     let percent = |node: &Node<'_, '_>, of: &str| -> f64 {
@@ -218,7 +218,7 @@ fn forest_plot_lists_better_arm_first() {
 fn pareto_plot_fills_undominated_arms() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
-    let cost = by_id(&tree, "cost");
+    let cost = find_by_id(&tree, "cost");
     // `c` is not on the front, because it costs more than `b` and resolves less.
     let filled = |dot: &Node<'_, '_>| !has_class(dot, "hollow");
     let plane = find_by_class(cost, "plane")[0];
@@ -227,11 +227,11 @@ fn pareto_plot_fills_undominated_arms() {
     assert_eq!(find_by_class(plane, "front").len(), 1);
     let table = cost.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let front: Vec<[String; 2]> =
-        rows(table).into_iter().map(|row| [row[1].clone(), row[6].clone()]).collect();
+        table_rows(table).into_iter().map(|row| [row[1].clone(), row[6].clone()]).collect();
     let expected = [["a", "yes"], ["b", "yes"], ["c", "no"]];
     assert_eq!(front, expected.map(|row| row.map(str::to_owned)));
     // The costs are 2 dollars for 5 tasks, 2.60 for 15 tasks, and 4 dollars for 4 tasks.
-    let each: Vec<String> = rows(table).into_iter().map(|row| row[5].clone()).collect();
+    let each: Vec<String> = table_rows(table).into_iter().map(|row| row[5].clone()).collect();
     assert_eq!(each, ["$0.40", "$0.17", "$1.00"]);
 }
 
@@ -239,13 +239,13 @@ fn pareto_plot_fills_undominated_arms() {
 fn tasks_are_sorted_easiest_first() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
-    let tasks = by_id(&tree, "tasks");
+    let tasks = find_by_id(&tree, "tasks");
     assert!(
-        text(tasks)
+        node_text(tasks)
             .contains("Of 20 tasks, 4 are resolved by every arm in every attempt and 4 by none")
     );
     let table = find_by_class(tasks, "heat")[0];
-    let shown = rows(table);
+    let shown = table_rows(table);
     assert_eq!(shown.len(), TASKS);
     assert_eq!(shown[0], ["task-00", "yes", "yes", "yes"]);
     assert_eq!(shown[4], ["task-04", "yes", "yes", "no (25.0 % F2P)"]);
@@ -293,31 +293,31 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     // The trials of the first task took 10 steps, and those of the fifth took 14. Each trial counts
     // as five percent.
     let figure =
-        by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
+        find_by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
     assert_eq!(find_by_class(figure, "line").len(), 3, "a line for each arm");
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
-    let last = rows(table).pop().unwrap();
+    let last = table_rows(table).pop().unwrap();
     assert_eq!(last[1..], ["25.0 %", "75.0 %", "20.0 %"]);
-    let figure = by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
+    let figure = find_by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
     assert_eq!(find_by_class(figure, "point").len(), 2);
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let expected = [["10", "5.0 % (0.0 to 50.0)"], ["20", "20.0 % (0.0 to 50.0)"]];
-    assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
+    assert_eq!(table_rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
 }
 
 #[test]
 fn failure_reasons_have_a_bar_per_arm() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
-    let endings = by_id(&tree, "endings");
+    let endings = find_by_id(&tree, "endings");
     let table = find_by_class(endings, "bars")[0];
     // The trial without a verdict has the reason `infrastructure`.
     let expected = [["assertion", "15", "5", "15"], ["infrastructure", "", "", "1"]];
-    assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
+    assert_eq!(table_rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
     let bars: Vec<&str> =
         find_by_class(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();
     assert_eq!(bars, ["100.0%", "33.33%", "100.0%", "6.67%"]);
-    assert!(text(endings).contains("No trial ended at its own limit."));
+    assert!(node_text(endings).contains("No trial ended at its own limit."));
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use proctor_report::{Report, TaskFacts, TrialResult, build_report, compare};
 use proctor_types::{
     Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, Integrity,
-    Layer, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
+    FaultLayer, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
 };
-use proctor_viewer::html::{ReportPage, RunPage, render_report};
+use proctor_viewer::html::{ReportPage, NamedRun, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn arm(name: &str) -> Arm {
 
 fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     let id = TaskId::new(hostile_name(&format!("task-{task}")));
-    let fault = Fault::new(Layer::Model, hostile_name("fault")).hint(hostile_name("hint"));
+    let fault = Fault::new(FaultLayer::Model, hostile_name("fault")).hint(hostile_name("hint"));
     let ending = match passed {
         Some(1.0) => Ending::Submitted,
         Some(_) => Ending::ModelRefused { why: hostile_name("refusal") },
@@ -54,7 +54,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
-        control: false,
+        is_control: false,
         task: id.clone(),
         attempt: 1,
         outcome: Some(Outcome {
@@ -67,7 +67,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             },
             ..Outcome::from_ending(1, ending)
         }),
-        earlier: EarlierTries::default(),
+        earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
@@ -136,7 +136,7 @@ fn hostile_page() -> String {
         "host": { "os": hostile_name("os") }, "agent": hostile_name("agent"),
     }))
     .unwrap();
-    let runs = [RunPage { name: hostile_name("run"), record }];
+    let runs = [NamedRun { name: hostile_name("run"), record }];
     let comparison = compare(&trials, None);
     let page = ReportPage {
         report: &report_of,

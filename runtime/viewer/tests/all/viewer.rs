@@ -6,13 +6,13 @@ use proctor_viewer::html::{
     ASSETS, Call, ChartLimit, ChartLimitKind, EgressRequest, EndpointRequest, Entry, Filter,
     FilterOptions, Folder, Hit, Links, Matrix, MatrixCell, MatrixRow, OpenedFile, Overview,
     SearchResults, ShownLabel, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn,
-    join_pieces, render_matrix, render_search, render_side_by_side, render_step, render_trial,
+    join_pieces, render_matrix, render_search, render_side_by_side_page, render_step, render_trial,
 };
 use roxmltree::Document;
 
 const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
 
-fn all_pages() -> Vec<String> {
+fn render_all_pages() -> Vec<String> {
     let text = HOSTILE_TEXT.to_owned();
     let row = StepRow {
         number: 2,
@@ -34,7 +34,7 @@ fn all_pages() -> Vec<String> {
         evidence: vec![(text.clone(), text.clone(), vec![2])],
         steps: vec![StepRow { number: 1, ..StepRow::default() }, row.clone()],
         limits: vec![text.clone()],
-        chart_limits: vec![ChartLimit { kind: ChartLimitKind::Steps, most: 4.0 }],
+        chart_limits: vec![ChartLimit { kind: ChartLimitKind::Steps, maximum: 4.0 }],
         beside: "beside/a".into(),
         tests: vec![TestLine {
             kind: "F2P",
@@ -170,14 +170,14 @@ fn all_pages() -> Vec<String> {
         render_matrix(&overview, &links).unwrap(),
         render_trial(&told, &links, &text, &text, true).unwrap(),
         render_step(&whole, &text, &rows, &links, true).unwrap(),
-        render_side_by_side(&text, &[side, other], &[choice], &links).unwrap(),
+        render_side_by_side_page(&text, &[side, other], &[choice], &links).unwrap(),
         render_search(&found, &links).unwrap(),
     ]
 }
 
 #[test]
 fn viewer_escapes_hostile_text() {
-    for page in all_pages() {
+    for page in render_all_pages() {
         assert_eq!(
             proctor_types::escape_unprintable(&page),
             page,
@@ -213,7 +213,7 @@ fn viewer_escapes_hostile_text() {
 
 #[test]
 fn viewer_pages_link_to_each_other() {
-    let pages = all_pages();
+    let pages = render_all_pages();
     let links = |page: &str| -> Vec<String> {
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         tree.descendants().filter_map(|node| node.attribute("href")).map(str::to_owned).collect()

@@ -69,7 +69,7 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
 /// Drops all other capabilities. Unless `without_kill` is set, commands also lose `KILL`, so they
 /// cannot signal other users' processes. The agent keeps `KILL` so that it can kill those
 /// processes.
-pub(super) fn drop_capabilities(without_kill: bool) -> io::Result<()> {
+pub(super) fn drop_capabilities(keeps_kill: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & ALLOWED_CAPABILITIES;
     set_capabilities(None, capability_sets(kept))?;
     if identity::runs_as_agent_user() {
@@ -77,11 +77,11 @@ pub(super) fn drop_capabilities(without_kill: bool) -> io::Result<()> {
         // Changing the user cleared the effective file capabilities; make them effective again.
         set_capabilities(None, capability_sets(kept))?;
     }
-    let commands = if without_kill { kept - CapabilitySet::KILL } else { kept };
+    let commands = if keeps_kill { kept - CapabilitySet::KILL } else { kept };
     let _ = COMMAND_CAPABILITIES.set(ProcessCapabilities(commands));
     Ok(())
 }
 
-fn capability_sets(kept: CapabilitySet) -> CapabilitySets {
-    CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() }
+fn capability_sets(capabilities: CapabilitySet) -> CapabilitySets {
+    CapabilitySets { effective: capabilities, permitted: capabilities, inheritable: CapabilitySet::empty() }
 }

@@ -19,16 +19,16 @@ pub use capabilities::{ProcessCapabilities, command_capabilities};
 pub use identity::{AGENT_UID, runs_as_agent_user};
 
 /// A hardening step that failed, with the error.
-pub type FailedStep = (&'static str, io::Error);
+pub type FailedOperation = (&'static str, io::Error);
 
 /// Applies the hardening, except for the defences in `without`. Returns an entry for the sandbox's
 /// enforcement for each defence that was left out or that this machine doesn't support. Call it
 /// while the process has a single thread: credentials are per thread, and later threads inherit
 /// them.
-pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
-    let up = |defence| !without.contains(&defence);
+pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {
+    let up = |defence| !disabled_defences.contains(&defence);
     let mut notes: Vec<String> =
-        without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
+        disabled_defences.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
     capabilities::limit_bounding_set()
         .map_err(|error| ("narrow the capability bounding set", error))?;
     if up(Defence::AgentIdentity)

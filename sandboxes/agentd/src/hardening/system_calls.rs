@@ -18,7 +18,7 @@ const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
 
 /// The flags of `clone` that create namespaces.
-const NAMESPACES: u32 = 0x7e02_0000;
+const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
 
 /// The calls that change the user, each with its number of arguments.
 const SETUID_CALLS: [(libc::c_long, u32); 4] = [
@@ -43,10 +43,10 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Installs the filter for this process and its descendants. It denies all calls through other
 /// ABIs, such as those of 32-bit programs.
 pub(super) fn install() -> io::Result<()> {
-    sys::install_filter(&mut filter(identity::runs_as_agent_user()))
+    sys::install_filter(&mut build_filter(identity::runs_as_agent_user()))
 }
 
-fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
+fn build_filter(agent_has_own_user: bool) -> Vec<libc::sock_filter> {
     let deny = errno_action(libc::EPERM);
     let mut filter = vec![
         statement(LOAD, ARCHITECTURE_OFFSET),
@@ -70,7 +70,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
         libc::SYS_clone,
         &[
             statement(LOAD, ARGUMENTS_OFFSET),
-            jump(ANY_BIT, NAMESPACES, 0, 1),
+            jump(ANY_BIT, NAMESPACE_FLAGS, 0, 1),
             statement(RETURN, deny),
         ],
     );
@@ -83,7 +83,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
         families.push(statement(RETURN, errno_action(libc::EAFNOSUPPORT)));
         add_call_rule(&mut filter, call, &families);
     }
-    if agent_is_apart {
+    if agent_has_own_user {
         for (call, arguments) in SETUID_CALLS {
             let mut tests = Vec::new();
             for argument in 0..arguments {
@@ -102,10 +102,10 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
 fn add_call_rule(
     filter: &mut Vec<libc::sock_filter>,
     call: libc::c_long,
-    tests: &[libc::sock_filter],
+    conditions: &[libc::sock_filter],
 ) {
-    filter.push(jump(EQUAL, call as u32, 0, tests.len() as u8 + 1));
-    filter.extend_from_slice(tests);
+    filter.push(jump(EQUAL, call as u32, 0, conditions.len() as u8 + 1));
+    filter.extend_from_slice(conditions);
     filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
 }
 

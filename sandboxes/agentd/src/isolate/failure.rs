@@ -6,18 +6,18 @@ use proctor_wire::LayoutReport;
 
 #[derive(Debug)]
 pub(super) struct Failure {
-    step: String,
-    why: String,
+    operation: String,
+    reason: String,
     hint: Option<String>,
 }
 
 impl Failure {
     pub(super) fn into_report(self) -> LayoutReport {
-        LayoutReport::Failed { step: self.step, why: self.why, hint: self.hint }
+        LayoutReport::Failed { step: self.operation, why: self.reason, hint: self.hint }
     }
 
-    pub(super) fn from_step((step, error): (&'static str, io::Error)) -> Self {
-        Self { step: step.to_owned(), why: error.to_string(), hint: None }
+    pub(super) fn from_operation((step, error): (&'static str, io::Error)) -> Self {
+        Self { operation: step.to_owned(), reason: error.to_string(), hint: None }
     }
 
     #[must_use]
@@ -29,20 +29,20 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.step, self.why)
+        write!(f, "{}: {}", self.operation, self.reason)
     }
 }
 
 /// Adds the step to an error.
-pub(super) trait StepContext<T> {
-    fn context(self, step: impl fmt::Display) -> Result<T, Failure>;
+pub(super) trait FailureContext<T> {
+    fn context(self, operation: impl fmt::Display) -> Result<T, Failure>;
 }
 
-impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
-    fn context(self, step: impl fmt::Display) -> Result<T, Failure> {
+impl<T, E: Into<io::Error>> FailureContext<T> for Result<T, E> {
+    fn context(self, operation: impl fmt::Display) -> Result<T, Failure> {
         self.map_err(|error| Failure {
-            step: step.to_string(),
-            why: error.into().to_string(),
+            operation: operation.to_string(),
+            reason: error.into().to_string(),
             hint: None,
         })
     }

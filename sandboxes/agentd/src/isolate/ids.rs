@@ -13,7 +13,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 
-use super::failure::{Failure, StepContext};
+use super::failure::{Failure, FailureContext};
 use crate::sys;
 
 /// Moves this process into its own user namespace and makes it root there.
@@ -90,14 +90,14 @@ fn write_map_from_child(
 }
 
 fn write_on_request(
-    mut there: UnixStream,
+    mut socket: UnixStream,
     write: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    there.read_exact(&mut [0; 1])?;
+    socket.read_exact(&mut [0; 1])?;
     let done = write();
     match &done {
-        Ok(()) => there.write_all(b"ok")?,
-        Err(error) => there.write_all(error.to_string().as_bytes())?,
+        Ok(()) => socket.write_all(b"ok")?,
+        Err(error) => socket.write_all(error.to_string().as_bytes())?,
     }
     done
 }
@@ -116,19 +116,19 @@ fn write_identity_map(parent: &str) -> io::Result<()> {
 const ID_COUNT: u32 = 65_536;
 
 /// Returns the lines that map each id of a namespace to itself. `own` is that namespace's map.
-fn identity_map_lines(own: &str) -> String {
+fn identity_map_lines(own_map: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
         let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
         let count = count.min(ID_COUNT.checked_sub(first)?);
         (count > 0).then(|| format!("{first} {first} {count}\n"))
     };
-    own.lines().filter_map(line).collect()
+    own_map.lines().filter_map(line).collect()
 }
 
 /// Runs the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
-fn map_ranges(program: &str, parent: &str, own: u32, range: IdRange) -> io::Result<()> {
-    let numbers = [0, own, 1, 1, range.first, range.count].map(|number| number.to_string());
+fn map_ranges(program: &str, parent: &str, own_id: u32, range: IdRange) -> io::Result<()> {
+    let numbers = [0, own_id, 1, 1, range.first, range.count].map(|number| number.to_string());
     let mut command = Command::new(program);
     command.arg(parent).args(numbers).env_clear().stdin(Stdio::null());
     let done = command.output().map_err(|error| io::Error::other(format!("{program}: {error}")))?;

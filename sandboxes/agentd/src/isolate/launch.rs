@@ -25,7 +25,7 @@ use rustix::{
 };
 
 use super::{
-    failure::{Failure, StepContext},
+    failure::{Failure, FailureContext},
     ids, limits, mounts,
 };
 use crate::{hardening, sys};
@@ -57,7 +57,7 @@ fn launch() -> io::Result<i32> {
     let note = match create_namespaces(&plan) {
         Ok(note) => note,
         Err(failure) => {
-            send(&mut socket, &failure.into_report())?;
+            send_report(&mut socket, &failure.into_report())?;
             return Ok(1);
         }
     };
@@ -68,15 +68,15 @@ fn launch() -> io::Result<i32> {
 }
 
 /// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter_user_namespace`].
-fn create_namespaces(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
-    limits::join_cgroups(&plan.cgroups)?;
-    let note = ids::enter_user_namespace(plan.ids)?;
+fn create_namespaces(layout: &SandboxLayout) -> Result<Option<String>, Failure> {
+    limits::join_cgroups(&layout.cgroups)?;
+    let note = ids::enter_user_namespace(layout.ids)?;
     let mut flags = UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
-    if !plan.network {
+    if !layout.network {
         flags |= UnshareFlags::NEWNET;
     }
     sys::unshare(flags)
@@ -87,41 +87,41 @@ fn create_namespaces(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
 
 /// Runs as the first process of the sandbox.
 fn run_first_process(
-    plan: &SandboxLayout,
-    note: Option<String>,
+    layout: &SandboxLayout,
+    id_map_note: Option<String>,
     mut socket: UnixStream,
     null: &fs::File,
 ) -> i32 {
-    let report = match prepare(plan, null) {
+    let report = match prepare_sandbox(layout, null) {
         Ok(mut notes) => {
-            notes.extend(note);
+            notes.extend(id_map_note);
             LayoutReport::Ready { notes }
         }
         Err(failure) => failure.into_report(),
     };
     let ready = matches!(report, LayoutReport::Ready { .. });
-    if send(&mut socket, &report).is_err() || !ready {
+    if send_report(&mut socket, &report).is_err() || !ready {
         return 1;
     }
     match socket.try_clone() {
         Ok(reader) => {
             let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(socket));
-            crate::serve::serve(reader, writer, &plan.without)
+            crate::serve::serve(reader, writer, &layout.without)
         }
         Err(_) => 1,
     }
 }
 
-fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure> {
+fn prepare_sandbox(layout: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure> {
     setsid().context("start a session")?;
     umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sethostname(plan.hostname.as_bytes()).context("set the sandbox's host name")?;
-    if !plan.network {
+    sethostname(layout.hostname.as_bytes()).context("set the sandbox's host name")?;
+    if !layout.network {
         bring_up_loopback().context("bring up the loopback interface")?;
     }
-    mounts::build_root(plan)?;
-    let lower = limits::set_resource_limits(plan)?;
-    let mut notes = hardening::apply(&plan.without).map_err(Failure::from_step)?;
+    mounts::build_root(layout)?;
+    let lower = limits::set_resource_limits(layout)?;
+    let mut notes = hardening::apply(&layout.without).map_err(Failure::from_operation)?;
     notes.extend(lower);
     // This process must die with the helper process outside the sandbox. Set this last, because a
     // change of credentials would reset it.
@@ -143,8 +143,8 @@ fn bring_up_loopback() -> io::Result<()> {
 /// Two alternatives were rejected. A separate pipe per sandbox would cost the runtime a descriptor.
 /// `PR_SET_PDEATHSIG` fires when the *thread* that forked exits, and the runtime's threads are
 /// short-lived.
-fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
-    let handle = pidfd_open(first, PidfdFlags::empty())?;
+fn watch(first_process: Pid, channel: &UnixStream) -> io::Result<i32> {
+    let handle = pidfd_open(first_process, PidfdFlags::empty())?;
     // Request no events, because poll always reports a hang-up.
     let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(channel, PollFlags::empty())];
     loop {
@@ -154,13 +154,13 @@ fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
             Err(error) => return Err(error.into()),
         }
         if !fds[1].revents().is_empty() {
-            kill_process(first, Signal::KILL)?;
+            kill_process(first_process, Signal::KILL)?;
         }
         if !fds.iter().all(|fd| fd.revents().is_empty()) {
             break;
         }
     }
-    let status = waitpid(Some(first), WaitOptions::empty())?;
+    let status = waitpid(Some(first_process), WaitOptions::empty())?;
     Ok(status.and_then(|(_, status)| status.exit_status()).unwrap_or(1))
 }
 
@@ -176,7 +176,7 @@ fn read_layout(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-fn send(socket: &mut UnixStream, report: &LayoutReport) -> io::Result<()> {
+fn send_report(socket: &mut UnixStream, report: &LayoutReport) -> io::Result<()> {
     let body = serde_json::to_vec(report)?;
     let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(&body);

@@ -6,7 +6,7 @@ use proctor_wire::{Defence, RawPath, SandboxLayout};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
-    failure::{Failure, StepContext},
+    failure::{Failure, FailureContext},
     mounts::as_path,
 };
 
@@ -22,9 +22,9 @@ pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
 
 /// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
 /// than requested.
-pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
+pub(super) fn set_resource_limits(layout: &SandboxLayout) -> Result<Option<String>, Failure> {
     // Disable core dumps, because core_pattern may make the kernel start a program on the host.
-    if !plan.without.contains(&Defence::CoreDumps) {
+    if !layout.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).context("disable core dumps")?;
     }
@@ -32,7 +32,7 @@ pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>
     let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).context("limit open files")?;
-    let Some(wanted) = plan.process_limit else { return Ok(None) };
+    let Some(wanted) = layout.process_limit else { return Ok(None) };
     // If the user's own limit is lower, keep it, because only the machine's root may raise it.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };

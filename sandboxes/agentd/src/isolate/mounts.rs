@@ -27,7 +27,7 @@ use rustix::{
     },
 };
 
-use super::failure::{Failure, StepContext};
+use super::failure::{Failure, FailureContext};
 use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -60,17 +60,17 @@ pub(super) fn as_path(raw: &RawPath) -> &Path {
 }
 
 /// Builds the sandbox's root and moves this process into it.
-pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
+pub(super) fn build_root(layout: &SandboxLayout) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("make mounts private")?;
-    let mut shown = Vec::with_capacity(plan.binds.len());
-    for bind in &plan.binds {
+    let mut shown = Vec::with_capacity(layout.binds.len());
+    for bind in &layout.binds {
         let from = as_path(&bind.from);
         let is_dir = fs::metadata(from).context(format_args!("mount {}", from.display()))?.is_dir();
         let tree = match &bind.marks {
             None => clone_read_only(from, libc::MOUNT_ATTR_NODEV)
                 .context(format_args!("mount {}", from.display()))?,
-            Some(marks) => open_with_whiteouts(from, as_path(marks), as_path(&plan.stage))?,
+            Some(marks) => open_with_whiteouts(from, as_path(marks), as_path(&layout.stage))?,
         };
         shown.push((tree, is_dir, as_path(&bind.to)));
     }
@@ -83,10 +83,10 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
         devices.push((tree, name));
     }
     // Mount /proc while the host's own /proc is still visible, as the kernel requires.
-    let proc = new_proc().context("mount /proc").map_err(|failure| {
+    let proc = create_proc().context("mount /proc").map_err(|failure| {
         failure.with_hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
     })?;
-    let root = mount_overlay(plan)?;
+    let root = mount_overlay(layout)?;
 
     std::env::set_current_dir(&root).context("enter the new root")?;
     rustix::process::pivot_root(".", ".").context("change the root")?;
@@ -98,19 +98,19 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     create_folder("/proc").context("create /proc")?;
     attach(&proc, Path::new("/proc")).context("mount /proc")?;
-    make_dev(&devices, plan).context("create /dev")?;
-    write_namespace_settings(plan)?;
-    if !plan.without.contains(&Defence::AgentIdentity) {
+    make_dev(&devices, layout).context("create /dev")?;
+    write_namespace_settings(layout)?;
+    if !layout.without.contains(&Defence::AgentIdentity) {
         // Make the agent's own settings read-only: a user who owns the file of the agent's OOM
         // score can change the score.
         clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .context("protect /proc/1")?;
     }
-    let covered = !plan.without.contains(&Defence::CoveredProc);
+    let covered = !layout.without.contains(&Defence::CoveredProc);
     protect_proc(covered).context("protect /proc")?;
     let lines = COVERED_PATHS.lines().filter(|line| covered && line.starts_with('/'));
-    for entry in lines.map(Path::new).chain(plan.covers.iter().map(as_path)) {
+    for entry in lines.map(Path::new).chain(layout.covers.iter().map(as_path)) {
         cover(entry).context(format_args!("cover {}", entry.display()))?;
     }
     for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
@@ -125,9 +125,9 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
 
 /// Opens a host directory without the entries that whiteouts in `marks` hide. The directory is
 /// briefly mounted on `stage`, which is a path on the host and is never visible in the sandbox.
-fn open_with_whiteouts(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
-    let step = || format!("hide entries of {}", from.display());
-    let (marks, lower) = (open_layer(marks)?, open_layer(from)?);
+fn open_with_whiteouts(source: &Path, whiteouts: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
+    let step = || format!("hide entries of {}", source.display());
+    let (marks, lower) = (open_layer(whiteouts)?, open_layer(source)?);
     // Pass descriptors, as for the root, so that the mount list contains no host paths.
     let text =
         mount_options(&format!("userxattr,lowerdir={}:{}", fd_path(&marks), fd_path(&lower)))?;
@@ -149,9 +149,9 @@ fn fd_path(folder: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", folder.as_raw_fd())
 }
 
-fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
-    let stage = as_path(&plan.stage);
-    let (root, upper, work) = match &plan.upper {
+fn mount_overlay(layout: &SandboxLayout) -> Result<PathBuf, Failure> {
+    let stage = as_path(&layout.stage);
+    let (root, upper, work) = match &layout.upper {
         UpperLayer::Memory { bytes, inodes } => {
             let options = mount_options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
             mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
@@ -170,7 +170,7 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     // The sandbox can read these options in its mount list, so pass descriptors. Unlike paths, they
     // reveal nothing about the host, need no escaping, and fit in one page, however deep the
     // directories are.
-    let lower = plan
+    let lower = layout
         .lower
         .iter()
         .map(|folder| open_layer(as_path(folder)))
@@ -186,7 +186,7 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     mount("proctor", &root, "overlay", MountFlags::NODEV, &*text)
         .context("mount the overlay")
         .map_err(|failure| failure.with_hint(OVERLAY_HINT))?;
-    if matches!(plan.upper, UpperLayer::Memory { .. }) {
+    if matches!(layout.upper, UpperLayer::Memory { .. }) {
         // This exposes no host files: no path in the sandbox leads to this directory, and it
         // contains only what the sandbox wrote.
         crate::serve::remember_upper(upper);
@@ -198,11 +198,11 @@ fn mount_options(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(io::Error::from).context("write mount options")
 }
 
-fn clone_read_only(from: &Path, extra_attributes: u64) -> io::Result<OwnedFd> {
+fn clone_read_only(source: &Path, extra_attributes: u64) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, from, flags)?;
+    let tree = open_tree(CWD, source, flags)?;
     sys::set_mount_attributes(
         tree.as_fd(),
         libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | extra_attributes,
@@ -214,7 +214,7 @@ fn clone_read_only(from: &Path, extra_attributes: u64) -> io::Result<OwnedFd> {
 /// covers files that only root can read. If ids are mapped to themselves, the sandbox's root has
 /// the same id as the machine's root, and for many of these files the kernel checks only the id.
 /// Searches `/proc` instead of using a list, because kernels differ.
-fn protect_proc(covered: bool) -> io::Result<()> {
+fn protect_proc(covers_root_only_files: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
         let name = entry.file_name();
@@ -226,7 +226,7 @@ fn protect_proc(covered: bool) -> io::Result<()> {
             attach(&clone_read_only(&entry.path(), 0)?, &entry.path())?;
         } else if found.is_file() {
             let mode = found.permissions().mode();
-            if mode & 0o222 != 0 || covered && mode & 0o004 == 0 {
+            if mode & 0o222 != 0 || covers_root_only_files && mode & 0o004 == 0 {
                 cover(&entry.path())?;
             }
         }
@@ -235,8 +235,8 @@ fn protect_proc(covered: bool) -> io::Result<()> {
 }
 
 /// Writes the namespace settings before their files become read-only.
-fn write_namespace_settings(plan: &SandboxLayout) -> Result<(), Failure> {
-    let up = |defence| !plan.without.contains(&defence);
+fn write_namespace_settings(layout: &SandboxLayout) -> Result<(), Failure> {
+    let up = |defence| !layout.without.contains(&defence);
     let (namespaces, watches) = NAMESPACE_LIMITS.split_at(1);
     let lists = [
         (true, namespaces),
@@ -253,48 +253,48 @@ fn write_namespace_settings(plan: &SandboxLayout) -> Result<(), Failure> {
     Ok(())
 }
 
-fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
-    Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+fn attach(tree: &OwnedFd, target: &Path) -> io::Result<()> {
+    Ok(move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
 /// Attaches a tree at a path in the sandbox. Creates the path if it is missing.
-fn mount_at(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
-    if fs::metadata(to).is_err() {
+fn mount_at(tree: &OwnedFd, is_dir: bool, target: &Path) -> io::Result<()> {
+    if fs::metadata(target).is_err() {
         // A dangling link cannot be a mount point, so remove it.
-        if fs::symlink_metadata(to).is_ok() {
-            fs::remove_file(to)?;
+        if fs::symlink_metadata(target).is_ok() {
+            fs::remove_file(target)?;
         }
         if is_dir {
-            fs::create_dir_all(to)?;
+            fs::create_dir_all(target)?;
         } else {
-            if let Some(parent) = to.parent() {
+            if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::File::create(to)?;
+            fs::File::create(target)?;
         }
     }
-    attach(tree, &fs::canonicalize(to)?)
+    attach(tree, &fs::canonicalize(target)?)
 }
 
-fn create_folder(at: &str) -> io::Result<()> {
-    match fs::create_dir(at) {
+fn create_folder(path: &str) -> io::Result<()> {
+    match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
 }
 
-fn cover(at: &Path) -> io::Result<()> {
-    let Ok(found) = fs::metadata(at) else { return Ok(()) };
+fn cover(path: &Path) -> io::Result<()> {
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
     if found.is_dir() {
         let flags =
             MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        Ok(mount("proctor", at, "tmpfs", flags, c"size=4k,mode=755")?)
+        Ok(mount("proctor", path, "tmpfs", flags, c"size=4k,mode=755")?)
     } else {
-        attach(&clone_read_only(Path::new("/dev/null"), 0)?, at)
+        attach(&clone_read_only(Path::new("/dev/null"), 0)?, path)
     }
 }
 
-fn new_proc() -> io::Result<OwnedFd> {
+fn create_proc() -> io::Result<OwnedFd> {
     let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -303,7 +303,7 @@ fn new_proc() -> io::Result<OwnedFd> {
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()> {
+fn make_dev(devices: &[(OwnedFd, &str)], layout: &SandboxLayout) -> io::Result<()> {
     create_folder("/dev")?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("proctor", "/dev", "tmpfs", flags, c"size=64k,nr_inodes=64,mode=755")?;
@@ -314,13 +314,13 @@ fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()>
     }
     fs::create_dir("/dev/pts")?;
     // Limit the number of terminals, because the whole machine has only a few thousand.
-    let terminals = match plan.without.contains(&Defence::Rations) {
+    let terminals = match layout.without.contains(&Defence::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",
     };
     mount("proctor", "/dev/pts", "devpts", flags, terminals)?;
     fs::create_dir("/dev/shm")?;
-    let size = CString::new(format!("size={},nr_inodes=4096,mode=1777", plan.shm_bytes))
+    let size = CString::new(format!("size={},nr_inodes=4096,mode=1777", layout.shm_bytes))
         .map_err(io::Error::from)?;
     mount("proctor", "/dev/shm", "tmpfs", flags | MountFlags::NODEV, &*size)?;
     let links = [

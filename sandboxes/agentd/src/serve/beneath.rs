@@ -11,7 +11,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::refusal::{from_errno, refuse};
+use super::refusal::{from_errno, new_refusal};
 
 const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -38,26 +38,26 @@ pub enum Parents {
 struct Root {
     folder: OwnedFd,
     /// The directory's path components, if paths must stay below it.
-    bound: Option<Vec<Vec<u8>>>,
+    boundary: Option<Vec<Vec<u8>>>,
 }
 
 /// Locates `path` without following its last component.
 pub fn locate(
     path: &RawPath,
-    beneath: Option<&RawPath>,
+    boundary: Option<&RawPath>,
     parents: Parents,
 ) -> Result<AnchoredPath, Refusal> {
-    Root::open(beneath)?.locate(path.as_bytes(), parents).map_err(|error| with_path(error, path))
+    Root::open(boundary)?.locate(path.as_bytes(), parents).map_err(|error| with_path(error, path))
 }
 
 /// Locates the file that `path` refers to. Follows links to the place where the file is or would be
 /// created.
 pub fn locate_target(
     path: &RawPath,
-    beneath: Option<&RawPath>,
+    boundary: Option<&RawPath>,
     parents: Parents,
 ) -> Result<AnchoredPath, Refusal> {
-    let root = Root::open(beneath)?;
+    let root = Root::open(boundary)?;
     let mut current = path.as_bytes().to_vec();
     for _ in 0..MAX_SYMLINKS {
         let place = root.locate(&current, parents).map_err(|error| with_path(error, path))?;
@@ -86,33 +86,33 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl Root {
-    fn open(beneath: Option<&RawPath>) -> Result<Self, Refusal> {
-        let path = beneath.map_or(&b"/"[..], RawPath::as_bytes);
+    fn open(boundary: Option<&RawPath>) -> Result<Self, Refusal> {
+        let path = boundary.map_or(&b"/"[..], RawPath::as_bytes);
         let folder = openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .map_err(|error| from_errno(error, RawPath::new(path)))?;
-        Ok(Self { folder, bound: beneath.map(|path| components(path.as_bytes())) })
+        Ok(Self { folder, boundary: boundary.map(|path| components(path.as_bytes())) })
     }
 
     fn locate(&self, path: &[u8], parents: Parents) -> Result<AnchoredPath, Refusal> {
         let mut parts = components(path);
-        if let Some(bound) = &self.bound
+        if let Some(bound) = &self.boundary
             && path.first() == Some(&b'/')
         {
             if !parts.starts_with(bound) {
-                return Err(refuse(RefusalKind::Outside, "leads outside its folder"));
+                return Err(new_refusal(RefusalKind::Outside, "leads outside its folder"));
             }
             parts.drain(..bound.len());
         }
         let slash = path.last() == Some(&b'/');
         let Some(name) = parts.pop().filter(|name| name != b".." && !slash) else {
-            return Err(refuse(RefusalKind::BadRequest, "does not name a file"));
+            return Err(new_refusal(RefusalKind::BadRequest, "does not name a file"));
         };
         let folder = match parents {
             Parents::Create(owner) => self.open_or_create(&parts, owner),
             Parents::MustExist => self.open_folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
-            Errno::XDEV => refuse(RefusalKind::Outside, "leads outside its folder"),
+            Errno::XDEV => new_refusal(RefusalKind::Outside, "leads outside its folder"),
             error => from_errno(error, "its folder"),
         })?;
         Ok(AnchoredPath { folder, name })
@@ -120,7 +120,7 @@ impl Root {
 
     fn open_folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
-        if self.bound.is_none() {
+        if self.boundary.is_none() {
             return openat(&self.folder, path, FOLDER_FLAGS, Mode::empty());
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

@@ -15,32 +15,32 @@ use super::{
 };
 
 /// Stack size of a request's thread (virtual memory), in bytes.
-const STACK: usize = 1 << 20;
+const STACK_BYTES: usize = 1 << 20;
 
 impl Server {
     /// Processes one frame from the host. A break means shutdown.
     pub fn handle_frame(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         match frame.kind {
-            FrameKind::Open => return self.open(frame),
+            FrameKind::Open => return self.open_stream(frame),
             FrameKind::Data => {
                 let (&channel, bytes) =
                     frame.body.split_first().ok_or_else(|| body_error(frame, "no channel"))?;
                 expect_stdin(frame, channel)?;
-                if let Some(stream) = self.find(frame.stream)? {
+                if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.push(bytes)?;
                 }
             }
             FrameKind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
                     .map_err(|_| body_error(frame, "credit must have four bytes"))?;
-                if let Some(stream) = self.find(frame.stream)? {
+                if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.add_credit(u32::from_be_bytes(bytes));
                 }
             }
             FrameKind::End => {
                 let [channel] = frame.body[..] else { return Err(body_error(frame, "no channel")) };
                 expect_stdin(frame, channel)?;
-                if let Some(stream) = self.find(frame.stream)? {
+                if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.end_input();
                 }
             }
@@ -48,7 +48,7 @@ impl Server {
                 if !frame.body.is_empty() {
                     return Err(body_error(frame, "a cancel frame must not have a body"));
                 }
-                if let Some(stream) = self.find(frame.stream)? {
+                if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.cancel();
                 }
             }
@@ -59,9 +59,9 @@ impl Server {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn open(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
+    fn open_stream(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         let id = frame.stream;
-        let wrong = |why| Err(WireError::Stream { stream: id, why });
+        let wrong = |why| Err(WireError::InvalidStream { stream: id, reason: why });
         if id == 0 || id % 2 == 1 {
             return wrong("a host may only open even streams other than 0");
         }
@@ -69,7 +69,7 @@ impl Server {
         if self.streams().contains_key(&id) {
             return wrong("opened twice");
         }
-        self.highest[0].fetch_max(id, Ordering::SeqCst);
+        self.highest_stream_ids[0].fetch_max(id, Ordering::SeqCst);
         if matches!(request, Request::Shutdown) {
             self.end_sandbox();
             let done: Result<Reply, Refusal> = Ok(Reply::Done);
@@ -86,9 +86,9 @@ impl Server {
         self.streams().insert(id, Arc::clone(&stream));
         loop {
             let (own, stream, request) = (Arc::clone(self), Arc::clone(&stream), request.clone());
-            let answering = thread::Builder::new().stack_size(STACK).spawn(move || {
+            let answering = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
                 let answer = own.handle_request(&stream, request);
-                own.close(stream.id, &answer);
+                own.close_stream(stream.id, &answer);
             });
             match answering {
                 Ok(_) => return Ok(ControlFlow::Continue(())),
@@ -96,7 +96,7 @@ impl Server {
                 Err(error) => {
                     let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
                     let refusal = refusal::from_errno(errno, "starting a thread of the agent");
-                    self.close(id, &Err(refusal));
+                    self.close_stream(id, &Err(refusal));
                     return Ok(ControlFlow::Continue(()));
                 }
             }
@@ -120,7 +120,7 @@ impl Server {
             Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),
             Request::Search(request) => search::search(stream, &request),
             Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
-            Request::Changes(request) => snapshot::changes(self, stream, &request),
+            Request::Changes(request) => snapshot::list_changes(self, stream, &request),
             Request::Layer(request) => snapshot::capture_layer(self, stream, &request),
             Request::Scan(request) => scan::scan(self, stream, &request),
             Request::Listen { port } => forward::listen(self, port),
@@ -129,14 +129,14 @@ impl Server {
                 agent_rss_kb: resident_kb(),
             }),
             Request::Shutdown => {
-                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown gets no reply here"))
+                Err(refusal::new_refusal(RefusalKind::BadRequest, "a shutdown gets no reply here"))
             }
         }
     }
 }
 
-fn body_error(frame: &Frame, why: &str) -> WireError {
-    WireError::Body { kind: frame.kind, why: why.to_owned() }
+fn body_error(frame: &Frame, reason: &str) -> WireError {
+    WireError::InvalidBody { kind: frame.kind, reason: reason.to_owned() }
 }
 
 fn expect_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {

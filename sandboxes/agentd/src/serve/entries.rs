@@ -45,7 +45,7 @@ pub fn read_names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
 }
 
 /// Returns the names in a directory, unsorted; `None` if there are more than `most`.
-pub fn read_names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
+pub fn read_names_up_to(folder: &OwnedFd, max_names: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -53,7 +53,7 @@ pub fn read_names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<
         if name == b"." || name == b".." {
             continue;
         }
-        if names.len() >= most {
+        if names.len() >= max_names {
             return Ok(None);
         }
         names.push(name.to_vec());
@@ -64,16 +64,16 @@ pub fn read_names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<
 /// Describes an entry without following links.
 fn describe_entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errno> {
     let stat = statat(&folder, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    let kind = kind(&stat);
+    let kind = entry_kind(&stat);
     let link = match kind {
         EntryKind::Link => Some(RawPath::new(readlinkat(folder, path, Vec::new())?.into_bytes())),
         _ => None,
     };
     let changed = (stat.st_ctime, stat.st_ctime_nsec);
-    Ok(DirEntry { name, kind, mode: mode(&stat), size: stat.st_size as u64, link, changed })
+    Ok(DirEntry { name, kind, mode: permission_bits(&stat), size: stat.st_size as u64, link, changed })
 }
 
-pub fn kind(stat: &Stat) -> EntryKind {
+pub fn entry_kind(stat: &Stat) -> EntryKind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Dir,
@@ -83,6 +83,6 @@ pub fn kind(stat: &Stat) -> EntryKind {
 }
 
 /// Returns the permission bits.
-pub fn mode(stat: &Stat) -> u32 {
+pub fn permission_bits(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::processes::{kill_until_gone, leftover_processes};
 
 /// How long to keep freezing processes that multiply before killing the ones found so far.
-const FREEZE_LIMIT: Duration = Duration::from_secs(3);
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long to wait for the reaper: dead processes occupy slots until it reaps them.
 const REAP_DELAY: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ pub fn evict() -> bool {
             .into_iter()
             .filter(|process| stopped.insert(process.pid))
             .collect();
-        if found.is_empty() || begun.elapsed() > FREEZE_LIMIT {
+        if found.is_empty() || begun.elapsed() > FREEZE_TIMEOUT {
             break;
         }
         for pid in found.iter().filter_map(|process| Pid::from_raw(process.pid)) {

@@ -19,7 +19,7 @@ use rustix::{
 use super::{
     beneath::{AnchoredPath, Parents, locate, locate_target},
     entries,
-    refusal::{from_errno, refuse},
+    refusal::{from_errno, new_refusal},
     server::Server,
     stream::{CHUNK_BYTES, Stream},
     users,
@@ -48,7 +48,7 @@ pub fn read(
     let end = offset.saturating_add(limit);
     let too_large = || {
         let what = format!("{path}: more than {limit} bytes after byte {offset}");
-        Err(refuse(RefusalKind::TooLarge, what))
+        Err(new_refusal(RefusalKind::TooLarge, what))
     };
     if stat.st_size as u64 > end {
         return too_large();
@@ -74,14 +74,14 @@ pub fn read(
     }
     stream.send_end(&server.outbox, channel::STDOUT);
     let size = (stat.st_size as u64).max(if at > offset { at } else { 0 });
-    Ok(Reply::File { size, mode: entries::mode(&stat) })
+    Ok(Reply::File { size, mode: entries::permission_bits(&stat) })
 }
 
 fn expect_regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
-    match entries::kind(stat) {
+    match entries::entry_kind(stat) {
         EntryKind::File => Ok(()),
         EntryKind::Dir => Err(from_errno(Errno::ISDIR, path)),
-        _ => Err(refuse(RefusalKind::BadRequest, format!("{path}: not a regular file"))),
+        _ => Err(new_refusal(RefusalKind::BadRequest, format!("{path}: not a regular file"))),
     }
 }
 
@@ -116,7 +116,7 @@ fn append(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &AnchoredPath,
+    anchored_path: &AnchoredPath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let flags = OFlags::WRONLY
@@ -127,7 +127,7 @@ fn append(
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(request.mode.unwrap_or(0o644));
-    let file = openat(&place.folder, &place.name[..], flags, mode).map_err(refused)?;
+    let file = openat(&anchored_path.folder, &anchored_path.name[..], flags, mode).map_err(refused)?;
     expect_regular(&fstat(&file).map_err(refused)?, &request.path)?;
     receive(server, stream, &file, &request.path)?;
     if let Some(mode) = request.mode {
@@ -142,15 +142,15 @@ fn replace(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &AnchoredPath,
+    anchored_path: &AnchoredPath,
     existing: Option<&Stat>,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let temporary = temporary_name();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &temporary[..], flags, Mode::from_raw_mode(0o600));
+    let file = openat(&anchored_path.folder, &temporary[..], flags, Mode::from_raw_mode(0o600));
     let file = file.map_err(refused)?;
-    let mode = request.mode.or(existing.map(entries::mode)).unwrap_or(0o644);
+    let mode = request.mode.or(existing.map(entries::permission_bits)).unwrap_or(0o644);
     let done = receive(server, stream, &file, &request.path).and_then(|()| {
         let owner = existing.is_none().then_some(request.owner.as_deref()).flatten();
         if let Some((user, group)) = resolve_owner(owner)? {
@@ -163,16 +163,16 @@ fn replace(
             let _ = fchown(&file, Some(user), Some(group));
         }
         fchmod(&file, Mode::from_raw_mode(mode)).map_err(refused)?;
-        renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]).map_err(refused)
+        renameat(&anchored_path.folder, &temporary[..], &anchored_path.folder, &anchored_path.name[..]).map_err(refused)
     });
-    finish(place, &temporary, done)
+    finish_write(anchored_path, &temporary, done)
 }
 
 fn write_link(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &AnchoredPath,
+    anchored_path: &AnchoredPath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let mut target = Vec::new();
@@ -184,14 +184,14 @@ fn write_link(
     }
     let temporary = temporary_name();
     let owner = resolve_owner(request.owner.as_deref())?;
-    symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
+    symlinkat(&target[..], &anchored_path.folder, &temporary[..]).map_err(refused)?;
     if let Some((user, group)) = owner {
-        let (folder, name) = (&place.folder, &temporary[..]);
+        let (folder, name) = (&anchored_path.folder, &temporary[..]);
         // Ignore errors: a link's owner matters only for who may remove the link.
         let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
     }
-    let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);
-    finish(place, &temporary, done.map_err(refused))
+    let done = renameat(&anchored_path.folder, &temporary[..], &anchored_path.folder, &anchored_path.name[..]);
+    finish_write(anchored_path, &temporary, done.map_err(refused))
 }
 
 /// Returns the user and group id of the owner in a request.
@@ -221,15 +221,15 @@ pub fn create_folder(request: &CreateDirRequest) -> Result<Reply, Refusal> {
     Ok(Reply::Done)
 }
 
-fn finish(
-    place: &AnchoredPath,
+fn finish_write(
+    anchored_path: &AnchoredPath,
     temporary: &[u8],
-    done: Result<(), Refusal>,
+    result: Result<(), Refusal>,
 ) -> Result<Reply, Refusal> {
-    if done.is_err() {
-        let _ = unlinkat(&place.folder, temporary, AtFlags::empty());
+    if result.is_err() {
+        let _ = unlinkat(&anchored_path.folder, temporary, AtFlags::empty());
     }
-    done.map(|()| Reply::Done)
+    result.map(|()| Reply::Done)
 }
 
 /// Returns a unique name for a temporary file, which the caller creates with `O_EXCL`.

@@ -57,32 +57,32 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
     }
     let own = Arc::clone(server);
     let forwarding = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        let mut forward = Forward {
+        let mut forward = ForwardedConnection {
             reads_connection: true,
             writes_connection: true,
-            pending: Vec::new(),
+            pending_bytes: Vec::new(),
             connection,
         };
         let answer = match forward.run(&own, &stream) {
             Ok(()) => Ok(Reply::Done),
             Err(error) => Err(from_errno(error, "forwarded connection")),
         };
-        own.close(stream.id, &answer);
+        own.close_stream(stream.id, &answer);
     });
     forwarding.map(drop).inspect_err(|_| {
-        server.close(id, &Err(from_errno(Errno::AGAIN, "starting a thread of the agent")));
+        server.close_stream(id, &Err(from_errno(Errno::AGAIN, "starting a thread of the agent")));
     })
 }
 
-struct Forward {
+struct ForwardedConnection {
     connection: TcpStream,
     /// Whether more data may arrive from the connection for the host.
     reads_connection: bool,
     writes_connection: bool,
-    pending: Vec<u8>,
+    pending_bytes: Vec<u8>,
 }
 
-impl Forward {
+impl ForwardedConnection {
     /// Forwards data until both sides have ended, one has failed, or the host cancels. The caller
     /// then closes the stream.
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
@@ -93,9 +93,9 @@ impl Forward {
             if stream.is_cancelled() {
                 return Err(Errno::CANCELED);
             }
-            while self.writes_connection && self.pending.is_empty() {
+            while self.writes_connection && self.pending_bytes.is_empty() {
                 match stream.take_input(&server.outbox) {
-                    Input::Bytes(bytes) => self.pending = bytes,
+                    Input::Bytes(bytes) => self.pending_bytes = bytes,
                     Input::Nothing => break,
                     Input::Ended => {
                         self.writes_connection = false;
@@ -111,7 +111,7 @@ impl Forward {
             if self.reads_connection && credit > 0 {
                 wanted |= PollFlags::IN;
             }
-            if !self.pending.is_empty() {
+            if !self.pending_bytes.is_empty() {
                 wanted |= PollFlags::OUT;
             }
             let mut fds = [
@@ -126,8 +126,8 @@ impl Forward {
                 Err(error) => return Err(error),
             }
             if wanted.contains(PollFlags::OUT) {
-                match rustix::io::write(&fd, &self.pending) {
-                    Ok(written) => drop(self.pending.drain(..written)),
+                match rustix::io::write(&fd, &self.pending_bytes) {
+                    Ok(written) => drop(self.pending_bytes.drain(..written)),
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(error) => return Err(error),
                 }

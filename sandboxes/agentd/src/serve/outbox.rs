@@ -29,19 +29,19 @@ const ATOMIC_WRITE_BYTES: usize = 4096;
 pub struct Outbox {
     writer: OwnedFd,
     queue: Mutex<Queue>,
-    changed: Condvar,
+    queue_changed: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     bytes: Vec<u8>,
-    writing: bool,
+    is_writing: bool,
     discards_frames: bool,
 }
 
 impl Outbox {
     pub fn start(writer: OwnedFd) -> io::Result<Arc<Self>> {
-        let outbox = Arc::new(Self { writer, queue: Mutex::default(), changed: Condvar::new() });
+        let outbox = Arc::new(Self { writer, queue: Mutex::default(), queue_changed: Condvar::new() });
         let own = Arc::clone(&outbox);
         thread::Builder::new().stack_size(128 << 10).spawn(move || own.run_writer())?;
         Ok(outbox)
@@ -60,7 +60,7 @@ impl Outbox {
         // take a large part of a short command's time.
         let mut rest = bytes;
         if queue.bytes.is_empty()
-            && !queue.writing
+            && !queue.is_writing
             && bytes.len() <= ATOMIC_WRITE_BYTES
             && self.is_ready()
         {
@@ -68,7 +68,7 @@ impl Outbox {
         }
         if !rest.is_empty() {
             queue.bytes.extend_from_slice(rest);
-            self.changed.notify_all();
+            self.queue_changed.notify_all();
         }
     }
 
@@ -81,7 +81,7 @@ impl Outbox {
     /// Sends a frame after [`Self::discard_later_frames`]. No other frame is sent after that call.
     pub fn send_final(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
-        self.changed.notify_all();
+        self.queue_changed.notify_all();
     }
 
     fn is_ready(&self) -> bool {
@@ -104,8 +104,8 @@ impl Outbox {
     /// Waits until everything is written, for at most [`FLUSH_TIMEOUT`].
     pub fn flush(&self) {
         let queue = self.lock();
-        let busy = |queue: &mut Queue| queue.writing || !queue.bytes.is_empty();
-        let _ = self.changed.wait_timeout_while(queue, FLUSH_TIMEOUT, busy);
+        let busy = |queue: &mut Queue| queue.is_writing || !queue.bytes.is_empty();
+        let _ = self.queue_changed.wait_timeout_while(queue, FLUSH_TIMEOUT, busy);
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -118,13 +118,13 @@ impl Outbox {
             out.clear();
             {
                 let mut queue = self.lock();
-                queue.writing = false;
-                self.changed.notify_all();
+                queue.is_writing = false;
+                self.queue_changed.notify_all();
                 while queue.bytes.is_empty() {
-                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    queue = self.queue_changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
                 std::mem::swap(&mut queue.bytes, &mut out);
-                queue.writing = true;
+                queue.is_writing = true;
             }
             let mut rest = &out[..];
             while !rest.is_empty() {

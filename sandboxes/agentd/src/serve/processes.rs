@@ -27,17 +27,17 @@ use rustix::process::{
 use super::proc_file;
 
 /// How long the agent tries to kill processes before it gives up.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The base of the marks if the sandbox has no `RLIMIT_RTTIME`, in microseconds (35 years).
-const UNLIMITED: u64 = 1 << 50;
+const DEFAULT_MARK_BASE: u64 = 1 << 50;
 
 /// The flag of a kernel thread in `/proc/<pid>/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 static RTTIME_LIMIT: OnceLock<u64> = OnceLock::new();
-static MARKS_ISSUED: AtomicU64 = AtomicU64::new(0);
-static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
+static ISSUED_MARK_COUNT: AtomicU64 = AtomicU64::new(0);
+static RUNNING_COMMANDS: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
 /// The number of a command in this sandbox. It determines the resource limit that marks the
 /// command's processes.
@@ -46,7 +46,7 @@ pub struct Mark(u64);
 
 impl Mark {
     pub fn next() -> Self {
-        Self(MARKS_ISSUED.fetch_add(1, Ordering::Relaxed) + 1)
+        Self(ISSUED_MARK_COUNT.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub fn limit(self) -> u64 {
@@ -56,26 +56,26 @@ impl Mark {
 
 /// Returns the running commands, keyed by main process. If the sandbox has no `/proc`, the agent
 /// can kill only these.
-pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn running_commands() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
+    RUNNING_COMMANDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a command with `spawn` and registers it as running, under one lock.
 pub fn spawn_registered(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
-    let mut running = running();
+    let mut running = running_commands();
     let main = spawn()?;
     running.insert(main, mark);
     Ok(main)
 }
 
 /// Stores the agent's own limit. All marks are below it.
-pub fn remember_limit() {
+pub fn remember_own_limit() {
     own_limit();
 }
 
 fn own_limit() -> u64 {
     *RTTIME_LIMIT
-        .get_or_init(|| getrlimit(Resource::Rttime).maximum.map_or(UNLIMITED, |l| l.min(UNLIMITED)))
+        .get_or_init(|| getrlimit(Resource::Rttime).maximum.map_or(DEFAULT_MARK_BASE, |l| l.min(DEFAULT_MARK_BASE)))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +102,7 @@ pub fn sandbox_processes() -> Vec<Process> {
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
         let all = sandbox_processes();
-        for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
+        for group in running_commands().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         // Kill all of them with one call, so that no forked process escapes between listing and
@@ -115,18 +115,18 @@ pub fn kill_everything() -> u32 {
 }
 
 /// Kills every process of a command, including those that left its group or session.
-pub fn kill_command(main: i32, mark: Mark) -> u32 {
+pub fn kill_command(main_pid: i32, mark: Mark) -> u32 {
     kill_until_gone(|| {
-        if let Some(pid) = Pid::from_raw(main) {
+        if let Some(pid) = Pid::from_raw(main_pid) {
             let _ = kill_process_group(pid, Signal::KILL);
         }
-        command_processes(main, mark)
+        command_processes(main_pid, mark)
     })
 }
 
 /// Kills what is left of a command's process group. Returns the number of killed processes.
-pub fn kill_group(main: i32) -> u32 {
-    let Some(pid) = Pid::from_raw(main) else { return 0 };
+pub fn kill_group(main_pid: i32) -> u32 {
+    let Some(pid) = Pid::from_raw(main_pid) else { return 0 };
     // In the usual case this takes one call and no scan of /proc. The leader is already reaped, so
     // its id could theoretically be reused, but ids cycle through at least 32,768.
     if test_kill_process_group(pid).is_err() {
@@ -134,18 +134,18 @@ pub fn kill_group(main: i32) -> u32 {
     }
     kill_until_gone(|| {
         // Count before killing, because killed processes soon disappear.
-        let members = visible_processes().into_iter().filter(|p| p.group == main).collect();
+        let members = visible_processes().into_iter().filter(|p| p.group == main_pid).collect();
         let _ = kill_process_group(pid, Signal::KILL);
         members
     })
 }
 
-pub(super) fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
+pub(super) fn kill_until_gone(mut list_alive: impl FnMut() -> Vec<Process>) -> u32 {
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     let mut seen = HashSet::new();
     loop {
-        let found = alive();
+        let found = list_alive();
         if found.is_empty() {
             break;
         }
@@ -155,7 +155,7 @@ pub(super) fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
-        if start.elapsed() > KILL_LIMIT {
+        if start.elapsed() > KILL_TIMEOUT {
             break;
         }
         thread::sleep(pause);
@@ -175,7 +175,7 @@ fn kill_whole_namespace() {
 pub(super) fn leftover_processes() -> Vec<Process> {
     // Keep the lock during the scan, so that a command that is just starting is not mistaken for a
     // leftover.
-    let running = running();
+    let running = running_commands();
     let all = sandbox_processes();
     let theirs = |p: &Process| {
         running.iter().any(|(&main, mark)| {
@@ -190,17 +190,17 @@ pub(super) fn leftover_processes() -> Vec<Process> {
     all.into_iter().filter(|p| !family.contains(&p.pid)).collect()
 }
 
-fn command_processes(main: i32, mark: Mark) -> Vec<Process> {
+fn command_processes(main_pid: i32, mark: Mark) -> Vec<Process> {
     let all = sandbox_processes();
-    let issued = MARKS_ISSUED.load(Ordering::Relaxed);
+    let issued = ISSUED_MARK_COUNT.load(Ordering::Relaxed);
     let known = own_limit().saturating_sub(issued)..=own_limit();
     let theirs = |p: &Process| {
         // No command has this mark, so the process changed its limit to hide.
-        p.pid == main
-            || p.group == main
-            || p.session == main
+        p.pid == main_pid
+            || p.group == main_pid
+            || p.session == main_pid
             || read_mark(p.pid)
-                .is_some_and(|l| l == mark.limit() || l < UNLIMITED && !known.contains(&l))
+                .is_some_and(|l| l == mark.limit() || l < DEFAULT_MARK_BASE && !known.contains(&l))
     };
     let members = all.iter().filter(|p| theirs(p)).map(|p| p.pid).collect();
     let family = with_descendants(&all, members);
@@ -208,10 +208,10 @@ fn command_processes(main: i32, mark: Mark) -> Vec<Process> {
 }
 
 /// Returns `members` and all their descendants.
-fn with_descendants(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
+fn with_descendants(processes: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     loop {
         let before = members.len();
-        for process in all {
+        for process in processes {
             if members.contains(&process.parent) {
                 members.insert(process.pid);
             }

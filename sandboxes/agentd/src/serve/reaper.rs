@@ -23,21 +23,21 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub struct ExitState {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    pub at: Instant,
+    pub ended_at: Instant,
 }
 
-type Listener = Box<dyn FnOnce(ExitState) + Send>;
+type ExitListener = Box<dyn FnOnce(ExitState) + Send>;
 
 #[derive(Default)]
 pub struct Reaper {
-    waiting: Mutex<ReaperState>,
-    spawned: Condvar,
+    state: Mutex<ReaperState>,
+    process_spawned: Condvar,
 }
 
 #[derive(Default)]
 struct ReaperState {
-    listeners: HashMap<i32, Listener>,
-    closed: bool,
+    listeners: HashMap<i32, ExitListener>,
+    is_closed: bool,
 }
 
 impl Reaper {
@@ -58,23 +58,23 @@ impl Reaper {
         listener: impl FnOnce(ExitState) + Send + 'static,
     ) -> io::Result<i32> {
         let mut waiting = self.lock();
-        if waiting.closed {
+        if waiting.is_closed {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let pid = spawn()?;
         waiting.listeners.insert(pid, Box::new(listener));
         drop(waiting);
-        self.spawned.notify_all();
+        self.process_spawned.notify_all();
         Ok(pid)
     }
 
     /// Prevents further processes from being started, so that the final kill leaves none behind.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.lock().is_closed = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, ReaperState> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reap(&self) {
@@ -82,7 +82,7 @@ impl Reaper {
             let Some(pid) = wait_for_dead_child() else {
                 let waiting = self.lock();
                 if waiting.listeners.is_empty() {
-                    let _ = self.spawned.wait_timeout(waiting, IDLE_POLL_INTERVAL);
+                    let _ = self.process_spawned.wait_timeout(waiting, IDLE_POLL_INTERVAL);
                 }
                 continue;
             };
@@ -102,7 +102,7 @@ fn exit_state(status: WaitStatus) -> ExitState {
     ExitState {
         code: status.exit_status(),
         signal: status.terminating_signal(),
-        at: Instant::now(),
+        ended_at: Instant::now(),
     }
 }
 

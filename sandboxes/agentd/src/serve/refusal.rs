@@ -5,16 +5,16 @@ use std::fmt;
 use proctor_wire::{Refusal, RefusalKind};
 use rustix::io::Errno;
 
-pub fn refuse(why: RefusalKind, what: impl Into<String>) -> Refusal {
-    Refusal { why, what: what.into() }
+pub fn new_refusal(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+    Refusal { why: kind, what: message.into() }
 }
 
-pub fn cancelled() -> Refusal {
-    refuse(RefusalKind::Cancelled, "cancelled")
+pub fn cancelled_refusal() -> Refusal {
+    new_refusal(RefusalKind::Cancelled, "cancelled")
 }
 
 /// Converts an error from the kernel. `doing` describes the failed operation, including the path.
-pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
+pub fn from_errno(error: Errno, operation: impl fmt::Display) -> Refusal {
     let why = match error {
         Errno::NOENT => RefusalKind::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
@@ -27,11 +27,11 @@ pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
         Errno::INVAL => RefusalKind::BadRequest,
         _ => RefusalKind::Io,
     };
-    refuse(why, format!("{doing}: {}", describe(error)))
+    new_refusal(why, format!("{operation}: {}", describe_errno(error)))
 }
 
 /// Returns the kernel's message without Rust's "(os error 2)".
-pub fn describe(error: Errno) -> String {
+pub fn describe_errno(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     match text.rfind(" (os error") {
         Some(at) => text[..at].to_owned(),

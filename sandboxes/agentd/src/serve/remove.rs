@@ -10,7 +10,7 @@ use rustix::{
 
 use super::{
     beneath::{Parents, locate},
-    refusal::{cancelled, from_errno},
+    refusal::{cancelled_refusal, from_errno},
     stream::Stream,
 };
 
@@ -22,11 +22,11 @@ const FOLDER_FLAGS: OFlags =
 pub fn remove(
     stream: &Stream,
     path: &RawPath,
-    beneath: Option<&RawPath>,
+    boundary: Option<&RawPath>,
 ) -> Result<Reply, Refusal> {
     // Ignore trailing slashes: they refer to the directory itself.
     let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
-    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::MustExist) {
+    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), boundary, Parents::MustExist) {
         Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
             return Ok(Reply::Done);
         }
@@ -39,7 +39,7 @@ pub fn remove(
     }
     match remove_folder(stream, place.folder, place.name) {
         Ok(()) => Ok(Reply::Done),
-        Err(Errno::CANCELED) => Err(cancelled()),
+        Err(Errno::CANCELED) => Err(cancelled_refusal()),
         Err(error) => Err(from_errno(error, path)),
     }
 }

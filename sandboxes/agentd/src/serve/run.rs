@@ -20,16 +20,16 @@ use super::{
     eviction,
     processes::{self, Mark},
     reaper::ExitState,
-    refusal::{describe, from_errno, refuse},
+    refusal::{describe_errno, from_errno, new_refusal},
     server::Server,
-    spawn::{Launch, prepare},
+    spawn::{Launch, prepare_command},
     stream::{CHUNK_BYTES, Input, Stream},
     users::{self, Identity},
 };
 use crate::hardening;
 
 /// How long a killed command may take to die before the agent gives up.
-const DEATH_LIMIT: Duration = Duration::from_secs(10);
+const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exit codes that a shell returns for a program that cannot be executed and for one that does not
 /// exist.
@@ -61,7 +61,7 @@ struct RunningCommand<'a> {
 }
 
 pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result<Reply, Refusal> {
-    let first = check(&request)?;
+    let first = validate_request(&request)?;
     let cwd = open_cwd(&request)?;
     let identity = request.user.as_deref().map(users::find).transpose()?;
     let identity =
@@ -93,7 +93,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let ended = Arc::new(Mutex::new(None));
     let (argv, env, powers) = (&request.argv, &request.env, hardening::command_capabilities());
     let program = resolve_program(first, &request, &cwd);
-    let command = prepare(Launch {
+    let command = prepare_command(Launch {
         program,
         argv,
         env,
@@ -101,9 +101,9 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
         stdin,
         stdout,
         stderr,
-        results,
+        results_pipe: results,
         identity,
-        powers,
+        capabilities: powers,
         mark,
     });
     let spawned = command.and_then(|command| start(server, stream, command, mark, &ended));
@@ -136,7 +136,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
         if status.is_none() {
             status = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
             if status.is_some() {
-                processes::running().remove(&main);
+                processes::running_commands().remove(&main);
                 exited.left_behind = match request.reap_all {
                     true => processes::kill_everything(),
                     false => processes::kill_group(main),
@@ -150,7 +150,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                     processes::kill_command(main, mark);
                     killed = Some(now);
                 }
-            } else if killed.is_some_and(|at| at.elapsed() > DEATH_LIMIT) {
+            } else if killed.is_some_and(|at| at.elapsed() > DEATH_TIMEOUT) {
                 break;
             }
         }
@@ -160,15 +160,15 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
         }
         let until = match (status, killed) {
             (Some(_), _) => None,
-            (None, Some(at)) => at.checked_add(DEATH_LIMIT),
+            (None, Some(at)) => at.checked_add(DEATH_TIMEOUT),
             (None, None) => deadline,
         };
-        running.step(until)?;
+        running.transfer_data(until)?;
     }
-    processes::running().remove(&main);
+    processes::running_commands().remove(&main);
     exited.code = status.and_then(|s| s.code);
     exited.signal = status.and_then(|s| s.signal);
-    let took = status.map_or_else(Instant::now, |s| s.at).duration_since(started);
+    let took = status.map_or_else(Instant::now, |s| s.ended_at).duration_since(started);
     exited.took_us = took.as_micros() as u64;
     Ok(Reply::Exited(exited))
 }
@@ -180,10 +180,10 @@ fn start(
     stream: &Arc<Stream>,
     mut command: Command,
     mark: Mark,
-    ended: &Arc<Mutex<Option<ExitState>>>,
+    exit_state: &Arc<Mutex<Option<ExitState>>>,
 ) -> io::Result<i32> {
     loop {
-        let (ended, stream) = (Arc::clone(ended), Arc::clone(stream));
+        let (ended, stream) = (Arc::clone(exit_state), Arc::clone(stream));
         let listener = move |status: ExitState| {
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             stream.wake();
@@ -198,8 +198,8 @@ fn start(
 }
 
 /// Validates the request and returns the requested program.
-fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
-    let bad = |what: &str| Err(refuse(RefusalKind::BadRequest, what));
+fn validate_request(request: &RunRequest) -> Result<&RawPath, Refusal> {
+    let bad = |what: &str| Err(new_refusal(RefusalKind::BadRequest, what));
     let Some(first) = request.argv.first().filter(|program| !program.as_bytes().is_empty()) else {
         return bad("no program to run");
     };
@@ -216,10 +216,10 @@ fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
 
 /// Returns the program to execute. Searches `PATH` only if the request has a fallback. Otherwise
 /// `exec` searches `PATH`.
-fn resolve_program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
-    let Some(fallback) = &request.fallback else { return first };
+fn resolve_program<'a>(requested_program: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
+    let Some(fallback) = &request.fallback else { return requested_program };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
-    let name = first.as_bytes();
+    let name = requested_program.as_bytes();
     let is_there = match (name.contains(&b'/'), request.env.get("PATH")) {
         (false, Some(path)) => path
             .as_bytes()
@@ -227,7 +227,7 @@ fn resolve_program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedF
             .any(|folder| exists(&[folder, b"/", name].concat())),
         _ => exists(name),
     };
-    if is_there { first } else { fallback }
+    if is_there { requested_program } else { fallback }
 }
 
 fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
@@ -244,16 +244,16 @@ fn report_start_failure(
     stream: &Stream,
     program: &RawPath,
     error: &io::Error,
-    started: Instant,
+    start_time: Instant,
 ) -> Result<Reply, Refusal> {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::INVAL);
     if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) {
         return Err(from_errno(errno, "starting a process"));
     }
-    let line = format!("agentd: {program}: {}\n", describe(errno));
+    let line = format!("agentd: {program}: {}\n", describe_errno(errno));
     stream.send_all(&server.outbox, channel::STDERR, line.as_bytes())?;
     let code = if errno == Errno::NOENT { EXIT_NOT_FOUND } else { EXIT_NOT_EXECUTABLE };
-    let took_us = started.elapsed().as_micros() as u64;
+    let took_us = start_time.elapsed().as_micros() as u64;
     Ok(Reply::Exited(CommandExit { code: Some(code), took_us, ..CommandExit::default() }))
 }
 
@@ -272,18 +272,18 @@ impl RunningCommand<'_> {
             let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
             self.output_pipes[index].bytes_left = Some(waiting);
             if waiting == 0 {
-                self.close(index);
+                self.close_output(index);
             }
         }
     }
 
-    fn close(&mut self, index: usize) {
+    fn close_output(&mut self, index: usize) {
         self.output_pipes[index].pipe = None;
         self.stream.send_end(&self.server.outbox, self.output_pipes[index].channel);
     }
 
     /// Waits for the command or the host, at most until `until`, and transfers available data.
-    fn step(&mut self, until: Option<Instant>) -> Result<(), Refusal> {
+    fn transfer_data(&mut self, deadline: Option<Instant>) -> Result<(), Refusal> {
         self.fetch_input();
         let credit = self.stream.credit();
         let mut fds = vec![PollFd::from_borrowed_fd(self.stream.wake_fd(), PollFlags::IN)];
@@ -297,7 +297,7 @@ impl RunningCommand<'_> {
         if let (Some(pipe), false) = (&self.input_pipe.pipe, self.input_pipe.pending.is_empty()) {
             fds.push(PollFd::new(pipe, PollFlags::OUT));
         }
-        let timeout = until.map(|at| {
+        let timeout = deadline.map(|at| {
             // Round up, so that the wait doesn't end before the deadline.
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
@@ -309,7 +309,7 @@ impl RunningCommand<'_> {
         let ready: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
         for (index, ready) in readers.iter().zip(&ready) {
             if *ready {
-                self.read(*index);
+                self.read_output(*index);
             }
         }
         if ready.len() > readers.len() && ready[readers.len()] {
@@ -318,7 +318,7 @@ impl RunningCommand<'_> {
         Ok(())
     }
 
-    fn read(&mut self, index: usize) {
+    fn read_output(&mut self, index: usize) {
         let outlet = &mut self.output_pipes[index];
         let Some(pipe) = &outlet.pipe else { return };
         let most =
@@ -327,18 +327,18 @@ impl RunningCommand<'_> {
             return;
         }
         match rustix::io::read(pipe, &mut self.buffer[..most as usize]) {
-            Ok(0) => self.close(index),
+            Ok(0) => self.close_output(index),
             Ok(read) => {
                 self.stream.send(&self.server.outbox, outlet.channel, &self.buffer[..read]);
                 if let Some(left) = &mut outlet.bytes_left {
                     *left = left.saturating_sub(read as u64);
                     if *left == 0 {
-                        self.close(index);
+                        self.close_output(index);
                     }
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) if outlet.bytes_left.is_none() => {}
-            Err(_) => self.close(index),
+            Err(_) => self.close_output(index),
         }
     }
 

@@ -10,7 +10,7 @@ use proctor_wire::{Match, RawPath, Refusal, RefusalKind, Reply, SearchRequest};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use super::{
-    refusal::{cancelled, from_errno, refuse},
+    refusal::{cancelled_refusal, from_errno, new_refusal},
     stream::Stream,
 };
 
@@ -29,8 +29,8 @@ const DEPTH_LIMIT: usize = 512;
 /// Searches `root`. Paths in the matches are relative to the root. If the root is a file, its path
 /// is just its name. Links are not followed, and `.git` and binary files are skipped.
 pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal> {
-    let pattern = request.pattern.as_deref().map(|p| matcher(p, request)).transpose()?;
-    let glob = request.glob.as_deref().map(glob_matcher).transpose()?;
+    let pattern = request.pattern.as_deref().map(|p| build_matcher(p, request)).transpose()?;
+    let glob = request.glob.as_deref().map(compile_glob).transpose()?;
     let root = Path::new(std::ffi::OsStr::from_bytes(request.root.as_bytes()));
     if let Err(error) = rustix::fs::stat(root) {
         return Err(from_errno(error, &request.root));
@@ -55,7 +55,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
     // Skip unreadable entries, as every search tool does.
     for entry in walk.flatten() {
         if stream.is_cancelled() {
-            return Err(cancelled());
+            return Err(cancelled_refusal());
         }
         if !entry.file_type().is_some_and(|kind| kind.is_file() || entry.depth() == 0) {
             continue;
@@ -74,33 +74,33 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
             }
             None => {}
             Some(pattern) => {
-                let Some(file) = open(entry.path()) else { continue };
-                let sink = LineSink { found: &mut found, stream, path: shown };
+                let Some(file) = open_regular_file(entry.path()) else { continue };
+                let sink = LineSink { collector: &mut found, stream, path: shown };
                 // An error in one file, such as a line above the limit, does not end the search.
                 let _ = searcher.search_file(pattern, &file, sink);
             }
         }
-        if found.more {
+        if found.has_more {
             break;
         }
     }
     if stream.is_cancelled() {
-        return Err(cancelled());
+        return Err(cancelled_refusal());
     }
-    Ok(Reply::Matches { matches: found.matches, more: found.more })
+    Ok(Reply::Matches { matches: found.matches, more: found.has_more })
 }
 
-fn matcher(pattern: &str, request: &SearchRequest) -> Result<RegexMatcher, Refusal> {
+fn build_matcher(pattern: &str, request: &SearchRequest) -> Result<RegexMatcher, Refusal> {
     RegexMatcherBuilder::new()
         .case_insensitive(request.ignore_case)
         .line_terminator(Some(b'\n'))
         .build(pattern)
-        .map_err(|error| refuse(RefusalKind::BadRequest, format!("pattern: {error}")))
+        .map_err(|error| new_refusal(RefusalKind::BadRequest, format!("pattern: {error}")))
 }
 
 /// Compiles a glob. Without a slash it matches names at any depth; with a slash it matches relative
 /// paths.
-fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
+fn compile_glob(glob: &str) -> Result<GlobMatcher, Refusal> {
     let anchored = match glob.strip_prefix('/') {
         Some(rest) => rest.to_owned(),
         None if glob.contains('/') => glob.to_owned(),
@@ -110,12 +110,12 @@ fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|error| refuse(RefusalKind::BadRequest, format!("glob: {error}")))
+        .map_err(|error| new_refusal(RefusalKind::BadRequest, format!("glob: {error}")))
 }
 
 /// Opens a regular file. After the directory was read, the name may have become a pipe, and opening
 /// a pipe would block.
-fn open(path: &Path) -> Option<File> {
+fn open_regular_file(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).ok()?;
     let kind = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode));
@@ -127,7 +127,7 @@ struct MatchCollector {
     matches: Vec<Match>,
     bytes: usize,
     limit: usize,
-    more: bool,
+    has_more: bool,
 }
 
 impl MatchCollector {
@@ -136,7 +136,7 @@ impl MatchCollector {
         // In JSON, an escaped byte takes up to six bytes.
         let bytes = 3 * path.as_bytes().len() + text.len() + 64;
         if self.matches.len() >= self.limit || self.bytes + bytes > TEXT_LIMIT {
-            self.more = true;
+            self.has_more = true;
         } else {
             self.bytes += bytes;
             self.matches.push(Match { path, line, text });
@@ -145,7 +145,7 @@ impl MatchCollector {
 }
 
 struct LineSink<'a> {
-    found: &'a mut MatchCollector,
+    collector: &'a mut MatchCollector,
     stream: &'a Stream,
     path: RawPath,
 }
@@ -160,7 +160,7 @@ impl Sink for LineSink<'_> {
         if bytes.len() > LINE_LIMIT {
             text.push_str(" [...]");
         }
-        self.found.add(self.path.clone(), line.line_number().unwrap_or(0), text);
-        Ok(!self.found.more && !self.stream.is_cancelled())
+        self.collector.add(self.path.clone(), line.line_number().unwrap_or(0), text);
+        Ok(!self.collector.has_more && !self.stream.is_cancelled())
     }
 }

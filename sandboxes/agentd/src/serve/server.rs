@@ -22,7 +22,7 @@ pub struct Server {
     /// The highest stream that each side has opened. A frame for a closed stream at or below that
     /// number is late rather than invalid, because the host may not know yet that the stream is
     /// closed.
-    pub(super) highest: [AtomicU32; 2],
+    pub(super) highest_stream_ids: [AtomicU32; 2],
 }
 
 impl Server {
@@ -32,7 +32,7 @@ impl Server {
             reaper,
             snapshots: Mutex::default(),
             streams: Mutex::default(),
-            highest: [AtomicU32::new(0), AtomicU32::new(0)],
+            highest_stream_ids: [AtomicU32::new(0), AtomicU32::new(0)],
         }
     }
 
@@ -41,12 +41,12 @@ impl Server {
     }
 
     /// Finds a stream; `None` if it is already closed.
-    pub(super) fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
+    pub(super) fn find_stream(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
         if let Some(stream) = self.streams().get(&id) {
             return Ok(Some(Arc::clone(stream)));
         }
-        if id == 0 || id > self.highest[(id % 2) as usize].load(Ordering::SeqCst) {
-            return Err(WireError::Stream { stream: id, why: "never opened" });
+        if id == 0 || id > self.highest_stream_ids[(id % 2) as usize].load(Ordering::SeqCst) {
+            return Err(WireError::InvalidStream { stream: id, reason: "never opened" });
         }
         Ok(None)
     }
@@ -61,17 +61,17 @@ impl Server {
     /// Opens a stream for an accepted connection.
     pub fn open_accepted_stream(&self) -> rustix::io::Result<Arc<Stream>> {
         let mut streams = self.streams();
-        let before = self.highest[1].load(Ordering::SeqCst);
+        let before = self.highest_stream_ids[1].load(Ordering::SeqCst);
         let id = if before == 0 { 1 } else { before.checked_add(2).ok_or(Errno::NFILE)? };
         let stream = Arc::new(Stream::new(id)?);
         streams.insert(id, Arc::clone(&stream));
-        self.highest[1].store(id, Ordering::SeqCst);
+        self.highest_stream_ids[1].store(id, Ordering::SeqCst);
         Ok(stream)
     }
 
     /// Closes a stream with a reply. Removes the stream first, because the host may reuse the
     /// number as soon as it has the reply.
-    pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
+    pub fn close_stream(&self, id: u32, answer: &Result<Reply, Refusal>) {
         self.streams().remove(&id);
         self.outbox.reply(id, answer);
     }

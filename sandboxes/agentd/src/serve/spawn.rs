@@ -49,10 +49,10 @@ pub struct Launch<'a> {
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    pub results: Option<OwnedFd>,
+    pub results_pipe: Option<OwnedFd>,
     pub identity: Option<Identity>,
     /// Initial capabilities; `None` means the agent's.
-    pub powers: Option<ProcessCapabilities>,
+    pub capabilities: Option<ProcessCapabilities>,
     pub mark: Mark,
 }
 
@@ -75,9 +75,9 @@ pub fn guard_descriptors() {
 }
 
 #[expect(unsafe_code, reason = "rustix has no close_range")]
-unsafe fn close_on_exec_from(first: u32) {
+unsafe fn close_on_exec_from(first_descriptor: u32) {
     // Kernels before 5.11 reject the flag. The agent's own descriptors are close-on-exec anyway.
-    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    unsafe { libc::syscall(libc::SYS_close_range, first_descriptor, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
 /// If memory runs out, makes the kernel kill a command before the agent and before anything on the
@@ -93,8 +93,8 @@ fn prefer_oom_kill() {
 /// Prepares a command that leads a new session and process group. If it cannot be started, the
 /// caller may try again.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
-pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
-    let Launch { program, argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } =
+pub fn prepare_command(launch: Launch<'_>) -> io::Result<Command> {
+    let Launch { program, argv, env, cwd, stdin, stdout, stderr, results_pipe: results, identity, capabilities: powers, mark } =
         launch;
     let mut command = Command::new(OsStr::from_bytes(program.as_bytes()));
     command.args(argv.iter().skip(1).map(|arg| OsStr::from_bytes(arg.as_bytes())));

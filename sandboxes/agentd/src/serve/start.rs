@@ -50,8 +50,8 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
 /// Serves on a pair of descriptors, which may be duplicates of one socket, until the stream ends.
 /// Then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream, 76 if
 /// the host violated the protocol, 70 if the agent could not start.
-pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
-    if without.contains(&Defence::Eviction) {
+pub fn serve(reader: OwnedFd, writer: OwnedFd, disabled_defences: &[Defence]) -> i32 {
+    if disabled_defences.contains(&Defence::Eviction) {
         eviction::disable_eviction();
     }
     let server = match start_server(writer) {
@@ -83,7 +83,7 @@ fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     // If another directory were the working directory, commands could not remove it and a sweep
     // could not unmount it.
     let _ = rustix::process::chdir("/");
-    processes::remember_limit();
+    processes::remember_own_limit();
     let outbox = Outbox::start(writer)?;
     outbox.send_bytes(&hello());
     let reaper = Reaper::start()?;

@@ -13,7 +13,7 @@ use rustix::{
     fd::AsFd,
 };
 
-use super::{outbox::Outbox, refusal::cancelled};
+use super::{outbox::Outbox, refusal::cancelled_refusal};
 
 /// The largest chunk that is read or sent at once, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
@@ -24,7 +24,7 @@ pub const CHUNK_BYTES: usize = 128 << 10;
 pub struct Stream {
     pub id: u32,
     state: Mutex<StreamState>,
-    wake: OwnedFd,
+    wake_event: OwnedFd,
 }
 
 struct StreamState {
@@ -33,8 +33,8 @@ struct StreamState {
     /// Bytes that the host may still send.
     allowance: u64,
     input: VecDeque<Vec<u8>>,
-    input_ended: bool,
-    cancelled: bool,
+    has_input_ended: bool,
+    is_cancelled: bool,
 }
 
 /// The next input from the host.
@@ -51,10 +51,10 @@ impl Stream {
             credit: INITIAL_CREDIT.into(),
             allowance: INITIAL_CREDIT.into(),
             input: VecDeque::new(),
-            input_ended: false,
-            cancelled: false,
+            has_input_ended: false,
+            is_cancelled: false,
         };
-        Ok(Self { id, state: Mutex::new(state), wake })
+        Ok(Self { id, state: Mutex::new(state), wake_event: wake })
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
@@ -64,20 +64,20 @@ impl Stream {
     /// Makes the serving thread check the state again.
     pub fn wake(&self) {
         // The counter overflows only after 2^64 calls, and then it is readable anyway.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wake_event, &1u64.to_ne_bytes());
     }
 
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.wake_event.as_fd()
     }
 
     /// Clears earlier wakes. Call this before checking the state, never after.
     pub fn clear_wakes(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8][..]);
+        let _ = rustix::io::read(&self.wake_event, &mut [0; 8][..]);
     }
 
     fn wait(&self) {
-        let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], None);
+        let _ = poll(&mut [PollFd::new(&self.wake_event, PollFlags::IN)], None);
         self.clear_wakes();
     }
 
@@ -89,17 +89,17 @@ impl Stream {
     }
 
     pub fn cancel(&self) {
-        self.lock().cancelled = true;
+        self.lock().is_cancelled = true;
         self.wake();
     }
 
     pub fn push(&self, bytes: &[u8]) -> Result<(), WireError> {
         let mut state = self.lock();
-        if state.input_ended {
-            return Err(WireError::Stream { stream: self.id, why: "data after its end" });
+        if state.has_input_ended {
+            return Err(WireError::InvalidStream { stream: self.id, reason: "data after its end" });
         }
         let Some(left) = state.allowance.checked_sub(bytes.len() as u64) else {
-            return Err(WireError::Stream { stream: self.id, why: "more data than credited" });
+            return Err(WireError::InvalidStream { stream: self.id, reason: "more data than credited" });
         };
         state.allowance = left;
         if !bytes.is_empty() {
@@ -111,12 +111,12 @@ impl Stream {
     }
 
     pub fn end_input(&self) {
-        self.lock().input_ended = true;
+        self.lock().has_input_ended = true;
         self.wake();
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.lock().cancelled
+        self.lock().is_cancelled
     }
 
     pub fn credit(&self) -> u64 {
@@ -140,7 +140,7 @@ impl Stream {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.is_cancelled() {
-                return Err(cancelled());
+                return Err(cancelled_refusal());
             }
             let fits = usize::try_from(self.credit()).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             if fits == 0 {
@@ -159,10 +159,10 @@ impl Stream {
     pub fn take_input(&self, outbox: &Outbox) -> Input {
         let mut state = self.lock();
         let Some(bytes) = state.input.pop_front() else {
-            return if state.input_ended { Input::Ended } else { Input::Nothing };
+            return if state.has_input_ended { Input::Ended } else { Input::Nothing };
         };
         state.allowance += bytes.len() as u64;
-        let ended = state.input_ended;
+        let ended = state.has_input_ended;
         drop(state);
         if !ended {
             let credit = (bytes.len() as u32).to_be_bytes();
@@ -175,7 +175,7 @@ impl Stream {
     pub fn next_input(&self, outbox: &Outbox) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             if self.is_cancelled() {
-                return Err(cancelled());
+                return Err(cancelled_refusal());
             }
             match self.take_input(outbox) {
                 Input::Bytes(bytes) => return Ok(Some(bytes)),

@@ -8,7 +8,7 @@ use std::fs;
 use proctor_wire::{Refusal, RefusalKind};
 use rustix::process::{getegid, geteuid};
 
-use super::refusal::refuse;
+use super::refusal::new_refusal;
 use crate::hardening;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,24 +34,24 @@ impl Identity {
 }
 
 /// Parses `uid`, `uid:gid` or a name in the sandbox's `/etc/passwd`.
-pub fn find(who: &str) -> Result<Identity, Refusal> {
+pub fn find(user_spec: &str) -> Result<Identity, Refusal> {
     let passwd = read_or_empty("/etc/passwd");
     let group = read_or_empty("/etc/group");
-    let identity = resolve(who, &passwd, &group)
+    let identity = resolve(user_spec, &passwd, &group)
         .filter(|identity| {
             !(hardening::runs_as_agent_user() && identity.user == hardening::AGENT_UID)
         })
         .ok_or_else(|| {
-            refuse(RefusalKind::BadRequest, format!("no user {who:?} in the sandbox"))
+            new_refusal(RefusalKind::BadRequest, format!("no user {user_spec:?} in the sandbox"))
         })?;
     let ids = [("uid_map", "user", identity.user), ("gid_map", "group", identity.group)];
     for (map, kind, number) in ids {
         if !is_mapped(&read_or_empty(&format!("/proc/self/{map}")), number) {
             let what = format!(
-                "no user {who:?} in the sandbox; {kind} {number} needs an id range in /etc/subuid \
+                "no user {user_spec:?} in the sandbox; {kind} {number} needs an id range in /etc/subuid \
                  and /etc/subgid, or root"
             );
-            return Err(refuse(RefusalKind::BadRequest, what));
+            return Err(new_refusal(RefusalKind::BadRequest, what));
         }
     }
     Ok(identity)
@@ -59,8 +59,8 @@ pub fn find(who: &str) -> Result<Identity, Refusal> {
 
 /// Returns whether a user namespace's map contains an id. If the map is empty because it could not
 /// be read, all ids count as mapped.
-fn is_mapped(map: &str, number: u32) -> bool {
-    let number = u64::from(number);
+fn is_mapped(map: &str, id: u32) -> bool {
+    let number = u64::from(id);
     let holds = |line: &str| {
         let mut fields = line.split_ascii_whitespace().filter_map(|field| field.parse().ok());
         let (first, count): (Option<u64>, Option<u64>) = (fields.next(), fields.nth(1));
@@ -76,10 +76,10 @@ fn read_or_empty(path: &str) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
-    let (name, given) = match who.split_once(':') {
+fn resolve(user_spec: &str, passwd: &str, group: &str) -> Option<Identity> {
+    let (name, given) = match user_spec.split_once(':') {
         Some((name, group)) => (name, Some(group.parse().ok()?)),
-        None => (who, None),
+        None => (user_spec, None),
     };
     let number = name.parse::<u32>().ok();
     let entry = passwd.lines().find_map(|line| {

@@ -6,7 +6,7 @@ use proctor_wire::{Frame, FrameKind, RefusalKind, Reply, Request, RunRequest, ch
 
 use crate::{
     not_run::not_run,
-    support::{Agent, eventually, is_running, run_request, shell_request},
+    support::{Agent, wait_until, is_running, run_request, shell_request},
 };
 
 #[test]
@@ -42,7 +42,7 @@ fn command_returns_output_and_code_and_has_exact_environment() {
 }
 
 #[test]
-fn arguments_are_bytes() {
+fn command_accepts_arguments_with_any_bytes() {
     let mut agent = Agent::start();
     let mut request = run_request(&["printf", "%s"]);
     request.argv.push(proctor_wire::RawPath::new(&b"\xff\xfe %"[..]));
@@ -107,7 +107,7 @@ fn command_accepts_input_of_any_size() {
 #[test]
 fn huge_output_waits_for_credit() {
     let mut agent = Agent::start();
-    let stream = agent.open(&Request::Run(run_request(&["head", "-c", "50000000", "/dev/zero"])));
+    let stream = agent.open_stream(&Request::Run(run_request(&["head", "-c", "50000000", "/dev/zero"])));
     let mut come = 0;
     while let Some(frame) = agent.any_frame(Duration::from_millis(500)) {
         assert_eq!((frame.kind, frame.stream), (FrameKind::Data, stream));
@@ -120,7 +120,7 @@ fn huge_output_waits_for_credit() {
     assert!(agent_rss_kb < 16 << 10, "{agent_rss_kb} kB");
     assert_eq!(processes, 1);
     agent.send(&Frame::new(FrameKind::Credit, stream, (1u32 << 20).to_be_bytes()));
-    let answer = agent.read_to_reply(stream);
+    let answer = agent.read_until_reply(stream);
     assert_eq!(come + answer.stdout.len(), 50_000_000);
     assert_eq!(answer.exited().code, Some(0));
 }
@@ -148,22 +148,22 @@ fn time_limit_kills_processes_that_left_the_group() {
 fn time_limit_does_not_affect_other_commands() {
     let mut agent = Agent::start();
     let other =
-        agent.open(&Request::Run(shell_request("setsid sh -c 'sleep 0.6; echo x' | cat; echo y")));
+        agent.open_stream(&Request::Run(shell_request("setsid sh -c 'sleep 0.6; echo x' | cat; echo y")));
     let request =
         RunRequest { time_limit_ms: Some(200), ..shell_request("setsid sleep 7010 & sleep 7011") };
     assert!(agent.ask(&Request::Run(request)).exited().timed_out);
     assert!(!is_running("7010"));
-    let answer = agent.read_to_reply(other);
+    let answer = agent.read_until_reply(other);
     assert_eq!((answer.exited().code, &answer.stdout[..]), (Some(0), &b"x\ny\n"[..]));
 }
 
 #[test]
 fn cancelled_command_gets_a_reply() {
     let mut agent = Agent::start();
-    let stream = agent.open(&Request::Run(shell_request("echo here; sleep 7020")));
+    let stream = agent.open_stream(&Request::Run(shell_request("echo here; sleep 7020")));
     assert_eq!(agent.next_frame(stream).body, b"\x01here\n");
     agent.send(&Frame::new(FrameKind::Cancel, stream, []));
-    let answer = agent.read_to_reply(stream);
+    let answer = agent.read_until_reply(stream);
     assert!(answer.exited().cancelled && !answer.exited().timed_out);
     assert!(!is_running("7020"));
     // A late frame for a closed stream is not an error.
@@ -195,11 +195,11 @@ fn commands_run_concurrently() {
     let start = Instant::now();
     let streams: Vec<u32> = (0..50)
         .map(|n| {
-            agent.open(&Request::Run(shell_request(&format!("sleep 0.3; echo {n}; exit {n}"))))
+            agent.open_stream(&Request::Run(shell_request(&format!("sleep 0.3; echo {n}; exit {n}"))))
         })
         .collect();
     for (n, stream) in streams.into_iter().enumerate() {
-        let answer = agent.read_to_reply(stream);
+        let answer = agent.read_until_reply(stream);
         assert_eq!(answer.exited().code, Some(n as i32));
         assert_eq!(answer.stdout, format!("{n}\n").into_bytes());
     }
@@ -228,9 +228,9 @@ fn agent_descriptors_and_environment_are_unreadable() {
 fn end_of_stream_kills_the_sandbox() {
     let mut agent = Agent::start();
     let stream =
-        agent.open(&Request::Run(shell_request("setsid sleep 7040 & echo up; sleep 7041")));
+        agent.open_stream(&Request::Run(shell_request("setsid sleep 7040 & echo up; sleep 7041")));
     assert_eq!(agent.next_frame(stream).body[0], channel::STDOUT);
-    assert!(eventually(|| is_running("7040") && is_running("7041")));
+    assert!(wait_until(|| is_running("7040") && is_running("7041")));
     agent.hang_up();
     assert_eq!(agent.wait_for_exit().code(), Some(0));
     assert!(!is_running("7040") && !is_running("7041"));
@@ -239,11 +239,11 @@ fn end_of_stream_kills_the_sandbox() {
 #[test]
 fn shutdown_gets_a_reply_and_leaves_no_process() {
     let mut agent = Agent::start();
-    let pending = agent.open(&Request::Run(shell_request("setsid sleep 7050 & sleep 7051")));
-    assert!(eventually(|| is_running("7050")));
+    let pending = agent.open_stream(&Request::Run(shell_request("setsid sleep 7050 & sleep 7051")));
+    assert!(wait_until(|| is_running("7050")));
     assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
     assert_eq!(agent.wait_for_exit().code(), Some(0));
     // A command that was killed with its sandbox is not reported as ended.
-    assert_eq!(agent.unread(pending), []);
+    assert_eq!(agent.take_unread_frames(pending), []);
     assert!(!is_running("7050") && !is_running("7051"));
 }

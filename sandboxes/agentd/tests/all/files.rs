@@ -147,10 +147,10 @@ fn paths_that_leave_the_folder_are_rejected() {
 #[test]
 fn cancelled_write_leaves_no_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
-    let stream = agent.open(&Request::Write(write_request(folder.path().join("file"))));
+    let stream = agent.open_stream(&Request::Write(write_request(folder.path().join("file"))));
     agent.send(&Frame::data(stream, channel::STDIN, b"half"));
     agent.send(&Frame::new(FrameKind::Cancel, stream, []));
-    assert_eq!(agent.read_to_reply(stream).reply.unwrap_err().why, RefusalKind::Cancelled);
+    assert_eq!(agent.read_until_reply(stream).reply.unwrap_err().why, RefusalKind::Cancelled);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -274,7 +274,7 @@ fn accepted_connection_is_forwarded_as_a_stream() {
     let mut heard = String::new();
     inside.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "answer");
-    assert_eq!(agent.read_to_reply(stream).reply, Ok(Reply::Done));
+    assert_eq!(agent.read_until_reply(stream).reply, Ok(Reply::Done));
     let taken = agent.ask(&Request::Listen { port });
     assert_eq!(taken.reply.unwrap_err().why, RefusalKind::Io);
 }

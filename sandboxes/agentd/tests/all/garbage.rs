@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 
 use proctor_wire::{BODY_LIMIT, Frame, FrameKind, Request, channel, hello};
 
-use crate::support::{Agent, eventually, is_running, shell_request};
+use crate::support::{Agent, wait_until, is_running, shell_request};
 
 /// Sends the bytes and returns the exit code and the error output. If `greet` is set, sends a valid
 /// hello first.
-fn run_agent_on(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
+fn run_agent_on(bytes: &[u8], sends_hello: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut agent = Agent::spawn(command.arg("serve").stderr(Stdio::from(log.reopen().unwrap())));
-    if greet {
+    if sends_hello {
         agent.send_raw(&hello());
     }
     agent.send_raw(bytes);
@@ -93,9 +93,9 @@ fn truncated_stream_counts_as_ended() {
 }
 
 /// A small random generator with a fixed seed, so that failures are reproducible.
-struct Noise(u64);
+struct RandomBytes(u64);
 
-impl Noise {
+impl RandomBytes {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -106,7 +106,7 @@ impl Noise {
 
 #[test]
 fn random_bytes_never_panic_or_hang_the_agent() {
-    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    let mut noise = RandomBytes(0x9e37_79b9_7f4a_7c15);
     for round in 0..150 {
         let mut bytes = Vec::new();
         if round % 3 == 0 {
@@ -136,8 +136,8 @@ fn random_bytes_never_panic_or_hang_the_agent() {
 #[test]
 fn protocol_violation_kills_the_sandbox() {
     let mut agent = Agent::start();
-    agent.open(&Request::Run(shell_request("setsid sleep 7070 & sleep 7071")));
-    assert!(eventually(|| is_running("7070") && is_running("7071")));
+    agent.open_stream(&Request::Run(shell_request("setsid sleep 7070 & sleep 7071")));
+    assert!(wait_until(|| is_running("7070") && is_running("7071")));
     agent.send_raw(&[0xff; 64]);
     assert_eq!(agent.wait_for_exit().code(), Some(76));
     assert!(!is_running("7070") && !is_running("7071"));

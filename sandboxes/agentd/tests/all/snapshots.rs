@@ -16,7 +16,7 @@ use proctor_wire::{
 
 use crate::support::{Agent, raw_path};
 
-fn request(root: &Path) -> SnapshotRequest {
+fn snapshot_request(root: &Path) -> SnapshotRequest {
     SnapshotRequest {
         root: raw_path(root),
         fresh: false,
@@ -68,7 +68,7 @@ fn snapshot_sends_only_changes() {
     fs::write(at("big"), vec![7; (1 << 20) + 1]).unwrap();
     symlink("d/a", at("link")).unwrap();
     agent.shell(&format!("mkfifo {}", at("pipe").display()));
-    let (first, blobs) = take_snapshot(&mut agent, request(folder.path()));
+    let (first, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     // The entries are sorted by bytes, so '.' comes before '/'.
     let all = [".git", "big", "d", "d.txt", "d/a", "d/e", "d/e/b", "link", "pipe"];
     assert_eq!(paths(&first), all);
@@ -80,13 +80,13 @@ fn snapshot_sends_only_changes() {
     assert_eq!(entry("link").link, Some(RawPath::from("d/a")));
     assert_eq!((entry("pipe").kind, &entry("pipe").hash), (EntryKind::Other, &None));
 
-    let (second, blobs) = take_snapshot(&mut agent, request(folder.path()));
+    let (second, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
 
     // A change that keeps the size and happens within one clock tick must be detected every time.
     for round in 0..20 {
         fs::write(at("d/a"), format!("{round:04}")).unwrap();
-        let (reply, blobs) = take_snapshot(&mut agent, request(folder.path()));
+        let (reply, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
         assert_eq!(paths(&reply), ["d/a"]);
         assert_eq!(blobs.values().next().unwrap(), format!("{round:04}").as_bytes());
     }
@@ -94,12 +94,12 @@ fn snapshot_sends_only_changes() {
     fs::set_permissions(at("d.txt"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::remove_file(at("link")).unwrap();
     fs::write(at("link"), "same").unwrap();
-    let (reply, blobs) = take_snapshot(&mut agent, request(folder.path()));
+    let (reply, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!(paths(&reply), ["d.txt", "link"]);
     assert_eq!(reply.removed, [RawPath::from("d/e"), "d/e/b".into()]);
     assert!(blobs.is_empty(), "this content was sent before");
     let (reply, blobs) =
-        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) });
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
@@ -114,18 +114,18 @@ fn snapshot_follows_a_link_to_the_moved_tree() {
         fs::write(at(folder).join("src/a"), "same").unwrap();
         fs::write(at(folder).join("b"), "same").unwrap();
     }
-    take_snapshot(&mut agent, request(&at("work")));
+    take_snapshot(&mut agent, snapshot_request(&at("work")));
     fs::remove_dir_all(at("work")).unwrap();
     fs::write(at("moved/new"), "more").unwrap();
     symlink(at("moved"), at("work")).unwrap();
-    let (reply, _) = take_snapshot(&mut agent, request(&at("work")));
+    let (reply, _) = take_snapshot(&mut agent, snapshot_request(&at("work")));
     assert!(reply.removed.is_empty(), "{:?}", reply.removed);
     assert!(paths(&reply).contains(&"new".to_owned()), "{:?}", paths(&reply));
     // A link to another directory in the sandbox is not followed.
     fs::create_dir_all(at("other/files")).unwrap();
     fs::remove_file(at("work")).unwrap();
     symlink(at("other"), at("work")).unwrap();
-    let (reply, _) = take_snapshot(&mut agent, request(&at("work")));
+    let (reply, _) = take_snapshot(&mut agent, snapshot_request(&at("work")));
     assert!(paths(&reply).is_empty(), "{:?}", paths(&reply));
     assert_eq!(reply.removed.len(), 4, "{:?}", reply.removed);
 }
@@ -139,11 +139,11 @@ fn large_manifest_is_sent_in_pages() {
     for n in 0..6000 {
         fs::write(tree.join(format!("{name}{n:05}")), n.to_string()).unwrap();
     }
-    let (reply, blobs) = take_snapshot(&mut agent, request(folder.path()));
+    let (reply, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((reply.changed.len(), reply.entries, blobs.len()), (6001, 6001, 6000));
     assert!(reply.changed.is_sorted_by_key(|entry| entry.path.clone()));
     fs::remove_dir_all(&tree).unwrap();
-    let (reply, _) = take_snapshot(&mut agent, request(folder.path()));
+    let (reply, _) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
@@ -158,7 +158,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
         fs::create_dir_all(&inner).unwrap();
         fs::write(inner.join(format!("{n}.txt")), n.to_string()).unwrap();
     }
-    let (first, blobs) = take_snapshot(&mut agent, request(folder.path()));
+    let (first, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
     for round in 0..20 {
         // Make changes within one clock tick, in the first, middle and last directories.
@@ -166,7 +166,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
         for name in files {
             fs::write(at(name), format!("{round:04}")).unwrap();
         }
-        let (reply, blobs) = take_snapshot(&mut agent, request(folder.path()));
+        let (reply, blobs) = take_snapshot(&mut agent, snapshot_request(folder.path()));
         assert_eq!(paths(&reply), files);
         assert_eq!((reply.entries, blobs.len()), (first.entries, 1));
     }
@@ -181,20 +181,20 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
     fs::remove_dir_all(at("15")).unwrap();
     let mut tree: BTreeMap<_, _> =
         first.changed.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
-    let (reply, _) = take_snapshot(&mut agent, request(folder.path()));
+    let (reply, _) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     tree.retain(|path, _| !reply.removed.contains(path));
     tree.extend(reply.changed.into_iter().map(|entry| (entry.path.clone(), entry)));
-    let (nothing, _) = take_snapshot(&mut agent, request(folder.path()));
+    let (nothing, _) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((nothing.changed.len(), nothing.removed.len()), (0, 0));
     let (fresh, _) =
-        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) });
     for name in ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"] {
         tree.remove(&RawPath::from(name));
     }
     let told = fresh.changed.iter().filter(|entry| tree.contains_key(&entry.path));
     assert!(told.eq(tree.values()), "the incremental snapshots differ from a fresh one");
     assert_eq!(tree.len() + 3, fresh.changed.len());
-    let (old, _) = take_snapshot(&mut agent, request(folder.path()));
+    let (old, _) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((fresh.entries, old.changed.len(), old.removed.len()), (old.entries, 0, 0));
     assert!(fresh.changed.iter().all(|entry| {
         let path = at(&entry.path.to_escaped());
@@ -252,16 +252,16 @@ fn snapshot_handles_deep_trees_and_entry_limit() {
         root.display()
     );
     assert_eq!(agent.shell(&deep).exited().code, Some(0));
-    let (reply, blobs) = take_snapshot(&mut agent, request(&root));
+    let (reply, blobs) = take_snapshot(&mut agent, snapshot_request(&root));
     assert_eq!((reply.entries, blobs.len()), (2201, 1));
     // Entries that are not walked are neither changed nor removed.
-    let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
+    let few = SnapshotRequest { entry_limit: 100, ..snapshot_request(&root) };
     let (cut, _) = take_snapshot(&mut agent, few);
     assert_eq!((cut.entries, cut.changed.len(), cut.removed.len()), (100, 0, 0));
     assert_eq!(cut.unwalked.len(), 1);
     let remove = Request::Remove { path: raw_path(root.join("d")), beneath: None };
     assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done));
-    assert_eq!(take_snapshot(&mut agent, request(&root)).0.removed.len(), 2201);
-    let none = agent.ask(&Request::Snapshot(request(&folder.path().join("none"))));
+    assert_eq!(take_snapshot(&mut agent, snapshot_request(&root)).0.removed.len(), 2201);
+    let none = agent.ask(&Request::Snapshot(snapshot_request(&folder.path().join("none"))));
     assert_eq!(none.reply.unwrap_err().why, RefusalKind::NotFound);
 }

@@ -25,23 +25,23 @@ pub struct Call {
     id: u32,
     flow: Flow,
     events: mpsc::UnboundedReceiver<Event>,
-    replied: bool,
+    has_reply: bool,
 }
 
 /// Input for the agent, and whether the end of the input was sent.
 pub struct Input<'a> {
-    rest: &'a [u8],
-    ended: bool,
+    unsent: &'a [u8],
+    is_end_sent: bool,
 }
 
 impl<'a> Input<'a> {
-    pub fn all(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, ended: false }
+    pub fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self { unsent: bytes, is_end_sent: false }
     }
 
     /// Creates the input for a request that has no input.
-    pub fn none() -> Self {
-        Self { rest: &[], ended: true }
+    pub fn empty() -> Self {
+        Self { unsent: &[], is_end_sent: true }
     }
 }
 
@@ -55,7 +55,7 @@ impl Call {
                 Ok(call)
             }
             Err(error) => {
-                call.forget();
+                call.discard();
                 let why = match error {
                     WireError::TooLong { .. } => RefusalKind::TooLarge,
                     _ => RefusalKind::BadRequest,
@@ -71,7 +71,7 @@ impl Call {
         flow: Flow,
         events: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
-        Self { link, id, flow, events, replied: false }
+        Self { link, id, flow, events, has_reply: false }
     }
 
     pub fn id(&self) -> u32 {
@@ -79,9 +79,9 @@ impl Call {
     }
 
     /// Removes the stream without a cancel frame, because the agent never received the request.
-    fn forget(mut self) {
-        self.replied = true;
-        self.link.forget(self.id);
+    fn discard(mut self) {
+        self.has_reply = true;
+        self.link.remove_stream(self.id);
     }
 
     /// Returns the next event. Meanwhile, sends `input` as far as the agent's credit allows.
@@ -89,11 +89,11 @@ impl Call {
     /// Cancel-safe: each chunk is sent completely or not at all.
     pub async fn next_event(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
         loop {
-            if input.rest.is_empty() && !input.ended {
-                input.ended = true;
+            if input.unsent.is_empty() && !input.is_end_sent {
+                input.is_end_sent = true;
                 self.link.send(&Frame::new(FrameKind::End, self.id, [channel::STDIN]));
             }
-            let piece = input.rest.len().min(CHUNK_BYTES);
+            let piece = input.unsent.len().min(CHUNK_BYTES);
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event,
@@ -101,29 +101,29 @@ impl Call {
                     match permits {
                         Ok(permits) => {
                             permits.forget();
-                            let (now, later) = input.rest.split_at(piece);
+                            let (now, later) = input.unsent.split_at(piece);
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
-                            input.rest = later;
+                            input.unsent = later;
                         }
                         // The request has its reply, or the channel is closed. The event queue
                         // tells which.
-                        Err(_) => *input = Input::none(),
+                        Err(_) => *input = Input::empty(),
                     }
                     continue;
                 }
             };
-            return self.consume(event);
+            return self.process_event(event);
         }
     }
 
     /// Like [`Call::next_event`], but the caller owns the input and may extend it between calls.
     /// The end of the input is never sent.
-    pub async fn next_event_sending(
+    pub async fn next_event_with_input(
         &mut self,
-        unsent: &mut VecDeque<u8>,
+        input: &mut VecDeque<u8>,
     ) -> Result<Event, SandboxError> {
         loop {
-            let piece = unsent.len().min(CHUNK_BYTES);
+            let piece = input.len().min(CHUNK_BYTES);
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event,
@@ -131,29 +131,29 @@ impl Call {
                     match permits {
                         Ok(permits) => {
                             permits.forget();
-                            let now: Vec<u8> = unsent.drain(..piece).collect();
+                            let now: Vec<u8> = input.drain(..piece).collect();
                             self.send_chunk(&now);
                         }
                         // The request has its reply, or the channel is closed. The event queue
                         // tells which.
-                        Err(_) => unsent.clear(),
+                        Err(_) => input.clear(),
                     }
                     continue;
                 }
             };
-            return self.consume(event);
+            return self.process_event(event);
         }
     }
 
     /// Sends until at most `most` bytes are left or the request has ended.
-    pub async fn send_down_to(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
-        while unsent.len() > most {
-            let piece = unsent.len().min(CHUNK_BYTES);
+    pub async fn send_until(&mut self, input: &mut VecDeque<u8>, max_unsent: usize) {
+        while input.len() > max_unsent {
+            let piece = input.len().min(CHUNK_BYTES);
             match self.flow.credit.acquire_many(piece as u32).await {
                 Ok(permits) => permits.forget(),
-                Err(_) => return unsent.clear(),
+                Err(_) => return input.clear(),
             }
-            let now: Vec<u8> = unsent.drain(..piece).collect();
+            let now: Vec<u8> = input.drain(..piece).collect();
             self.send_chunk(&now);
         }
     }
@@ -161,11 +161,11 @@ impl Call {
     /// Like [`Call::next_event`] without input, but as a poll function.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
-        Poll::Ready(self.consume(event))
+        Poll::Ready(self.process_event(event))
     }
 
     /// Processes an event that was taken from the queue. For data, grants the agent new credit.
-    fn consume(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
+    fn process_event(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
         let event = event.ok_or_else(|| self.link.error())?;
         match &event {
             Event::Data(_, bytes) => {
@@ -173,8 +173,8 @@ impl Call {
                 self.link.send_credit(self.id, bytes.len());
             }
             Event::Reply(reply) => {
-                self.replied = true;
-                self.link.count(reply);
+                self.has_reply = true;
+                self.link.count_failures(reply);
             }
             Event::End => {}
         }
@@ -187,8 +187,8 @@ impl Call {
     }
 
     /// Sends a chunk for which the caller has already acquired credit.
-    pub fn send_chunk(&self, piece: &[u8]) {
-        self.link.send(&Frame::data(self.id, channel::STDIN, piece));
+    pub fn send_chunk(&self, chunk: &[u8]) {
+        self.link.send(&Frame::data(self.id, channel::STDIN, chunk));
     }
 
     /// Sends all bytes, waiting for credit as needed.
@@ -210,7 +210,7 @@ impl Call {
     /// Waits for the reply to a request without data.
     pub async fn wait_for_reply(mut self) -> Result<Reply, SandboxError> {
         loop {
-            match self.next_event(&mut Input::none()).await? {
+            match self.next_event(&mut Input::empty()).await? {
                 Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
                 Event::End => {}
                 Event::Data(..) => return Err(self.close_with_protocol_error("unrequested data")),
@@ -219,21 +219,21 @@ impl Call {
     }
 
     /// Closes the channel because the agent violated the protocol.
-    pub fn close_with_protocol_error(&self, why: &str) -> SandboxError {
-        self.link.close(&format!("protocol error of the sandbox agent: {why}"));
+    pub fn close_with_protocol_error(&self, reason: &str) -> SandboxError {
+        self.link.close(&format!("protocol error of the sandbox agent: {reason}"));
         self.link.error()
     }
 
     /// Closes the channel for another reason.
-    pub fn close_with_error(&self, why: &str) -> SandboxError {
-        self.link.close(why);
+    pub fn close_with_error(&self, reason: &str) -> SandboxError {
+        self.link.close(reason);
         self.link.error()
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if !self.replied {
+        if !self.has_reply {
             self.link.send(&Frame::new(FrameKind::Cancel, self.id, []));
         }
     }

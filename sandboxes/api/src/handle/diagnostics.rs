@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use proctor_types::{Fault, Origin};
+use proctor_types::{Fault, FaultOrigin};
 
 use super::SandboxHandle;
 
@@ -45,14 +45,14 @@ impl SandboxHandle {
     pub async fn diagnose_exhaustion(&self, fault: &Fault) -> Option<(Exhaustion, String)> {
         let witness = self.diagnostics.get();
         match fault.origin {
-            Origin::Elsewhere => None,
-            Origin::Refusal => Some((Exhaustion::Refused, fault.what.clone())),
-            Origin::FullDisk => match witness {
+            FaultOrigin::OutsideSandbox => None,
+            FaultOrigin::SandboxRejection => Some((Exhaustion::Refused, fault.what.clone())),
+            FaultOrigin::SandboxDiskFull => match witness {
                 Some(witness) if !witness.has_filled_disk().await => None,
                 _ => Some((Exhaustion::Refused, fault.what.clone())),
             },
-            Origin::Overdue => Some((Exhaustion::Overdue, fault.what.clone())),
-            Origin::Gone => {
+            FaultOrigin::CommandTimeout => Some((Exhaustion::Overdue, fault.what.clone())),
+            FaultOrigin::SandboxGone => {
                 let why = witness?.kill_reason().await?;
                 Some((Exhaustion::Killed, format!("{}: {why}", fault.what)))
             }

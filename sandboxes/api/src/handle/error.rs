@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proctor_types::{Cause, Fault, Layer, Origin};
+use proctor_types::{FaultCause, Fault, FaultLayer, FaultOrigin};
 
 use crate::wire::{Refusal, RefusalKind};
 
@@ -18,35 +18,35 @@ pub enum SandboxError {
     /// The sandbox is gone or violated the protocol. Every later request fails with the same error.
     Broken {
         /// What closed the channel.
-        why: String,
+        reason: String,
     },
 }
 
 impl SandboxError {
     /// Converts the error to a sandbox fault, for callers to whom a refusal is also a fault.
-    pub fn to_fault(&self, doing: impl fmt::Display) -> Fault {
-        Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
+    pub fn to_fault(&self, operation: impl fmt::Display) -> Fault {
+        Fault::new(FaultLayer::Sandbox, format!("{operation}: {self}"))
             .cause(self.cause())
             .origin(self.origin())
     }
 
-    fn cause(&self) -> Cause {
+    fn cause(&self) -> FaultCause {
         match self.refusal_kind() {
-            None => Cause::Gone,
-            Some(RefusalKind::NoSpace) => Cause::NoSpace,
+            None => FaultCause::Gone,
+            Some(RefusalKind::NoSpace) => FaultCause::NoSpace,
             // The kernel error may be temporary.
-            Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
-            Some(_) => Cause::Refused,
+            Some(RefusalKind::Io | RefusalKind::Cancelled) => FaultCause::Other,
+            Some(_) => FaultCause::Refused,
         }
     }
 
     /// Returns the origin to set in a fault that is created from this error.
-    pub fn origin(&self) -> Origin {
+    pub fn origin(&self) -> FaultOrigin {
         match self {
-            Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
-            Self::Refused(_) => Origin::Refusal,
-            Self::Broken { why } if why == TIME_LIMIT_IGNORED => Origin::Overdue,
-            Self::Broken { .. } => Origin::Gone,
+            Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => FaultOrigin::SandboxDiskFull,
+            Self::Refused(_) => FaultOrigin::SandboxRejection,
+            Self::Broken { reason: why } if why == TIME_LIMIT_IGNORED => FaultOrigin::CommandTimeout,
+            Self::Broken { .. } => FaultOrigin::SandboxGone,
         }
     }
 
@@ -63,8 +63,8 @@ impl SandboxError {
         }
     }
 
-    pub(crate) fn broken(why: impl Into<String>) -> Self {
-        Self::Broken { why: why.into() }
+    pub(crate) fn from_reason(reason: impl Into<String>) -> Self {
+        Self::Broken { reason: reason.into() }
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for SandboxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => f.write_str(&refusal.what),
-            Self::Broken { why } => write!(f, "the sandbox is gone: {why}"),
+            Self::Broken { reason: why } => write!(f, "the sandbox is gone: {why}"),
         }
     }
 }

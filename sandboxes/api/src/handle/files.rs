@@ -25,7 +25,7 @@ impl SandboxHandle {
             Call::open(&self.link, &Request::Read { path: path.clone(), offset, limit })?;
         let mut content = Vec::new();
         loop {
-            match call.next_event(&mut Input::none()).await? {
+            match call.next_event(&mut Input::empty()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
                 Event::Data(..) => {
                     return Err(call.close_with_protocol_error("a file on the wrong channel"));
@@ -51,7 +51,7 @@ impl SandboxHandle {
         bytes: &[u8],
         mode: Option<u32>,
     ) -> Result<(), SandboxError> {
-        self.put(request(path, mode, None), bytes).await
+        self.send_write(write_request(path, mode, None), bytes).await
     }
 
     /// Like [`SandboxHandle::write`], but sets the owner of the file and its directories if they
@@ -64,12 +64,12 @@ impl SandboxHandle {
         owner: Option<&str>,
     ) -> Result<(), SandboxError> {
         let owner = owner.map(str::to_owned);
-        self.put(WriteRequest { owner, ..request(path, mode, None) }, bytes).await
+        self.send_write(WriteRequest { owner, ..write_request(path, mode, None) }, bytes).await
     }
 
     /// Appends to a file. Creates the file if it is missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
-        self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await
+        self.send_write(WriteRequest { append: true, ..write_request(path, None, None) }, bytes).await
     }
 
     /// Like [`SandboxHandle::write`], but rejects the request if `path` is not below `root` or
@@ -81,7 +81,7 @@ impl SandboxHandle {
         bytes: &[u8],
         mode: Option<u32>,
     ) -> Result<(), SandboxError> {
-        self.put(request(path, mode, Some(root)), bytes).await
+        self.send_write(write_request(path, mode, Some(root)), bytes).await
     }
 
     /// Creates a symbolic link. Rejects the same paths as [`SandboxHandle::write_beneath`]. The
@@ -92,8 +92,8 @@ impl SandboxHandle {
         path: &RawPath,
         target: &RawPath,
     ) -> Result<(), SandboxError> {
-        let link = WriteRequest { symlink: true, ..request(path, None, Some(root)) };
-        self.put(link, target.as_bytes()).await
+        let link = WriteRequest { symlink: true, ..write_request(path, None, Some(root)) };
+        self.send_write(link, target.as_bytes()).await
     }
 
     /// Creates a file or a link, like [`SandboxHandle::write_beneath`] and
@@ -109,7 +109,7 @@ impl SandboxHandle {
     ) -> Result<(), SandboxError> {
         let owner = owner.map(str::to_owned);
         let symlink = mode.is_none();
-        self.put(WriteRequest { symlink, owner, ..request(path, mode, Some(root)) }, bytes).await
+        self.send_write(WriteRequest { symlink, owner, ..write_request(path, mode, Some(root)) }, bytes).await
     }
 
     /// Creates a directory if it does not exist. Also sets the permission bits of an existing
@@ -126,9 +126,9 @@ impl SandboxHandle {
         self.expect_done(Request::Folder(CreateDirRequest { path, mode, beneath, owner })).await
     }
 
-    async fn put(&self, request: WriteRequest, bytes: &[u8]) -> Result<(), SandboxError> {
+    async fn send_write(&self, request: WriteRequest, bytes: &[u8]) -> Result<(), SandboxError> {
         let mut call = Call::open(&self.link, &Request::Write(request))?;
-        let mut input = Input::all(bytes);
+        let mut input = Input::from_bytes(bytes);
         loop {
             match call.next_event(&mut input).await? {
                 Event::Reply(Ok(Reply::Done)) => return Ok(()),
@@ -154,17 +154,17 @@ impl SandboxHandle {
     async fn expect_done(&self, request: Request) -> Result<(), SandboxError> {
         match self.ask(request).await? {
             Reply::Done => Ok(()),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 }
 
-fn request(path: &RawPath, mode: Option<u32>, beneath: Option<&RawPath>) -> WriteRequest {
+fn write_request(path: &RawPath, mode: Option<u32>, boundary: Option<&RawPath>) -> WriteRequest {
     WriteRequest {
         path: path.clone(),
         mode,
         parents: true,
-        beneath: beneath.cloned(),
+        beneath: boundary.cloned(),
         symlink: false,
         append: false,
         owner: None,

@@ -21,7 +21,7 @@ pub struct IncomingConnection {
     /// The listener's port.
     pub port: u16,
     call: Call,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl SandboxHandle {
@@ -30,7 +30,7 @@ impl SandboxHandle {
     pub async fn listen(&self, port: u16) -> Result<u16, SandboxError> {
         match self.ask(Request::Listen { port }).await? {
             Reply::Listening { port } => Ok(port),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 
@@ -40,7 +40,7 @@ impl SandboxHandle {
         let port = self.listen(0).await?;
         let (connections, incoming) = mpsc::channel(MAX_PENDING_CONNECTIONS);
         match self.link.add_listener(port, connections) {
-            true => Ok(Listener { port, incoming, link: Arc::clone(&self.link) }),
+            true => Ok(Listener { port, connections: incoming, link: Arc::clone(&self.link) }),
             false => Err(self.link.error()),
         }
     }
@@ -48,7 +48,7 @@ impl SandboxHandle {
     /// Waits for the next connection to a port that has no [`Listener`]. If several callers wait,
     /// only one of them gets the connection.
     pub async fn accept(&self) -> Result<IncomingConnection, SandboxError> {
-        let next = self.accepted.lock().await.recv().await;
+        let next = self.accepted_connections.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
     }
 }
@@ -56,7 +56,7 @@ impl SandboxHandle {
 /// A listening port in the sandbox, and the connections to it that wait to be accepted.
 pub struct Listener {
     port: u16,
-    incoming: mpsc::Receiver<IncomingConnection>,
+    connections: mpsc::Receiver<IncomingConnection>,
     link: Arc<Link>,
 }
 
@@ -73,7 +73,7 @@ impl Listener {
     /// # Errors
     /// Fails if the sandbox is gone.
     pub async fn accept(&mut self) -> Result<IncomingConnection, SandboxError> {
-        self.incoming.recv().await.ok_or_else(|| self.link.error())
+        self.connections.recv().await.ok_or_else(|| self.link.error())
     }
 }
 
@@ -91,21 +91,21 @@ impl IncomingConnection {
         flow: Flow,
         events: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
-        Self { port, call: Call::new(link, id, flow, events), ended: false }
+        Self { port, call: Call::new(link, id, flow, events), has_ended: false }
     }
 
     /// Converts the connection to a byte stream.
     pub fn into_stream(self) -> SandboxStream {
-        SandboxStream::new(self.call, self.ended)
+        SandboxStream::new(self.call, self.has_ended)
     }
 
     /// Receives the next bytes from the sandbox. Returns `None` when the other side has finished
     /// sending.
     pub async fn receive(&mut self) -> Result<Option<Vec<u8>>, SandboxError> {
-        while !self.ended {
-            match self.call.next_event(&mut Input::none()).await? {
+        while !self.has_ended {
+            match self.call.next_event(&mut Input::empty()).await? {
                 Event::Data(_, bytes) => return Ok(Some(bytes)),
-                Event::End | Event::Reply(Ok(_)) => self.ended = true,
+                Event::End | Event::Reply(Ok(_)) => self.has_ended = true,
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
         }

@@ -15,7 +15,7 @@ impl SandboxHandle {
     }
 
     /// Adds the default variables to the command.
-    pub(super) fn with_defaults(&self, mut command: Command) -> Command {
+    pub(super) fn with_default_env(&self, mut command: Command) -> Command {
         for (name, value) in self.default_env.get().unwrap_or(&EMPTY_ENV) {
             if !command.env.contains_key(name) {
                 command.env.insert(name.clone(), value.as_str().into());

@@ -44,7 +44,7 @@ impl Inbox {
     }
 
     /// Queues an event. Returns `false` if the receiver is gone.
-    pub fn put(&self, event: Event) -> bool {
+    pub fn push(&self, event: Event) -> bool {
         self.events.send(event).is_ok()
     }
 }

@@ -19,7 +19,7 @@ const LAYER_LIMIT: usize = 256 << 20;
 
 /// Lists the paths that were written in a sandbox. Needed if the agent cannot list them itself.
 #[async_trait]
-pub trait WrittenPaths: Send + Sync {
+pub trait WrittenPathLister: Send + Sync {
     /// Lists the paths that were written since the sandbox was created.
     ///
     /// # Errors
@@ -39,17 +39,17 @@ pub trait WrittenPaths: Send + Sync {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LayerState {
     /// Unchanged since the previous reply.
-    Same,
+    Unchanged,
     /// The differences since the agent's start.
     Changed(LayerDiff),
     /// The reason why another sandbox could not restore this state.
-    Unkept(String),
+    Unrestorable(String),
 }
 
 impl SandboxHandle {
     /// Sets the provider that lists written paths. Only the first call has an effect.
-    pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
-        let _ = self.written_paths.set(written);
+    pub fn set_written_path_lister(&self, lister: Arc<dyn WrittenPathLister>) {
+        let _ = self.written_path_lister.set(lister);
     }
 
     /// Captures the state outside the work directory. Writes content to `sink` unless this channel
@@ -62,7 +62,7 @@ impl SandboxHandle {
         request: LayerRequest,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
-        let written = match self.written_paths.get() {
+        let written = match self.written_path_lister.get() {
             None => None,
             Some(lister) => Some(lister.list_written().await),
         };
@@ -78,7 +78,7 @@ impl SandboxHandle {
         request: LayerRequest,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
-        let written = match self.written_paths.get() {
+        let written = match self.written_path_lister.get() {
             None => None,
             Some(lister) => Some(lister.list_written_without_limit().await),
         };
@@ -88,25 +88,25 @@ impl SandboxHandle {
     async fn request_layer<S: BlobSink>(
         &self,
         request: LayerRequest,
-        written: Option<Result<ContainerDiff, String>>,
+        written_paths: Option<Result<ContainerDiff, String>>,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
         let file_limit = request.file_limit;
-        let list = match written {
+        let list = match written_paths {
             None => None,
             Some(written) => match written {
                 Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
                     let what = format!("list of written paths: {error}");
                     SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })
                 })?),
-                Err(why) => return Ok(LayerState::Unkept(why)),
+                Err(why) => return Ok(LayerState::Unrestorable(why)),
             },
         };
         let request = LayerRequest { listed: list.is_some(), ..request };
         let mut call = Call::open(&self.link, &Request::Layer(request))?;
         let mut input = match &list {
-            Some(list) => Input::all(list),
-            None => Input::none(),
+            Some(list) => Input::from_bytes(list),
+            None => Input::empty(),
         };
         let (mut contents, mut json) = (BlobParser::default(), Vec::new());
         loop {
@@ -114,7 +114,7 @@ impl SandboxHandle {
                 Event::Data(channel::STDOUT, more) => {
                     let taken = contents.feed(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
-                    if contents.too_long {
+                    if contents.is_too_long {
                         return Err(call
                             .close_with_protocol_error("a layer's blob exceeds the limit for files")
                             .into());
@@ -139,10 +139,10 @@ impl SandboxHandle {
                             .into());
                     }
                     if let Some(why) = reply.unkept {
-                        return Ok(LayerState::Unkept(why));
+                        return Ok(LayerState::Unrestorable(why));
                     }
                     if reply.same {
-                        return Ok(LayerState::Same);
+                        return Ok(LayerState::Unchanged);
                     }
                     if json.is_empty() {
                         return Ok(LayerState::Changed(LayerDiff::default()));

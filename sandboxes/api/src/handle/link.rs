@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    FailureDiagnostics, SandboxError, WrittenPaths,
+    FailureDiagnostics, SandboxError, WrittenPathLister,
     forward::{IncomingConnection, MAX_PENDING_CONNECTIONS},
     inbox::{Event, Flow, Inbox},
 };
@@ -32,7 +32,7 @@ use crate::wire::{
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes per read or write.
-const BURST: usize = 256 << 10;
+const BURST_BYTES: usize = 256 << 10;
 
 /// The most credit an agent can accumulate on one stream, in bytes.
 const CREDIT_LIMIT: usize = 1 << 40;
@@ -79,29 +79,29 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// ```
 pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
-    pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<IncomingConnection>>,
+    pub(super) accepted_connections: tokio::sync::Mutex<mpsc::Receiver<IncomingConnection>>,
     pub(super) diagnostics: OnceLock<Arc<dyn FailureDiagnostics>>,
-    pub(super) written_paths: OnceLock<Arc<dyn WrittenPaths>>,
+    pub(super) written_path_lister: OnceLock<Arc<dyn WrittenPathLister>>,
     pub(super) image_env: OnceLock<BTreeMap<String, String>>,
     pub(super) default_env: OnceLock<BTreeMap<String, String>>,
-    tasks: [AbortHandle; 2],
+    abort_handles: [AbortHandle; 2],
 }
 
 /// The state that the reader, the writer and all open calls share.
 pub struct Link {
-    out: mpsc::UnboundedSender<Vec<u8>>,
+    frame_queue: mpsc::UnboundedSender<Vec<u8>>,
     state: Mutex<LinkState>,
     /// Number of commands that were killed at their time limit.
-    timed_out: AtomicU64,
+    timeout_count: AtomicU64,
     /// Number of requests that failed for lack of space.
-    no_space: AtomicU64,
+    no_space_count: AtomicU64,
 }
 
 struct LinkState {
     streams: HashMap<u32, Inbox>,
-    next: u32,
-    broken: Option<String>,
-    accepting: Option<mpsc::Sender<IncomingConnection>>,
+    next_stream: u32,
+    broken_reason: Option<String>,
+    connection_sender: Option<mpsc::Sender<IncomingConnection>>,
     /// Dedicated listeners by port. Connections to other ports go to [`SandboxHandle::accept`].
     listeners: HashMap<u16, mpsc::Sender<IncomingConnection>>,
 }
@@ -125,27 +125,27 @@ impl SandboxHandle {
         match timeout(HELLO_TIMEOUT, greeting).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                return Err(SandboxError::broken(format!(
+                return Err(SandboxError::from_reason(format!(
                     "no hello from the sandbox agent: {error}"
                 )));
             }
             Err(_) => {
-                return Err(SandboxError::broken("no hello from the sandbox agent within 30 s"));
+                return Err(SandboxError::from_reason("no hello from the sandbox agent within 30 s"));
             }
         }
-        check_hello(&theirs).map_err(|error| SandboxError::broken(error.to_string()))?;
+        check_hello(&theirs).map_err(|error| SandboxError::from_reason(error.to_string()))?;
 
         let (out, queue) = mpsc::unbounded_channel();
         let (accepting, accepted) = mpsc::channel(MAX_PENDING_CONNECTIONS);
         let state = LinkState {
             streams: HashMap::new(),
-            next: 2,
-            broken: None,
-            accepting: Some(accepting),
+            next_stream: 2,
+            broken_reason: None,
+            connection_sender: Some(accepting),
             listeners: HashMap::new(),
         };
         let (timed_out, no_space) = Default::default();
-        let link = Arc::new(Link { out, state: Mutex::new(state), timed_out, no_space });
+        let link = Arc::new(Link { frame_queue: out, state: Mutex::new(state), timeout_count: timed_out, no_space_count: no_space });
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
@@ -154,35 +154,35 @@ impl SandboxHandle {
         let (written_paths, default_env) = (OnceLock::new(), OnceLock::new());
         Ok(Arc::new(Self {
             link,
-            accepted,
+            accepted_connections: accepted,
             diagnostics: witness,
-            written_paths,
+            written_path_lister: written_paths,
             image_env,
             default_env,
-            tasks,
+            abort_handles: tasks,
         }))
     }
 
     /// Returns the counters kept on this side of the channel.
     pub fn counts(&self) -> SandboxCounts {
         SandboxCounts {
-            commands_timed_out: Some(self.link.timed_out.load(Ordering::Relaxed)),
-            disk_refused: Some(self.link.no_space.load(Ordering::Relaxed)),
+            commands_timed_out: Some(self.link.timeout_count.load(Ordering::Relaxed)),
+            disk_refused: Some(self.link.no_space_count.load(Ordering::Relaxed)),
             ..SandboxCounts::default()
         }
     }
 
     /// Returns why the sandbox is gone, or `None` if it is alive.
     pub fn broken_reason(&self) -> Option<String> {
-        self.link.state().broken.clone()
+        self.link.state().broken_reason.clone()
     }
 
     /// Closes the channel immediately, even if others still hold the handle. Every pending and
     /// later request fails with [`SandboxError::Broken`] and the reason `why`. If the channel is
     /// already closed, the first reason is kept.
-    pub fn disconnect(&self, why: &str) {
-        self.link.close(why);
-        for task in &self.tasks {
+    pub fn disconnect(&self, reason: &str) {
+        self.link.close(reason);
+        for task in &self.abort_handles {
             task.abort();
         }
     }
@@ -190,7 +190,7 @@ impl SandboxHandle {
     /// Sends bytes that violate the protocol, for the conformance kit.
     #[doc(hidden)]
     pub fn send_garbage(&self, bytes: &[u8]) {
-        let _ = self.link.out.send(bytes.to_vec());
+        let _ = self.link.frame_queue.send(bytes.to_vec());
     }
 }
 
@@ -206,10 +206,10 @@ impl Link {
     }
 
     /// Counts commands that timed out and requests that failed for lack of space.
-    pub fn count(&self, reply: &Result<Reply, Refusal>) {
+    pub fn count_failures(&self, reply: &Result<Reply, Refusal>) {
         let counter = match reply {
-            Ok(Reply::Exited(exited)) if exited.timed_out => &self.timed_out,
-            Err(refusal) if refusal.why == RefusalKind::NoSpace => &self.no_space,
+            Ok(Reply::Exited(exited)) if exited.timed_out => &self.timeout_count,
+            Err(refusal) if refusal.why == RefusalKind::NoSpace => &self.no_space_count,
             _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -217,35 +217,35 @@ impl Link {
 
     /// Returns the error of every request after the channel has closed.
     pub fn error(&self) -> SandboxError {
-        let why = self.state().broken.clone();
-        SandboxError::broken(why.unwrap_or_else(|| "the channel was closed".to_owned()))
+        let why = self.state().broken_reason.clone();
+        SandboxError::from_reason(why.unwrap_or_else(|| "the channel was closed".to_owned()))
     }
 
     /// Opens a stream for a request. Registers the stream's inbox first, so that it exists before
     /// the agent receives the request.
     pub fn open(&self) -> Result<(u32, Flow, mpsc::UnboundedReceiver<Event>), SandboxError> {
         let mut state = self.state();
-        if let Some(why) = &state.broken {
-            return Err(SandboxError::broken(why));
+        if let Some(why) = &state.broken_reason {
+            return Err(SandboxError::from_reason(why));
         }
-        let id = state.next;
-        state.next = id
+        let id = state.next_stream;
+        state.next_stream = id
             .checked_add(2)
-            .ok_or_else(|| SandboxError::broken("the channel has used all stream numbers"))?;
+            .ok_or_else(|| SandboxError::from_reason("the channel has used all stream numbers"))?;
         let (inbox, events) = Inbox::new();
         let flow = inbox.flow.clone();
         state.streams.insert(id, inbox);
         Ok((id, flow, events))
     }
 
-    pub fn forget(&self, stream: u32) {
+    pub fn remove_stream(&self, stream: u32) {
         self.state().streams.remove(&stream);
     }
 
     /// Queues a frame. If the channel is closed, discards the frame; the caller's event queue then
     /// reports that.
     pub fn send(&self, frame: &Frame) {
-        let _ = self.out.send(frame.encode());
+        let _ = self.frame_queue.send(frame.encode());
     }
 
     pub fn send_credit(&self, stream: u32, bytes: usize) {
@@ -255,13 +255,13 @@ impl Link {
 
     /// Closes the channel and wakes all waiting callers. If the channel is already closed, keeps
     /// the first reason.
-    pub fn close(&self, why: &str) {
+    pub fn close(&self, reason: &str) {
         let streams = {
             let mut state = self.state();
-            if state.broken.is_none() {
-                state.broken = Some(why.to_owned());
+            if state.broken_reason.is_none() {
+                state.broken_reason = Some(reason.to_owned());
             }
-            state.accepting = None;
+            state.connection_sender = None;
             state.listeners.clear();
             std::mem::take(&mut state.streams)
         };
@@ -273,7 +273,7 @@ impl Link {
     /// Delivers connections to `port` to a listener. Returns `false` if the sandbox is gone.
     pub fn add_listener(&self, port: u16, connections: mpsc::Sender<IncomingConnection>) -> bool {
         let mut state = self.state();
-        let open = state.accepting.is_some();
+        let open = state.connection_sender.is_some();
         if open {
             state.listeners.insert(port, connections);
         }
@@ -286,13 +286,13 @@ impl Link {
     }
 
     /// Closes every stream except `kept`. No new streams can be opened.
-    pub fn close_except(&self, kept: u32, why: &str) {
+    pub fn close_except(&self, stream: u32, reason: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();
-            state.broken.get_or_insert_with(|| why.to_owned());
-            state.accepting = None;
+            state.broken_reason.get_or_insert_with(|| reason.to_owned());
+            state.connection_sender = None;
             state.listeners.clear();
-            state.streams.extract_if(|id, _| *id != kept).collect()
+            state.streams.extract_if(|id, _| *id != stream).collect()
         };
         for (_, inbox) in retired {
             inbox.flow.credit.close();
@@ -301,8 +301,8 @@ impl Link {
 
     fn handle_frame(self: &Arc<Self>, frame: Frame) -> Result<(), WireError> {
         let Frame { kind, stream, .. } = frame;
-        let wrong = |why| Err(WireError::Stream { stream, why });
-        let body = |why: &str| WireError::Body { kind, why: why.to_owned() };
+        let wrong = |why| Err(WireError::InvalidStream { stream, reason: why });
+        let body = |why: &str| WireError::InvalidBody { kind, reason: why.to_owned() };
         match kind {
             FrameKind::Open | FrameKind::Cancel => {
                 return Err(body("only the host may send messages of this kind"));
@@ -315,7 +315,7 @@ impl Link {
             match state.streams.get(&stream) {
                 Some(inbox) => inbox.clone(),
                 // The channel is closing: ignore frames for streams that are already closed.
-                None if state.broken.is_some() => return Ok(()),
+                None if state.broken_reason.is_some() => return Ok(()),
                 None => return wrong("not open"),
             }
         };
@@ -331,7 +331,7 @@ impl Link {
                     return wrong("more data than credited");
                 }
                 let length = bytes.len();
-                if !inbox.put(Event::Data(channel, bytes)) {
+                if !inbox.push(Event::Data(channel, bytes)) {
                     // The receiver is gone, but the agent must still be able to finish sending.
                     inbox.flow.refund(length);
                     self.send_credit(stream, length);
@@ -350,12 +350,12 @@ impl Link {
                 let [1..=3] = frame.body[..] else {
                     return Err(body("not a channel of the agent"));
                 };
-                inbox.put(Event::End);
+                inbox.push(Event::End);
             }
             _ => {
                 let reply: Result<Reply, Refusal> = frame.parse()?;
                 self.state().streams.remove(&stream);
-                inbox.put(Event::Reply(reply));
+                inbox.push(Event::Reply(reply));
                 inbox.flow.credit.close();
             }
         }
@@ -370,10 +370,10 @@ impl Link {
         let accepting = {
             let mut state = self.state();
             if stream.is_multiple_of(2) || state.streams.contains_key(&stream) {
-                return Err(WireError::Stream { stream, why: "expected a new odd stream" });
+                return Err(WireError::InvalidStream { stream, reason: "expected a new odd stream" });
             }
             state.streams.insert(stream, inbox);
-            state.listeners.get(&accepted.port).or(state.accepting.as_ref()).cloned()
+            state.listeners.get(&accepted.port).or(state.connection_sender.as_ref()).cloned()
         };
         let incoming =
             IncomingConnection::new(accepted.port, Arc::clone(self), stream, flow, events);
@@ -388,7 +388,7 @@ impl Link {
 
 async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
     let mut buffer = Vec::new();
-    let mut chunk = vec![0; BURST];
+    let mut chunk = vec![0; BURST_BYTES];
     let why = loop {
         match reader.read(&mut chunk).await {
             Ok(0) => break "the stream ended".to_owned(),
@@ -422,7 +422,7 @@ async fn write_frames(
     mut writer: impl AsyncWrite + Unpin,
 ) {
     while let Some(mut burst) = queue.recv().await {
-        while burst.len() < BURST
+        while burst.len() < BURST_BYTES
             && let Ok(more) = queue.try_recv()
         {
             burst.extend_from_slice(&more);

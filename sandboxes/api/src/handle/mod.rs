@@ -22,7 +22,7 @@ mod tests;
 pub use diagnostics::{Exhaustion, FailureDiagnostics};
 pub use error::SandboxError;
 pub use forward::{IncomingConnection, Listener};
-pub use layer::{LayerState, WrittenPaths};
+pub use layer::{LayerState, WrittenPathLister};
 pub use link::SandboxHandle;
 pub use running::{CommandEvent, RunningCommand};
 pub use snapshot::{BlobSink, SnapshotError};

@@ -8,7 +8,7 @@ impl SandboxHandle {
     pub async fn list(&self, path: &RawPath) -> Result<Vec<DirEntry>, SandboxError> {
         match self.ask(Request::List { path: path.clone() }).await? {
             Reply::Entries { entries } => Ok(entries),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 
@@ -16,7 +16,7 @@ impl SandboxHandle {
     pub async fn stat(&self, path: &RawPath) -> Result<Option<DirEntry>, SandboxError> {
         match self.ask(Request::Stat { path: path.clone() }).await? {
             Reply::Stat { found } => Ok(found),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 
@@ -24,7 +24,7 @@ impl SandboxHandle {
     pub async fn search(&self, request: SearchRequest) -> Result<(Vec<Match>, bool), SandboxError> {
         match self.ask(Request::Search(request)).await? {
             Reply::Matches { matches, more } => Ok((matches, more)),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 
@@ -33,7 +33,7 @@ impl SandboxHandle {
     pub async fn ping(&self) -> Result<(u64, u64), SandboxError> {
         match self.ask(Request::Ping).await? {
             Reply::Pong { processes, agent_rss_kb } => Ok((processes, agent_rss_kb)),
-            _ => Err(self.wrong_reply()),
+            _ => Err(self.close_with_wrong_reply_error()),
         }
     }
 
@@ -59,7 +59,7 @@ impl SandboxHandle {
         Call::open(&self.link, &request)?.wait_for_reply().await
     }
 
-    pub(super) fn wrong_reply(&self) -> SandboxError {
+    pub(super) fn close_with_wrong_reply_error(&self) -> SandboxError {
         self.link.close("protocol error of the sandbox agent: reply of the wrong kind");
         self.link.error()
     }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     SandboxError, SandboxHandle,
     call::{Call, Input},
-    capture::Capture,
+    capture::OutputCapture,
     error::TIME_LIMIT_IGNORED,
     inbox::Event,
 };
@@ -18,7 +18,7 @@ use crate::{
 
 /// How long after the time limit the agent may take to kill a command before the sandbox counts as
 /// dead. Longer than the agent's own limit for killing.
-const GRACE: Duration = Duration::from_secs(30);
+const KILL_GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// Maximum number of bytes to read from the results pipe. A longer stream is truncated, so it lacks
 /// its end record.
@@ -28,34 +28,34 @@ impl SandboxHandle {
     /// Runs a command to completion. A command that fails or is not found (exit code 127) is a
     /// result, not an error. Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<CommandOutput, SandboxError> {
-        let command = self.with_defaults(command);
+        let command = self.with_default_env(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
             argv: command.argv,
             cwd: command.cwd,
             env: command.env,
             stdin: !command.stdin.is_empty(),
-            results: command.results,
+            results: command.has_results_pipe,
             time_limit_ms: limit
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)),
             user: command.user,
             reap_all: command.reap_all,
             fallback: command.fallback.clone(),
-            merged: command.merged,
+            merged: command.merge_outputs,
         });
-        let spill = command.spill.as_deref();
-        let caps = (command.output_cap, command.tail_cap);
-        let capture = |suffix| Capture::new(caps, spill, suffix, command.spill_cap);
+        let spill = command.spill_base.as_deref();
+        let caps = (command.head_cap, command.tail_cap);
+        let capture = |suffix| OutputCapture::new(caps, spill, suffix, command.spill_cap);
         let (mut stdout, mut stderr) = (capture(".stdout"), capture(".stderr"));
         let mut results = Vec::new();
         let mut call = Call::open(&self.link, &request)?;
         let mut input = match command.stdin.is_empty() {
-            true => Input::none(),
-            false => Input::all(&command.stdin),
+            true => Input::empty(),
+            false => Input::from_bytes(&command.stdin),
         };
         // The agent enforces the time limit. This deadline only detects an agent that fails to do
         // so.
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + KILL_GRACE_PERIOD));
         loop {
             let event = match deadline {
                 None => call.next_event(&mut input).await?,
@@ -69,7 +69,7 @@ impl SandboxHandle {
             match event {
                 Event::Data(channel::STDOUT, bytes) => stdout.append(&bytes).await,
                 Event::Data(channel::STDERR, bytes) => stderr.append(&bytes).await,
-                Event::Data(_, bytes) if command.results => {
+                Event::Data(_, bytes) if command.has_results_pipe => {
                     let kept = bytes.len().min(RESULTS_LIMIT - results.len());
                     results.extend_from_slice(&bytes[..kept]);
                 }
@@ -79,7 +79,7 @@ impl SandboxHandle {
                 Event::End => {}
                 Event::Reply(Ok(Reply::Exited(exited))) => {
                     let (stdout, stderr) = (stdout.finish().await, stderr.finish().await);
-                    return Ok(CommandOutput { exited, stdout, stderr, results });
+                    return Ok(CommandOutput { exit: exited, stdout, stderr, results });
                 }
                 Event::Reply(Ok(_)) => {
                     return Err(call.close_with_protocol_error("expected the reply to a command"));

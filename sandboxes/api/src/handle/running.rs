@@ -12,16 +12,16 @@ use crate::{
 /// started.
 pub struct RunningCommand {
     call: Call,
-    unsent: VecDeque<u8>,
+    unsent_input: VecDeque<u8>,
 }
 
 /// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandEvent {
     /// Bytes of standard output.
-    Output(Vec<u8>),
+    Stdout(Vec<u8>),
     /// Bytes of standard error.
-    Error(Vec<u8>),
+    Stderr(Vec<u8>),
     /// The command ended; no more events follow.
     Exited(CommandExit),
 }
@@ -34,7 +34,7 @@ impl SandboxHandle {
     /// Fails if the channel is broken or the request is too large. A missing program is not an
     /// error: the command then exits with status 127.
     pub fn start(&self, command: Command) -> Result<RunningCommand, SandboxError> {
-        let command = self.with_defaults(command);
+        let command = self.with_default_env(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
             argv: command.argv,
@@ -50,27 +50,27 @@ impl SandboxHandle {
             merged: false,
         });
         let call = Call::open(&self.link, &request)?;
-        Ok(RunningCommand { call, unsent: command.stdin.into() })
+        Ok(RunningCommand { call, unsent_input: command.stdin.into() })
     }
 }
 
 impl RunningCommand {
     /// Queues bytes for standard input. [`RunningCommand::next_event`] sends them while it waits.
     pub fn queue_input(&mut self, bytes: &[u8]) {
-        self.unsent.extend(bytes);
+        self.unsent_input.extend(bytes);
     }
 
     /// Returns the number of queued bytes that are not yet sent.
-    pub fn unsent(&self) -> usize {
-        self.unsent.len()
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent_input.len()
     }
 
     /// Sends queued input until at most `most` bytes are left, without receiving anything. Returns
     /// immediately if the command has ended.
     ///
     /// Cancel-safe.
-    pub async fn drain(&mut self, most: usize) {
-        self.call.send_down_to(&mut self.unsent, most).await;
+    pub async fn drain(&mut self, max_unsent: usize) {
+        self.call.send_until(&mut self.unsent_input, max_unsent).await;
     }
 
     /// Waits for the next event. Meanwhile, sends queued input as fast as the command reads it.
@@ -81,9 +81,9 @@ impl RunningCommand {
     /// Fails if the sandbox is gone or rejected the start.
     pub async fn next_event(&mut self) -> Result<CommandEvent, SandboxError> {
         loop {
-            return match self.call.next_event_sending(&mut self.unsent).await? {
-                Event::Data(channel::STDOUT, bytes) => Ok(CommandEvent::Output(bytes)),
-                Event::Data(channel::STDERR, bytes) => Ok(CommandEvent::Error(bytes)),
+            return match self.call.next_event_with_input(&mut self.unsent_input).await? {
+                Event::Data(channel::STDOUT, bytes) => Ok(CommandEvent::Stdout(bytes)),
+                Event::Data(channel::STDERR, bytes) => Ok(CommandEvent::Stderr(bytes)),
                 Event::Data(..) => Err(self.call.close_with_protocol_error("unrequested results")),
                 Event::End => continue,
                 Event::Reply(Ok(Reply::Exited(exited))) => Ok(CommandEvent::Exited(exited)),

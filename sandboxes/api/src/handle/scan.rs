@@ -29,7 +29,7 @@ impl SandboxHandle {
             return Err(refused(RefusalKind::TooLarge, what));
         }
         let mut call = Call::open(&self.link, &Request::Scan(request))?;
-        let mut input = Input::all(&text);
+        let mut input = Input::from_bytes(&text);
         loop {
             match call.next_event(&mut input).await? {
                 Event::Reply(Ok(Reply::Scan(reply))) => return Ok(reply),

@@ -8,7 +8,7 @@ use super::{
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
 /// Length of a blob's header, which contains the blob's length, in bytes.
-const HEADER: usize = 8;
+const HEADER_BYTES: usize = 8;
 
 /// Maximum length of a line in a manifest page, in bytes. A line contains an escaped path, a link's
 /// target and metadata.
@@ -52,7 +52,7 @@ impl SandboxHandle {
         &self,
         request: SnapshotRequest,
     ) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), SandboxError> {
-        let mut blobs = InMemory::default();
+        let mut blobs = MemorySink::default();
         match self.snapshot_to(request, &mut blobs).await {
             Ok(reply) => Ok((reply, blobs.0)),
             Err(SnapshotError::Sandbox(error)) => Err(error),
@@ -74,8 +74,8 @@ impl SandboxHandle {
     }
 
     /// Returns what changed after a given time, without content; see [`ChangesRequest`].
-    pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
-        let mut nothing = InMemory::default();
+    pub async fn list_changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
+        let mut nothing = MemorySink::default();
         match self.request_manifest(&Request::Changes(request), 0, &mut nothing).await {
             Ok(reply) => Ok(reply),
             Err(SnapshotError::Sandbox(error)) => Err(error),
@@ -91,13 +91,13 @@ impl SandboxHandle {
     ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let mut call = Call::open(&self.link, request)?;
         let mut contents = BlobParser::default();
-        let mut pages = Pages::default();
+        let mut pages = ManifestParser::default();
         loop {
-            match call.next_event(&mut Input::none()).await? {
+            match call.next_event(&mut Input::empty()).await? {
                 Event::Data(channel::STDOUT, more) => {
                     let taken = contents.feed(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
-                    if contents.too_long {
+                    if contents.is_too_long {
                         let why = "a snapshot's blob exceeds the limit for files";
                         return Err(call.close_with_protocol_error(why).into());
                     }
@@ -119,7 +119,7 @@ impl SandboxHandle {
                             .close_with_protocol_error("truncated blob of a snapshot")
                             .into());
                     }
-                    if !pages.rest.is_empty() {
+                    if !pages.partial_line.is_empty() {
                         return Err(call
                             .close_with_protocol_error("truncated page of a snapshot")
                             .into());
@@ -140,9 +140,9 @@ impl SandboxHandle {
 }
 
 #[derive(Default)]
-struct InMemory(Vec<(String, Vec<u8>)>);
+struct MemorySink(Vec<(String, Vec<u8>)>);
 
-impl BlobSink for InMemory {
+impl BlobSink for MemorySink {
     type Error = std::convert::Infallible;
 
     fn begin(&mut self, length: u64) -> Result<(), Self::Error> {
@@ -171,8 +171,8 @@ impl BlobSink for InMemory {
 pub(super) struct BlobParser {
     header: Vec<u8>,
     /// Number of bytes that are left of the current content.
-    left: Option<u64>,
-    pub(super) too_long: bool,
+    bytes_left: Option<u64>,
+    pub(super) is_too_long: bool,
 }
 
 impl BlobParser {
@@ -184,19 +184,19 @@ impl BlobParser {
         sink: &mut S,
     ) -> Result<(), S::Error> {
         while !bytes.is_empty() {
-            let left = match self.left {
+            let left = match self.bytes_left {
                 Some(left) => left,
                 None => {
-                    let (head, rest) = bytes.split_at(bytes.len().min(HEADER - self.header.len()));
+                    let (head, rest) = bytes.split_at(bytes.len().min(HEADER_BYTES - self.header.len()));
                     self.header.extend_from_slice(head);
                     bytes = rest;
-                    if self.header.len() < HEADER {
+                    if self.header.len() < HEADER_BYTES {
                         return Ok(());
                     }
                     let length =
                         self.header.drain(..).fold(0, |sum, byte| sum << 8 | u64::from(byte));
                     if length > file_limit {
-                        self.too_long = true;
+                        self.is_too_long = true;
                         return Ok(());
                     }
                     sink.begin(length)?;
@@ -209,8 +209,8 @@ impl BlobParser {
                 sink.write_chunk(piece)?;
             }
             bytes = rest;
-            self.left = Some(left - here as u64).filter(|left| *left > 0);
-            if self.left.is_none() {
+            self.bytes_left = Some(left - here as u64).filter(|left| *left > 0);
+            if self.bytes_left.is_none() {
                 sink.end()?;
             }
         }
@@ -218,37 +218,37 @@ impl BlobParser {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.left.is_none() && self.header.is_empty()
+        self.bytes_left.is_none() && self.header.is_empty()
     }
 }
 
 /// Parses the lines of a manifest that did not fit in the reply.
 #[derive(Default)]
-struct Pages {
-    rest: Vec<u8>,
+struct ManifestParser {
+    partial_line: Vec<u8>,
     reply: SnapshotReply,
 }
 
-impl Pages {
+impl ManifestParser {
     /// Parses more bytes. A line with an object is a changed entry; a line with a string is a
     /// removed path.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-            self.rest.extend_from_slice(line);
-            if self.rest.len() > LINE_LIMIT {
+            self.partial_line.extend_from_slice(line);
+            if self.partial_line.len() > LINE_LIMIT {
                 return Err("a line is too long".to_owned());
             }
-            if self.rest.last() != Some(&b'\n') {
+            if self.partial_line.last() != Some(&b'\n') {
                 break;
             }
             let wrong = |error: serde_json::Error| error.to_string();
-            match self.rest.first() {
+            match self.partial_line.first() {
                 Some(b'"') => {
-                    self.reply.removed.push(serde_json::from_slice(&self.rest).map_err(wrong)?);
+                    self.reply.removed.push(serde_json::from_slice(&self.partial_line).map_err(wrong)?);
                 }
-                _ => self.reply.changed.push(serde_json::from_slice(&self.rest).map_err(wrong)?),
+                _ => self.reply.changed.push(serde_json::from_slice(&self.partial_line).map_err(wrong)?),
             }
-            self.rest.clear();
+            self.partial_line.clear();
         }
         Ok(())
     }

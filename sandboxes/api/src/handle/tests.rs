@@ -14,13 +14,13 @@ use crate::{
 };
 
 /// The agent's side of the channel, controlled by the test.
-struct Agent {
+struct FakeAgent {
     stream: DuplexStream,
     buffer: Vec<u8>,
 }
 
-impl Agent {
-    async fn next(&mut self) -> Frame {
+impl FakeAgent {
+    async fn next_frame(&mut self) -> Frame {
         loop {
             if let Some((frame, length)) = Frame::decode(&self.buffer).unwrap() {
                 self.buffer.drain(..length);
@@ -43,7 +43,7 @@ impl Agent {
     }
 }
 
-async fn pair() -> (Arc<SandboxHandle>, Agent) {
+async fn connect_pair() -> (Arc<SandboxHandle>, FakeAgent) {
     let (host, mut agent) = duplex(4 << 20);
     agent.write_all(&hello()).await.unwrap();
     let (reader, writer) = tokio::io::split(host);
@@ -51,7 +51,7 @@ async fn pair() -> (Arc<SandboxHandle>, Agent) {
     let mut theirs = [0; HELLO_BYTES];
     agent.read_exact(&mut theirs).await.unwrap();
     assert_eq!(theirs, hello());
-    (handle, Agent { stream: agent, buffer: Vec::new() })
+    (handle, FakeAgent { stream: agent, buffer: Vec::new() })
 }
 
 fn spawn_run(
@@ -61,20 +61,20 @@ fn spawn_run(
     tokio::spawn(async move { handle.run(Command::shell("true")).await })
 }
 
-fn broken_reason<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
-    match outcome {
-        Err(SandboxError::Broken { why }) => why,
+fn broken_reason<T: std::fmt::Debug>(result: Result<T, SandboxError>) -> String {
+    match result {
+        Err(SandboxError::Broken { reason: why }) => why,
         other => panic!("not broken: {other:?}"),
     }
 }
 
 #[tokio::test]
 async fn command_gets_default_variables() {
-    let (handle, _agent) = pair().await;
+    let (handle, _agent) = connect_pair().await;
     let variables = [("OMP_NUM_THREADS", "2"), ("MAKEFLAGS", "-j2")];
     handle
         .set_default_env(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    let command = handle.with_defaults(Command::shell("true").env("MAKEFLAGS", "-k"));
+    let command = handle.with_default_env(Command::shell("true").env("MAKEFLAGS", "-k"));
     assert_eq!(command.env["OMP_NUM_THREADS"], RawPath::from("2"));
     assert_eq!(command.env["MAKEFLAGS"], RawPath::from("-k"));
 }
@@ -97,9 +97,9 @@ async fn connect_rejects_other_protocols() {
 
 #[tokio::test]
 async fn requests_fail_with_the_same_error_after_the_end() {
-    let (handle, mut agent) = pair().await;
+    let (handle, mut agent) = connect_pair().await;
     let pending = spawn_run(&handle);
-    agent.next().await;
+    agent.next_frame().await;
     drop(agent);
     let first = broken_reason(pending.await.unwrap());
     assert_eq!(first, "the stream ended");
@@ -134,9 +134,9 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
         (data(2, channel::RESULTS), "unrequested results"),
     ];
     for (bytes, sign) in cases {
-        let (handle, mut agent) = pair().await;
+        let (handle, mut agent) = connect_pair().await;
         let pending = spawn_run(&handle);
-        assert_eq!(agent.next().await.stream, 2);
+        assert_eq!(agent.next_frame().await.stream, 2);
         agent.stream.write_all(&bytes).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
         let first = broken_reason(ended.expect("no hang").unwrap());
@@ -147,9 +147,9 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
 #[tokio::test]
 async fn random_bytes_neither_panic_nor_hang() {
     for seed in 0..200u64 {
-        let (handle, mut agent) = pair().await;
+        let (handle, mut agent) = connect_pair().await;
         let pending = spawn_run(&handle);
-        agent.next().await;
+        agent.next_frame().await;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
         let bytes: Vec<u8> = (0..400)
             .map(|_| {
@@ -169,14 +169,14 @@ async fn random_bytes_neither_panic_nor_hang() {
 
 #[tokio::test]
 async fn data_without_credit_ends_the_channel() {
-    let (handle, mut agent) = pair().await;
+    let (handle, mut agent) = connect_pair().await;
     // Open a stream whose owner does not read. The host then grants no new credit for it.
     let file = RawPath::from("/f");
     let request = handle.read(&file, u64::MAX);
     let mut request = Box::pin(request);
     let polled = tokio::time::timeout(Duration::from_millis(50), &mut request).await;
     assert!(polled.is_err());
-    let stream = agent.next().await.stream;
+    let stream = agent.next_frame().await.stream;
     let piece = vec![0; BODY_LIMIT - 1];
     for _ in 0..=INITIAL_CREDIT as usize / piece.len() {
         agent.send(Frame::data(stream, channel::STDOUT, &piece)).await;
@@ -192,46 +192,46 @@ async fn data_without_credit_ends_the_channel() {
 
 #[tokio::test]
 async fn credit_is_enforced_in_both_directions() {
-    let (handle, mut agent) = pair().await;
+    let (handle, mut agent) = connect_pair().await;
     let writing = {
         let handle = Arc::clone(&handle);
         tokio::spawn(
             async move { handle.write(&RawPath::from("/f"), &vec![7; 3 << 20], None).await },
         )
     };
-    let stream = agent.next().await.stream;
+    let stream = agent.next_frame().await.stream;
     let mut received = 0;
     while received < INITIAL_CREDIT as usize {
-        let frame = agent.next().await;
+        let frame = agent.next_frame().await;
         assert_eq!(frame.kind, FrameKind::Data);
         received += frame.body.len() - 1;
     }
     assert_eq!(received, INITIAL_CREDIT as usize, "no byte beyond the credit");
-    let more = tokio::time::timeout(Duration::from_millis(100), agent.next()).await;
+    let more = tokio::time::timeout(Duration::from_millis(100), agent.next_frame()).await;
     assert!(more.is_err(), "sent without credit: {:?}", more.unwrap().kind);
     agent.send(Frame::new(FrameKind::Credit, stream, (2u32 << 20).to_be_bytes())).await;
     while received < 3 << 20 {
-        received += agent.next().await.body.len() - 1;
+        received += agent.next_frame().await.body.len() - 1;
     }
-    assert_eq!(agent.next().await.kind, FrameKind::End);
+    assert_eq!(agent.next_frame().await.kind, FrameKind::End);
     agent.reply(stream, Reply::Done).await;
     writing.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn dropped_request_is_cancelled_and_late_data_is_ignored() {
-    let (handle, mut agent) = pair().await;
+    let (handle, mut agent) = connect_pair().await;
     let pending = spawn_run(&handle);
-    let stream = agent.next().await.stream;
+    let stream = agent.next_frame().await.stream;
     pending.abort();
-    let frame = agent.next().await;
+    let frame = agent.next_frame().await;
     assert_eq!((frame.kind, frame.stream), (FrameKind::Cancel, stream));
     agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
     agent.reply(stream, Reply::Exited(CommandExit::default())).await;
     // The host grants credit even for data that nothing reads, so that the agent never blocks.
-    assert_eq!(agent.next().await.kind, FrameKind::Credit);
+    assert_eq!(agent.next_frame().await.kind, FrameKind::Credit);
     let later = spawn_run(&handle);
-    let stream = agent.next().await.stream;
+    let stream = agent.next_frame().await.stream;
     agent
         .reply(stream, Reply::Exited(CommandExit { code: Some(0), ..CommandExit::default() }))
         .await;
@@ -240,12 +240,12 @@ async fn dropped_request_is_cancelled_and_late_data_is_ignored() {
 
 #[tokio::test]
 async fn oversized_request_is_rejected_and_sandbox_survives() {
-    let (handle, mut agent) = pair().await;
+    let (handle, mut agent) = connect_pair().await;
     let long = "x".repeat(BODY_LIMIT);
     let refused = handle.run(Command::new(["echo", &long])).await;
     assert!(matches!(refused, Err(SandboxError::Refused(_))));
     let later = spawn_run(&handle);
-    let frame = agent.next().await;
+    let frame = agent.next_frame().await;
     assert_eq!(frame.kind, FrameKind::Open, "nothing was sent for the rejected request");
     agent.reply(frame.stream, Reply::Exited(CommandExit::default())).await;
     later.await.unwrap().unwrap();

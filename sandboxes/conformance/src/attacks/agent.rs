@@ -5,7 +5,7 @@ use proctor_sandbox_api::{Command, wire::Defence};
 use super::attack::{Attack, assert_no_breach, assert_responsive, is_defence_active, list};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, path},
+    fixture::{Outcome, ensure, raw_path},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -69,7 +69,7 @@ async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     ensure!(!ran, "a command ran as the agent's user");
     // Try to run a set-uid program that belongs to the agent's user.
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
-    let said = fixture.sh(line).await?.stdout.text();
+    let said = fixture.run_shell(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
     assert_responsive(&fixture.handle).await
 }
@@ -78,11 +78,11 @@ async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
 async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";
-    fixture.sh(line).await?;
+    fixture.run_shell(line).await?;
     assert_responsive(&fixture.handle).await?;
     let mut fresh = fixture.open(super::attack::small_limits()).await?;
     let answers = assert_responsive(fresh.handle()).await;
-    let evil = fresh.handle().stat(&path("/tmp/id")).await;
+    let evil = fresh.handle().stat(&raw_path("/tmp/id")).await;
     fresh.close().await?;
     ensure!(evil?.is_none(), "a new sandbox contains another sandbox's file");
     answers

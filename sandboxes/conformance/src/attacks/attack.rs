@@ -11,7 +11,7 @@ use proctor_types::SandboxSpec;
 use crate::{
     CheckError,
     check::Body,
-    fixture::{ensure, expect_success, path},
+    fixture::{ensure, expect_success, raw_path},
 };
 
 /// One attack.
@@ -46,8 +46,8 @@ pub(super) fn small_limits() -> SandboxSpec {
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
 /// Returns a command that runs an attack's Python program as the sandbox's root.
-pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
-    let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
+pub(super) fn attack_command(program: &str, arguments: &[&str]) -> Command {
+    let text = format!("{PRELUDE}\n{program}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
     argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
     Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
@@ -57,10 +57,10 @@ pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
 /// succeeded.
 pub(super) async fn assert_no_breach(
     handle: &SandboxHandle,
-    text: &str,
+    program: &str,
     arguments: &[&str],
 ) -> Result<(), CheckError> {
-    let done = handle.run(attack_command(text, arguments)).await?;
+    let done = handle.run(attack_command(program, arguments)).await?;
     let said = expect_success(&done)?;
     let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
     ensure!(worked.is_empty(), "{}", worked.join("; "));
@@ -71,7 +71,7 @@ pub(super) async fn assert_no_breach(
 /// Returns a request for the first snapshot of a directory, limited to a thousand entries.
 pub(super) fn snapshot_request(root: &str) -> SnapshotRequest {
     SnapshotRequest {
-        root: path(root),
+        root: raw_path(root),
         fresh: true,
         skip: Vec::new(),
         file_limit: 1 << 20,
@@ -88,7 +88,7 @@ pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), Chec
     };
     let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
     let said =
-        said.map_err(|_| CheckError::Wrong("the sandbox is no longer responding".into()))??;
+        said.map_err(|_| CheckError::Failed("the sandbox is no longer responding".into()))??;
     ensure!(said == "well\n", "{said:?}");
     Ok(())
 }

@@ -5,7 +5,7 @@ use proctor_sandbox_api::Command;
 use super::attack::{Attack, assert_no_breach, assert_responsive, list};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, expect_success, path},
+    fixture::{Outcome, ensure, expect_success, raw_path},
 };
 
 /// Paths that are covered in every sandbox.
@@ -43,7 +43,7 @@ async fn device_nodes_are_created(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
-    expect_success(&fixture.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
+    expect_success(&fixture.run_shell("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
     // Run the program as another user, because root already is root.
     command.user = Some("1000:1000".to_owned());
@@ -58,7 +58,7 @@ async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
     let said = done.stdout.text();
     ensure!(said.trim() != "0", "a set-uid program became root");
     let line = "setcap cap_sys_admin+ep /var/tmp/id 2>/dev/null && echo set; true";
-    let said = expect_success(&fixture.sh(line).await?)?;
+    let said = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(said.is_empty(), "a file was given a capability");
     Ok(())
 }
@@ -66,14 +66,14 @@ async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
 async fn core_dumps_are_written(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir /tmp/cores && cd /tmp/cores && ulimit -c unlimited 2>/dev/null; \
                 python3 -c 'import os; os.abort()' 2>/dev/null; ulimit -H -c; ls";
-    let said = expect_success(&fixture.sh(line).await?)?;
+    let said = expect_success(&fixture.run_shell(line).await?)?;
     ensure!(said == "0\n", "{said:?}");
     Ok(())
 }
 
 async fn machine_state_is_read_and_changed(fixture: &Fixture<'_>) -> Outcome {
     let list: Vec<&str> = COVERED_PATHS.lines().filter(|line| line.starts_with('/')).collect();
-    fixture.handle.write(&path("/tmp/covered"), list.join("\n").as_bytes(), None).await?;
+    fixture.handle.write(&raw_path("/tmp/covered"), list.join("\n").as_bytes(), None).await?;
     assert_no_breach(&fixture.handle, include_str!("programs/proc_secrets.py"), &[]).await?;
     assert_responsive(&fixture.handle).await
 }

@@ -39,7 +39,7 @@ async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     let said = done.stdout.text();
     ensure!(!said.contains("BREACH"), "{said}");
     assert_responsive(&fixture.handle).await?;
-    let left = expect_success(&fixture.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
+    let left = expect_success(&fixture.run_shell("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
     ensure!(left.trim() == "0", "{} segments outlived their process", left.trim());
     let work = "x = bytearray(150 << 20); print(len(x))";
     expect_success(&fixture.handle.run(Command::new(["python3", "-c", work])).await?)?;
@@ -52,13 +52,13 @@ async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome
     fixture.skip_unless_enforced("memory")?;
     let fill =
         "head -c 300M /dev/zero > /var/tmp/fill; head -c 300M /dev/zero > /dev/shm/fill; true";
-    fixture.sh(fill).await?;
+    fixture.run_shell(fill).await?;
     for _ in 0..3 {
         let hog = "x = bytearray(300 << 20); print(len(x))";
         let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
         ensure!(!done.success(), "300 MiB were allocated with a limit of 256 MiB");
     }
-    fixture.sh("rm -f /var/tmp/fill /dev/shm/fill").await?;
+    fixture.run_shell("rm -f /var/tmp/fill /dev/shm/fill").await?;
     assert_responsive(&fixture.handle).await
 }
 
@@ -74,10 +74,10 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     let before = resident_kb();
     let flood = "yes & yes >&2 & head -c 1G /dev/zero & cat /dev/urandom >&2 & sleep 60";
     let done = fixture.handle.run(Command::shell(flood).time_limit(Duration::from_secs(3))).await?;
-    ensure!(done.exited.timed_out, "{:?}", done.exited);
+    ensure!(done.exit.timed_out, "{:?}", done.exit);
     let kept = done.stdout.head.len() + done.stdout.tail.len();
     ensure!(kept <= 2 << 20, "{kept} bytes of output were kept");
-    ensure!(done.stdout.total > 2 << 20, "{} bytes are too few for a flood", done.stdout.total);
+    ensure!(done.stdout.total_bytes > 2 << 20, "{} bytes are too few for a flood", done.stdout.total_bytes);
     let grown = resident_kb().saturating_sub(before);
     ensure!(grown < 128 << 10, "the runtime grew by {grown} KiB");
     assert_responsive(&fixture.handle).await

@@ -45,7 +45,7 @@ async fn another_sandboxes_resources_are_reached(fixture: &Fixture<'_>) -> Outco
         handle.run(Command::new(["python3", "-c", plant, "proctor-neighbour"])).await
     });
     let up = "until [ -p /tmp/up ]; do sleep 0.05; done";
-    let ready = crate::fixture::sh(other.handle(), up).await;
+    let ready = crate::fixture::run_shell(other.handle(), up).await;
     let text = "tried('its socket', lambda: socket.socket(socket.AF_UNIX).connect('\\0proctor-neighbour'))\n\
         if libc.shmget(0x70726f63, 4096, 0) >= 0: breach('its shared memory')\n\
         for p in ('/tmp', '/dev/shm', '/var/tmp'):\n\

@@ -7,7 +7,7 @@ use proctor_sandbox_api::wire::EntryKind;
 use super::attack::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
-    fixture::{Outcome, check_failed, ensure, expect_success, path},
+    fixture::{Outcome, check_failed, ensure, expect_success, raw_path},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -24,18 +24,18 @@ async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) ->
     let swapping = tokio::spawn(async move {
         handle.run(attack_command(include_str!("programs/exchange.py"), &[])).await
     });
-    let bound = path("/testbed");
+    let bound = raw_path("/testbed");
     let mut written = 0;
     for number in 0..400 {
-        let name = path(&format!("/testbed/proxy/file-{number}"));
+        let name = raw_path(&format!("/testbed/proxy/file-{number}"));
         // It doesn't matter whether the write is rejected, but where it went.
         written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    let outside = expect_success(&fixture.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
-    fixture.handle.write(&path("/testbed/stop"), b"", None).await?;
+    let outside = expect_success(&fixture.run_shell("ls -A /outside 2>/dev/null | wc -l").await?)?;
+    fixture.handle.write(&raw_path("/testbed/stop"), b"", None).await?;
     let swapped = swapping.await.map_err(|error| check_failed(error.to_string()))??;
     ensure!(
         swapped.stdout.text().contains("swapping"),
@@ -50,16 +50,16 @@ async fn work_folder_becomes_a_link(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed/inner && ln -s /outside /testbed/out && \
                 ln -s ../outside /testbed/up && ln -s /proc/self/root /testbed/root && \
                 ln -s /proc/1/root /testbed/other && ln -s /dev/zero /testbed/zero";
-    expect_success(&fixture.sh(line).await?)?;
-    let bound = path("/testbed");
+    expect_success(&fixture.run_shell(line).await?)?;
+    let bound = raw_path("/testbed");
     for name in ["out/x", "up/x", "root/outside/x", "other/outside/x", "inner/../../outside/x"] {
-        let name = path(&format!("/testbed/{name}"));
+        let name = raw_path(&format!("/testbed/{name}"));
         let wrote = fixture.handle.write_beneath(&bound, &name, b"x", None).await;
         ensure!(wrote.is_err(), "{name} was written");
     }
-    let seen = expect_success(&fixture.sh("ls -A /outside").await?)?;
+    let seen = expect_success(&fixture.run_shell("ls -A /outside").await?)?;
     ensure!(seen.is_empty(), "{seen:?}");
-    let wrote = fixture.handle.write_beneath(&bound, &path("/testbed/zero"), b"x", None).await;
+    let wrote = fixture.handle.write_beneath(&bound, &raw_path("/testbed/zero"), b"x", None).await;
     ensure!(wrote.is_err(), "a device was written to");
     assert_responsive(&fixture.handle).await
 }
@@ -67,9 +67,9 @@ async fn work_folder_becomes_a_link(fixture: &Fixture<'_>) -> Outcome {
 async fn write_follows_a_hard_link_outside(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed && echo kept > /outside/file && \
                 ln /outside/file /testbed/file";
-    expect_success(&fixture.sh(line).await?)?;
-    fixture.handle.write_beneath(&path("/testbed"), &path("/testbed/file"), b"new\n", None).await?;
-    let said = expect_success(&fixture.sh("cat /outside/file /testbed/file").await?)?;
+    expect_success(&fixture.run_shell(line).await?)?;
+    fixture.handle.write_beneath(&raw_path("/testbed"), &raw_path("/testbed/file"), b"new\n", None).await?;
+    let said = expect_success(&fixture.run_shell("cat /outside/file /testbed/file").await?)?;
     ensure!(said == "kept\nnew\n", "{said:?}");
     Ok(())
 }
@@ -79,14 +79,14 @@ async fn special_files_block_readers(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"";
-    expect_success(&fixture.sh(line).await?)?;
+    expect_success(&fixture.run_shell(line).await?)?;
     let reply = fixture.handle.snapshot(snapshot_request("/testbed"));
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;
     let (reply, _) = reply.map_err(|_| check_failed("the snapshot hangs"))??;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
     ensure!(files == 0, "a special file is listed as a regular file");
     for name in ["pipe", "socket", "zero", "mem", "self"] {
-        let at = path(&format!("/testbed/{name}"));
+        let at = raw_path(&format!("/testbed/{name}"));
         let read = fixture.handle.read(&at, 1 << 20);
         let read = tokio::time::timeout(Duration::from_secs(20), read).await;
         ensure!(matches!(read, Ok(Err(_))), "{name}: {read:?}");

@@ -7,7 +7,7 @@ use proctor_sandbox_api::Command;
 use super::attack::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, expect_success, path, wait_until_empty},
+    fixture::{Outcome, ensure, expect_success, raw_path, wait_until_empty},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -25,8 +25,8 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
         .time_limit(Duration::from_secs(2));
     let done = fixture.handle.run(bomb).await?;
     // On a slow machine, the memory limit may kill the bomb before its time limit does.
-    let was_killed = done.exited.timed_out || done.exited.signal == Some(9);
-    ensure!(was_killed, "the bomb ended by itself: {:?}", done.exited);
+    let was_killed = done.exit.timed_out || done.exit.signal == Some(9);
+    ensure!(was_killed, "the bomb ended by itself: {:?}", done.exit);
     wait_until_empty(&fixture.handle).await?;
     assert_responsive(&fixture.handle).await
 }
@@ -40,7 +40,7 @@ async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     let alive: u32 = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     ensure!(alive >= 50, "the swarm is too small: {said:?}");
     assert_responsive(&fixture.handle).await?;
-    fixture.handle.write(&path("/testbed/after"), b"x", None).await?;
+    fixture.handle.write(&raw_path("/testbed/after"), b"x", None).await?;
     fixture.handle.snapshot(snapshot_request("/testbed")).await?;
     Ok(())
 }
@@ -63,7 +63,7 @@ async fn processor_is_hogged(fixture: &Fixture<'_>) -> Outcome {
     let hogs = "for n in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; \
                 renice -n -20 -p $$ >/dev/null 2>&1 && echo raised; sleep 60";
     let done = fixture.handle.run(Command::shell(hogs).time_limit(Duration::from_secs(2))).await?;
-    ensure!(done.exited.timed_out, "{:?}", done.exited);
+    ensure!(done.exit.timed_out, "{:?}", done.exit);
     ensure!(!done.stdout.text().contains("raised"), "a process raised its own priority");
     wait_until_empty(&fixture.handle).await
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long one attack may take before the sandbox counts as hung.
-const LIMIT: Duration = Duration::from_secs(300);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a command in the other sandbox may take during an attack. On an idle machine it takes a
 /// millisecond. In a starved sandbox it would not finish at all.
@@ -37,27 +37,27 @@ pub type ResourceLister<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 /// Runs all attacks, each in its own sandbox, while another sandbox keeps working.
 pub async fn run_attacks(
     backend: &dyn Backend,
-    prepared: &PreparedEnvironment,
+    environment: &PreparedEnvironment,
     list_resources: ResourceLister<'_>,
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    let bystander = Bystander::open(backend, prepared).await;
+    let bystander = Bystander::open(backend, environment).await;
     for attack in attacks() {
         let started = Instant::now();
         let outcome = match &bystander {
             Ok(bystander) => {
-                run_beside_bystander(backend, prepared, &attack, list_resources, bystander).await
+                run_with_bystander(backend, environment, &attack, list_resources, bystander).await
             }
             Err(failed) => Err(check_failed(format!("cannot open the other sandbox: {failed}"))),
         };
-        results.push(result(&attack, outcome, started.elapsed()));
+        results.push(check_result(&attack, outcome, started.elapsed()));
     }
     if let Ok(bystander) = bystander
         && let Err(fault) = bystander.sandbox.into_inner().close().await
         && let Some(last) = results.last_mut()
     {
-        last.passed = false;
-        last.why = Some(format!("cannot close the other sandbox: {fault}"));
+        last.has_passed = false;
+        last.failure_reason = Some(format!("cannot close the other sandbox: {fault}"));
     }
     results
 }
@@ -68,26 +68,26 @@ pub async fn run_attacks(
 /// Fails if the attack did not succeed or was skipped.
 pub async fn run_expecting_success(
     backend: &dyn Backend,
-    prepared: &PreparedEnvironment,
+    environment: &PreparedEnvironment,
     attack: &Attack,
 ) -> Result<String, String> {
-    match run_in_own_sandbox(backend, prepared, attack).await {
-        Err(CheckError::Wrong(why)) => Ok(why),
+    match run_in_own_sandbox(backend, environment, attack).await {
+        Err(CheckError::Failed(why)) => Ok(why),
         Err(CheckError::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
         Ok(()) => Err(format!("{} fails even without {:?}", attack.name, attack.prevented_by)),
     }
 }
 
-async fn run_beside_bystander(
+async fn run_with_bystander(
     backend: &dyn Backend,
-    prepared: &PreparedEnvironment,
+    environment: &PreparedEnvironment,
     attack: &Attack,
     list_resources: ResourceLister<'_>,
     bystander: &Bystander,
 ) -> Outcome {
     let before: BTreeSet<String> = list_resources().into_iter().collect();
     let watch = bystander.watch();
-    let outcome = run_in_own_sandbox(backend, prepared, attack).await;
+    let outcome = run_in_own_sandbox(backend, environment, attack).await;
     let disturbed = watch.end().await;
     let returned = wait_for_release(&before, list_resources).await;
     outcome?;
@@ -98,24 +98,24 @@ async fn run_beside_bystander(
 /// Runs an attack in its own sandbox and closes the sandbox.
 async fn run_in_own_sandbox(
     backend: &dyn Backend,
-    prepared: &PreparedEnvironment,
+    environment: &PreparedEnvironment,
     attack: &Attack,
 ) -> Outcome {
-    let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
+    let mut sandbox = backend.open(&sandbox_request(environment, (attack.limits)(), attack.name)).await?;
     let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
-    let fixture = Fixture { backend, prepared, handle, enforcement };
-    let outcome = tokio::time::timeout(LIMIT, (attack.body)(&fixture)).await;
+    let fixture = Fixture { backend, environment: prepared: environment, handle, enforcement };
+    let outcome = tokio::time::timeout(ATTACK_TIMEOUT, (attack.body)(&fixture)).await;
     let outcome = outcome.unwrap_or_else(|_| {
-        Err(check_failed(format!("the sandbox hung for {} s", LIMIT.as_secs())))
+        Err(check_failed(format!("the sandbox hung for {} s", ATTACK_TIMEOUT.as_secs())))
     });
     let closed = sandbox.close().await;
     outcome?;
     Ok(closed?)
 }
 
-fn spec(prepared: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
+fn sandbox_request(environment: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
     SandboxRequest {
-        environment: prepared.clone(),
+        environment: environment.clone(),
         limits,
         mounts: Vec::new(),
         purpose: format!("attack {purpose}"),
@@ -123,13 +123,13 @@ fn spec(prepared: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> S
 }
 
 async fn wait_for_release(
-    before: &BTreeSet<String>,
+    initial_resources: &BTreeSet<String>,
     list_resources: ResourceLister<'_>,
 ) -> Outcome {
     let begun = Instant::now();
     loop {
         let left: Vec<_> =
-            list_resources().into_iter().filter(|name| !before.contains(name)).collect();
+            list_resources().into_iter().filter(|name| !initial_resources.contains(name)).collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -138,13 +138,13 @@ async fn wait_for_release(
     }
 }
 
-fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
+fn check_result(attack: &Attack, outcome: Outcome, duration: Duration) -> CheckResult {
     let (passed, skipped_reason, why) = match outcome {
         Ok(()) => (true, None, None),
         Err(CheckError::Skipped(reason)) => (false, Some(reason), None),
-        Err(CheckError::Wrong(why)) => (false, None, Some(why)),
+        Err(CheckError::Failed(why)) => (false, None, Some(why)),
     };
-    CheckResult { name: attack.name, passed, skipped_reason, took, why }
+    CheckResult { name: attack.name, has_passed: passed, skip_reason: skipped_reason, duration: took: duration, failure_reason: why }
 }
 
 /// A sandbox that is not attacked.
@@ -156,9 +156,9 @@ struct Bystander {
 impl Bystander {
     async fn open(
         backend: &dyn Backend,
-        prepared: &PreparedEnvironment,
+        environment: &PreparedEnvironment,
     ) -> Result<Self, CheckError> {
-        let spec = spec(prepared, SandboxSpec::default(), "another sandbox");
+        let spec = sandbox_request(environment, SandboxSpec::default(), "another sandbox");
         let sandbox = backend.open(&spec).await?;
         let handle = Arc::clone(sandbox.handle());
         Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), handle })
@@ -190,19 +190,19 @@ impl Bystander {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
-        Watch { over, work }
+        Watch { is_over: over, command_loop: work }
     }
 }
 
 struct Watch {
-    over: Arc<AtomicBool>,
-    work: tokio::task::JoinHandle<Result<Duration, CheckError>>,
+    is_over: Arc<AtomicBool>,
+    command_loop: tokio::task::JoinHandle<Result<Duration, CheckError>>,
 }
 
 impl Watch {
     async fn end(self) -> Outcome {
-        self.over.store(true, Ordering::Relaxed);
-        let ended = self.work.await;
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = self.command_loop.await;
         let slowest = ended
             .map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
         tracing::debug!(?slowest, "the other sandbox");

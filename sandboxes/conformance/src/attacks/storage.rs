@@ -13,7 +13,7 @@ use super::attack::{
 };
 use crate::{
     CheckError, Fixture,
-    fixture::{Outcome, check_failed, ensure, expect_success, path, sh},
+    fixture::{Outcome, check_failed, ensure, expect_success, raw_path, run_shell},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -43,7 +43,7 @@ fn large_snapshot_request(root: &str) -> SnapshotRequest {
     SnapshotRequest { file_limit: 8 << 20, entry_limit: 400_000, ..snapshot_request(root) }
 }
 
-async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, CheckError> {
+async fn take_snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, CheckError> {
     Ok(fixture.handle.snapshot(large_snapshot_request(root)).await?.0)
 }
 
@@ -51,13 +51,13 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("disk")?;
     let handle = &fixture.handle;
     let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
-    ensure!(!sh(handle, fill).await?.success(), "200 MiB were written with a limit of 64 MiB");
-    match handle.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
+    ensure!(!run_shell(handle, fill).await?.success(), "200 MiB were written with a limit of 64 MiB");
+    match handle.write(&raw_path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),
     }
-    expect_success(&sh(handle, "rm /var/tmp/fill-*").await?)?;
-    handle.write(&path("/testbed/more"), b"x", None).await?;
+    expect_success(&run_shell(handle, "rm /var/tmp/fill-*").await?)?;
+    handle.write(&raw_path("/testbed/more"), b"x", None).await?;
     assert_responsive(handle).await
 }
 
@@ -65,7 +65,7 @@ async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
     // The limit also applies to a single file if the total is not limited.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
-    ensure!(!done.exited.timed_out, "it grew for 30 seconds");
+    ensure!(!done.exit.timed_out, "it grew for 30 seconds");
     let said = done.stdout.text();
     let size: u64 = said.trim().parse().map_err(|_| check_failed(format!("{said:?}")))?;
     ensure!(size <= small_limits().disk_mb << 20, "a file of {size} bytes");
@@ -76,14 +76,14 @@ async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
     // The attack also fails if the write is rejected, because a file size limit may apply first.
     fixture
-        .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
+        .run_shell("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
-    let reply = snapshot(fixture, "/testbed").await?;
+    let reply = take_snapshot(fixture, "/testbed").await?;
     let read = reply.changed.iter().any(|entry| entry.hash.is_some() && entry.size > 8 << 20);
     ensure!(!read, "the content of files above the limit was read");
     let listed = reply.changed.iter().any(|entry| entry.size == 60 << 20);
     ensure!(listed, "the sparse file is not listed");
-    match fixture.handle.read(&path("/testbed/large"), 1 << 20).await {
+    match fixture.handle.read(&raw_path("/testbed/large"), 1 << 20).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => {
             return Err(check_failed(format!(
@@ -112,7 +112,7 @@ async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["30000", ""])).await?,
     )?;
     ensure!(said.contains("No space left"), "created more than 8,192 files: {said:?}");
-    expect_success(&fixture.sh("rm -r /testbed/many").await?)?;
+    expect_success(&fixture.run_shell("rm -r /testbed/many").await?)?;
     assert_responsive(&fixture.handle).await
 }
 
@@ -125,7 +125,7 @@ async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outco
     )?;
     ensure!(said.contains("made 100000"), "{said:?}");
     let begun = Instant::now();
-    let reply = snapshot(fixture, "/testbed").await?;
+    let reply = take_snapshot(fixture, "/testbed").await?;
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = large_snapshot_request("/testbed");
     tight.entry_limit = 1_000;
@@ -134,17 +134,17 @@ async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outco
     let (cut, _) = fixture.handle.snapshot(tight).await?;
     ensure!(cut.entries <= 1_000, "the entry limit was exceeded: {}", cut.entries);
     ensure!(
-        cut.unwalked == [path("many")],
+        cut.unwalked == [raw_path("many")],
         "the truncated folder is not reported: {:?}",
         cut.unwalked
     );
-    match fixture.handle.list(&path("/testbed/many")).await {
+    match fixture.handle.list(&raw_path("/testbed/many")).await {
         Ok(list) if list.len() == 100_000 => {}
         Ok(list) => return Err(check_failed(format!("{} entries are listed", list.len()))),
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         Err(error) => return Err(error.into()),
     }
-    fixture.handle.remove(&path("/testbed/many")).await?;
+    fixture.handle.remove(&raw_path("/testbed/many")).await?;
     ensure!(begun.elapsed() < Duration::from_secs(120), "took {:?}", begun.elapsed());
     assert_responsive(&fixture.handle).await
 }
@@ -155,11 +155,11 @@ async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
         open('bottom', 'w').write('x')\n";
     let said = expect_success(&fixture.handle.run(attack_command(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
-    let reply = snapshot(fixture, "/testbed").await?;
+    let reply = take_snapshot(fixture, "/testbed").await?;
     // The snapshot leaves out paths that are too long for any program.
     ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
-    fixture.handle.remove(&path("/testbed/deep")).await?;
-    let left = fixture.handle.stat(&path("/testbed/deep")).await?;
+    fixture.handle.remove(&raw_path("/testbed/deep")).await?;
+    let left = fixture.handle.stat(&raw_path("/testbed/deep")).await?;
     ensure!(left.is_none(), "the tree cannot be removed");
     assert_responsive(&fixture.handle).await
 }

@@ -43,7 +43,7 @@ pub(crate) struct ArchiveCache {
 struct UnpackedArchive {
     name: String,
     bytes: u64,
-    used: SystemTime,
+    last_used: SystemTime,
 }
 
 impl ArchiveCache {
@@ -73,7 +73,7 @@ impl ArchiveCache {
     /// Records that an archive is used now. The first time, also measures its size. Returns `false`
     /// if the archive is not unpacked. The caller must hold a pin on the archive.
     pub(crate) fn touch(&self, name: &str) -> io::Result<bool> {
-        if !self.archive(name).is_dir() {
+        if !self.archive_path(name).is_dir() {
             return Ok(false);
         }
         let now = SystemTime::now();
@@ -90,16 +90,16 @@ impl ArchiveCache {
     /// Removes the least recently used archives until the others, plus `more` bytes, fit in the
     /// budget. Keeps archives in use, even if they exceed the budget. Returns the names of the
     /// removed archives.
-    pub(crate) fn make_room(&self, more: u64) -> io::Result<Vec<String>> {
+    pub(crate) fn make_room(&self, needed_bytes: u64) -> io::Result<Vec<String>> {
         fs::create_dir_all(&self.bases)?;
         // Only one process at a time may do this, because two processes would remove twice as much
         // as needed.
         let turn = File::create(self.bases.join(".making-room.lock"))?;
         turn.lock()?;
         let mut all = self.list()?;
-        all.sort_by_key(|one| one.used);
+        all.sort_by_key(|one| one.last_used);
         let budget = self.budget()?;
-        let mut sum = all.iter().fold(more, |sum, one| sum.saturating_add(one.bytes));
+        let mut sum = all.iter().fold(needed_bytes, |sum, one| sum.saturating_add(one.bytes));
         let mut removed = Vec::new();
         for one in all {
             if sum <= budget {
@@ -148,12 +148,12 @@ impl ArchiveCache {
             let name = name.to_owned();
             match known {
                 Some(bytes) => {
-                    Ok(UnpackedArchive { name, bytes, used: fs::metadata(&used)?.modified()? })
+                    Ok(UnpackedArchive { name, bytes, last_used: fs::metadata(&used)?.modified()? })
                 }
                 // An earlier version of Proctor unpacked this archive and did not record its size.
                 None => {
-                    let used = fs::metadata(self.archive(&name))?.modified()?;
-                    Ok(UnpackedArchive { bytes: self.measure(&name, used)?, name, used })
+                    let used = fs::metadata(self.archive_path(&name))?.modified()?;
+                    Ok(UnpackedArchive { bytes: self.measure(&name, used)?, name, last_used: used })
                 }
             }
         };
@@ -164,11 +164,11 @@ impl ArchiveCache {
     }
 
     /// Records an archive's size and last use.
-    fn measure(&self, name: &str, used: SystemTime) -> io::Result<u64> {
-        let bytes = disk_usage(&self.archive(name), &mut HashSet::new())?;
+    fn measure(&self, name: &str, last_used: SystemTime) -> io::Result<u64> {
+        let bytes = disk_usage(&self.archive_path(name), &mut HashSet::new())?;
         let mut file = tempfile::NamedTempFile::new_in(&self.bases)?;
         write!(file, "{bytes}")?;
-        file.as_file().set_modified(used)?;
+        file.as_file().set_modified(last_used)?;
         file.persist(self.usage_path(name)).map_err(|error| error.error)?;
         Ok(bytes)
     }
@@ -182,7 +182,7 @@ impl ArchiveCache {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let aside = self.bases.join(format!("{REMOVED_PREFIX}{name}"));
-        fs::rename(self.archive(name), &aside)?;
+        fs::rename(self.archive_path(name), &aside)?;
         let _ = fs::remove_file(self.usage_path(name));
         // Release the lock first: removing the files takes seconds, and meanwhile other processes
         // may unpack the archive again.
@@ -197,7 +197,7 @@ impl ArchiveCache {
         File::create(self.bases.join(format!(".in-use-{name}")))
     }
 
-    fn archive(&self, name: &str) -> PathBuf {
+    fn archive_path(&self, name: &str) -> PathBuf {
         self.bases.join(format!("{ARCHIVE_PREFIX}{name}"))
     }
 
@@ -208,17 +208,17 @@ impl ArchiveCache {
 
 /// Returns the disk usage in bytes. Counts a file with several hard links once, and skips
 /// directories that this user can't read.
-fn disk_usage(path: &Path, linked: &mut HashSet<u64>) -> io::Result<u64> {
+fn disk_usage(path: &Path, linked_inodes: &mut HashSet<u64>) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     let bytes = found.blocks().saturating_mul(512);
     if !found.is_dir() {
-        let is_counted = found.nlink() > 1 && !linked.insert(found.ino());
+        let is_counted = found.nlink() > 1 && !linked_inodes.insert(found.ino());
         return Ok(if is_counted { 0 } else { bytes });
     }
     let Ok(entries) = fs::read_dir(path) else { return Ok(bytes) };
     let mut sum = bytes;
     for entry in entries {
-        sum = sum.saturating_add(disk_usage(&entry?.path(), linked)?);
+        sum = sum.saturating_add(disk_usage(&entry?.path(), linked_inodes)?);
     }
     Ok(sum)
 }
@@ -229,18 +229,18 @@ mod tests {
 
     use super::*;
 
-    const SIZE: usize = 100_000;
+    const ARCHIVE_BYTES: usize = 100_000;
 
     /// Creates an unpacked archive that was last used `minutes` ago.
-    fn create_archive(room: &ArchiveCache, name: &str, minutes: u64) {
-        let folder = room.archive(name);
+    fn create_archive(cache: &ArchiveCache, name: &str, minutes: u64) {
+        let folder = cache.archive_path(name);
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("file"), vec![1; SIZE]).unwrap();
-        assert!(room.touch(name).unwrap());
+        fs::write(folder.join("file"), vec![1; ARCHIVE_BYTES]).unwrap();
+        assert!(cache.touch(name).unwrap());
         let used = SystemTime::now() - Duration::from_secs(minutes * 60);
         File::options()
             .append(true)
-            .open(room.usage_path(name))
+            .open(cache.usage_path(name))
             .unwrap()
             .set_modified(used)
             .unwrap();
@@ -250,7 +250,7 @@ mod tests {
     fn cache_with_budget(cache: &Path, archives: usize) -> ArchiveCache {
         let mut room = ArchiveCache::new(cache);
         // A directory, and a file's last block, take a few kilobytes.
-        room.set_budget((archives * (SIZE + 20_000)) as u64);
+        room.set_budget((archives * (ARCHIVE_BYTES + 20_000)) as u64);
         room
     }
 
@@ -262,10 +262,10 @@ mod tests {
             create_archive(&room, name, minutes);
         }
         assert_eq!(room.make_room(0).unwrap(), ["oldest", "old"]);
-        assert!(!room.archive("old").exists() && !room.usage_path("old").exists());
+        assert!(!room.archive_path("old").exists() && !room.usage_path("old").exists());
         assert!(room.make_room(0).unwrap().is_empty());
         assert!(room.touch("new").unwrap() && !room.touch("old").unwrap());
-        assert_eq!(room.make_room(SIZE as u64).unwrap(), ["newer"], "`new` was used later");
+        assert_eq!(room.make_room(ARCHIVE_BYTES as u64).unwrap(), ["newer"], "`new` was used later");
     }
 
     #[test]
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn disk_usage_counts_a_file_with_two_names_once() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a"), vec![1; SIZE]).unwrap();
+        fs::write(folder.path().join("a"), vec![1; ARCHIVE_BYTES]).unwrap();
         let once = disk_usage(folder.path(), &mut HashSet::new()).unwrap();
-        assert!(once >= SIZE as u64);
+        assert!(once >= ARCHIVE_BYTES as u64);
         fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
         assert_eq!(disk_usage(folder.path(), &mut HashSet::new()).unwrap(), once);
     }

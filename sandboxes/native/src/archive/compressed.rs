@@ -5,57 +5,57 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Decompresses the stream. Returns it unchanged if its first bytes match no known compression
 /// format.
 pub(super) fn decompress<'a>(mut stream: impl Read + 'a) -> io::Result<DecompressedStream<'a>> {
     let mut magic = Vec::new();
     stream.by_ref().take(4).read_to_end(&mut magic)?;
-    let gzip = magic.starts_with(&GZIP);
-    let zstd = magic == ZSTD;
+    let gzip = magic.starts_with(&GZIP_MAGIC);
+    let zstd = magic == ZSTD_MAGIC;
     let whole = BufReader::new(Cursor::new(magic).chain(stream));
     Ok(match (gzip, zstd) {
         (true, _) => {
-            DecompressedStream { stream: Box::new(MultiGzDecoder::new(whole)), compressed: true }
+            DecompressedStream { stream: Box::new(MultiGzDecoder::new(whole)), is_compressed: true }
         }
         (_, true) => {
-            DecompressedStream { stream: Box::new(Frames::Between(whole)), compressed: true }
+            DecompressedStream { stream: Box::new(ZstdFrames::BetweenFrames(whole)), is_compressed: true }
         }
-        _ => DecompressedStream { stream: Box::new(whole), compressed: false },
+        _ => DecompressedStream { stream: Box::new(whole), is_compressed: false },
     })
 }
 
 pub(super) struct DecompressedStream<'a> {
     pub(super) stream: Box<dyn Read + 'a>,
-    pub(super) compressed: bool,
+    pub(super) is_compressed: bool,
 }
 
 /// Consecutive Zstandard frames, because one decoder reads only one frame.
-enum Frames<R: BufRead> {
-    Between(R),
-    Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
+enum ZstdFrames<R: BufRead> {
+    BetweenFrames(R),
+    InFrame(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
     /// The stream has ended or failed.
-    Over,
+    Ended,
 }
 
-impl<R: BufRead> Read for Frames<R> {
+impl<R: BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match std::mem::replace(self, Self::Over) {
-                Self::Over => return Ok(0),
-                Self::Between(mut rest) => {
+            match std::mem::replace(self, Self::Ended) {
+                Self::Ended => return Ok(0),
+                Self::BetweenFrames(mut rest) => {
                     if rest.fill_buf()?.is_empty() {
                         return Ok(0);
                     }
                     let decoder = StreamingDecoder::new(rest).map_err(io::Error::other)?;
-                    *self = Self::Within(Box::new(decoder));
+                    *self = Self::InFrame(Box::new(decoder));
                 }
-                Self::Within(mut decoder) => match decoder.read(buffer)? {
-                    0 if !buffer.is_empty() => *self = Self::Between(decoder.into_inner()),
+                Self::InFrame(mut decoder) => match decoder.read(buffer)? {
+                    0 if !buffer.is_empty() => *self = Self::BetweenFrames(decoder.into_inner()),
                     read => {
-                        *self = Self::Within(decoder);
+                        *self = Self::InFrame(decoder);
                         return Ok(read);
                     }
                 },
@@ -91,7 +91,7 @@ mod tests {
             let mut read = String::new();
             let mut seen = decompress(text.as_bytes()).unwrap();
             seen.stream.read_to_string(&mut read).unwrap();
-            assert_eq!((&*read, seen.compressed), (text, false));
+            assert_eq!((&*read, seen.is_compressed), (text, false));
         }
     }
 }

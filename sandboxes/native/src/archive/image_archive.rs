@@ -18,10 +18,10 @@ const JSON_LIMIT: u64 = 8 << 20;
 /// An archive and the positions of the files in it.
 pub(super) struct ImageArchive {
     file: File,
-    parts: HashMap<String, Part>,
+    files: HashMap<String, ArchiveFile>,
 }
 
-enum Part {
+enum ArchiveFile {
     Bytes {
         offset: u64,
         size: u64,
@@ -31,7 +31,7 @@ enum Part {
 }
 
 #[derive(Deserialize)]
-struct Saved {
+struct SavedManifest {
     #[serde(rename = "Layers")]
     layers: Vec<String>,
     #[serde(rename = "Config", default)]
@@ -55,7 +55,7 @@ struct Manifest {
 }
 
 /// An image's layers, lowest first, and its configuration.
-struct Parts {
+struct ImageParts {
     layers: Vec<String>,
     config: Option<String>,
 }
@@ -96,7 +96,7 @@ impl ImageArchive {
     pub(super) fn open(archive: &Path) -> io::Result<Self> {
         let mut file = File::open(archive)?;
         let mut content = compressed::decompress(file.try_clone()?)?;
-        if content.compressed {
+        if content.is_compressed {
             // Layers are read by offset, so decompress the archive to a temporary file.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
@@ -111,12 +111,12 @@ impl ImageArchive {
             let entry = entry?;
             let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
             let part = match entry.link_name()? {
-                Some(target) => Part::Link(resolve_link(&name, &target.to_string_lossy())),
-                None => Part::Bytes { offset: entry.raw_file_position(), size: entry.size() },
+                Some(target) => ArchiveFile::Link(resolve_link(&name, &target.to_string_lossy())),
+                None => ArchiveFile::Bytes { offset: entry.raw_file_position(), size: entry.size() },
             };
             parts.insert(name, part);
         }
-        Ok(Self { file, parts })
+        Ok(Self { file, files: parts })
     }
 
     /// Returns the names of the layers, lowest first.
@@ -127,7 +127,7 @@ impl ImageArchive {
     /// Returns the image's container settings.
     pub(super) fn settings(&self) -> io::Result<ImageSettings> {
         let config =
-            self.read_image_parts()?.config.filter(|config| self.parts.contains_key(config));
+            self.read_image_parts()?.config.filter(|config| self.files.contains_key(config));
         let Some(config) = config else { return Ok(ImageSettings::default()) };
         let image: Image = self.read_json(&config)?;
         let Some(config) = image.config else { return Ok(ImageSettings::default()) };
@@ -142,16 +142,16 @@ impl ImageArchive {
         })
     }
 
-    fn read_image_parts(&self) -> io::Result<Parts> {
-        if self.parts.contains_key("manifest.json") {
-            let saved: Vec<Saved> = self.read_json("manifest.json")?;
-            return match <[Saved; 1]>::try_from(saved) {
-                Ok([one]) => Ok(Parts { layers: one.layers, config: one.config }),
-                Err(all) => Err(invalid(format!("it has {} images instead of one", all.len()))),
+    fn read_image_parts(&self) -> io::Result<ImageParts> {
+        if self.files.contains_key("manifest.json") {
+            let saved: Vec<SavedManifest> = self.read_json("manifest.json")?;
+            return match <[SavedManifest; 1]>::try_from(saved) {
+                Ok([one]) => Ok(ImageParts { layers: one.layers, config: one.config }),
+                Err(all) => Err(invalid_data_error(format!("it has {} images instead of one", all.len()))),
             };
         }
-        if !self.parts.contains_key("index.json") {
-            return Err(invalid("not an image: it has neither manifest.json nor index.json"));
+        if !self.files.contains_key("index.json") {
+            return Err(invalid_data_error("not an image: it has neither manifest.json nor index.json"));
         }
         let mut candidates = self.read_json::<Index>("index.json")?.manifests;
         // An index may refer to another index. A longer chain is probably a loop.
@@ -161,38 +161,38 @@ impl ImageArchive {
             if manifest.manifests.is_empty() {
                 let layers = manifest.layers.iter().map(|layer| blob_path(&layer.digest));
                 let config = manifest.config.map(|config| blob_path(&config.digest)).transpose()?;
-                return Ok(Parts { layers: layers.collect::<io::Result<_>>()?, config });
+                return Ok(ImageParts { layers: layers.collect::<io::Result<_>>()?, config });
             }
             candidates = manifest.manifests;
         }
-        Err(invalid("its index has no manifest"))
+        Err(invalid_data_error("its index has no manifest"))
     }
 
     /// Opens one layer as an uncompressed tar stream.
     pub(super) fn open_layer(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
-        Ok(compressed::decompress(self.open_part(name)?)?.stream)
+        Ok(compressed::decompress(self.open_file(name)?)?.stream)
     }
 
     fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> io::Result<T> {
         let mut text = Vec::new();
-        self.open_part(name)?.take(JSON_LIMIT).read_to_end(&mut text)?;
-        serde_json::from_slice(&text).map_err(|error| invalid(format!("{name}: {error}")))
+        self.open_file(name)?.take(JSON_LIMIT).read_to_end(&mut text)?;
+        serde_json::from_slice(&text).map_err(|error| invalid_data_error(format!("{name}: {error}")))
     }
 
-    fn open_part(&self, name: &str) -> io::Result<io::Take<File>> {
+    fn open_file(&self, name: &str) -> io::Result<io::Take<File>> {
         let mut name = name;
         for _ in 0..8 {
-            match self.parts.get(name) {
-                Some(Part::Bytes { offset, size }) => {
+            match self.files.get(name) {
+                Some(ArchiveFile::Bytes { offset, size }) => {
                     let mut file = self.file.try_clone()?;
                     file.seek(SeekFrom::Start(*offset))?;
                     return Ok(file.take(*size));
                 }
-                Some(Part::Link(target)) => name = target,
-                None => return Err(invalid(format!("{name} is missing"))),
+                Some(ArchiveFile::Link(target)) => name = target,
+                None => return Err(invalid_data_error(format!("{name} is missing"))),
             }
         }
-        Err(invalid(format!("{name} is a circular link")))
+        Err(invalid_data_error(format!("{name} is a circular link")))
     }
 }
 
@@ -210,12 +210,12 @@ fn choose_manifest(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
         .iter()
         .find(fits)
         .or_else(|| candidates.iter().find(|found| found.platform.is_none()))
-        .ok_or_else(|| invalid(format!("it has no image for linux/{architecture}")))
+        .ok_or_else(|| invalid_data_error(format!("it has no image for linux/{architecture}")))
 }
 
 fn blob_path(digest: &str) -> io::Result<String> {
     let (kind, hex) =
-        digest.split_once(':').ok_or_else(|| invalid("a digest without an algorithm"))?;
+        digest.split_once(':').ok_or_else(|| invalid_data_error("a digest without an algorithm"))?;
     Ok(format!("blobs/{kind}/{hex}"))
 }
 
@@ -235,6 +235,6 @@ fn resolve_link(name: &str, target: &str) -> String {
     parts.join("/")
 }
 
-pub(super) fn invalid(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
+pub(super) fn invalid_data_error(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }

@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, linkat, openat2};
 use tar::{Entry, EntryType};
 
-use super::image_archive::invalid;
+use super::image_archive::invalid_data_error;
 use crate::{ids, tree};
 
 /// Writes only below one directory. The kernel resolves every parent as if that directory were the
@@ -23,13 +23,13 @@ pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
     /// Whether to set the owners that the image specifies. Requires root and a mapping of all ids.
-    owners: bool,
+    sets_owners: bool,
     /// Paths that the current layer wrote. An opaque directory hides the content of earlier layers,
     /// but not these paths.
-    written: HashSet<PathBuf>,
+    written_paths: HashSet<PathBuf>,
     /// Final modes of directories, if this process cannot set owners. They are set at the end,
     /// because a directory without write permission would block the rest of the image.
-    later: BTreeMap<PathBuf, u32>,
+    final_modes: BTreeMap<PathBuf, u32>,
 }
 
 impl Root {
@@ -43,18 +43,18 @@ impl Root {
         Ok(Self {
             folder: folder.to_owned(),
             root,
-            owners,
-            written: HashSet::new(),
-            later: BTreeMap::new(),
+            sets_owners: owners,
+            written_paths: HashSet::new(),
+            final_modes: BTreeMap::new(),
         })
     }
 
     /// Sets the final modes of directories. Call this after the last layer.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(super) fn set_final_modes(&mut self) -> io::Result<()> {
         // Set the innermost directories first, because a parent without permissions would block
         // access to them.
-        for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
-            let held = match self.find(&path, OFlags::NOFOLLOW) {
+        for (path, mode) in std::mem::take(&mut self.final_modes).into_iter().rev() {
+            let held = match self.open_folder(&path, OFlags::NOFOLLOW) {
                 // A later layer removed or replaced this directory.
                 Err(error)
                     if matches!(
@@ -73,8 +73,8 @@ impl Root {
     }
 
     /// Applies one layer.
-    pub(super) fn apply(&mut self, layer: impl io::Read) -> io::Result<()> {
-        self.written.clear();
+    pub(super) fn apply_layer(&mut self, layer: impl io::Read) -> io::Result<()> {
+        self.written_paths.clear();
         let mut tar = tar::Archive::new(layer);
         for entry in tar.entries()? {
             let mut entry = entry?;
@@ -95,19 +95,19 @@ impl Root {
         }
         let text = name.to_string_lossy();
         if let Some(hidden) = text.strip_prefix(".wh.") {
-            return clear(&real.join(hidden));
+            return remove_entry(&real.join(hidden));
         }
         let target = real.join(name);
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Directory => {
                 if !fs::symlink_metadata(&target).is_ok_and(|found| found.is_dir()) {
-                    clear(&target)?;
+                    remove_entry(&target)?;
                     fs::create_dir(&target)?;
                 }
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                clear(&target)?;
+                remove_entry(&target)?;
                 let mut file = fs::OpenOptions::new()
                     .write(true)
                     .create_new(true)
@@ -118,21 +118,21 @@ impl Root {
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))?;
             }
             EntryType::Symlink => {
-                let to = entry.link_name()?.ok_or_else(|| invalid("a link without a target"))?;
-                clear(&target)?;
+                let to = entry.link_name()?.ok_or_else(|| invalid_data_error("a link without a target"))?;
+                remove_entry(&target)?;
                 symlink(to, &target)?;
             }
             EntryType::Link => {
-                let to = entry.link_name()?.ok_or_else(|| invalid("a link without a target"))?;
+                let to = entry.link_name()?.ok_or_else(|| invalid_data_error("a link without a target"))?;
                 let to = path_in_root(&to)?;
-                let name = to.file_name().ok_or_else(|| invalid("a hard link to the root"))?;
+                let name = to.file_name().ok_or_else(|| invalid_data_error("a hard link to the root"))?;
                 let (_held, folder) = self.open_parent(to.parent().unwrap_or(Path::new("")))?;
                 let from = folder.join(name);
                 if from != target {
-                    clear(&target)?;
+                    remove_entry(&target)?;
                     linkat(CWD, &from, CWD, &target, AtFlags::empty())?;
                 }
-                self.written.insert(path.to_owned());
+                self.written_paths.insert(path.to_owned());
                 return Ok(());
             }
             // Skip devices, pipes and sockets. The sandbox has its own devices, and programs create
@@ -140,10 +140,10 @@ impl Root {
             _ => return Ok(()),
         }
         self.set_attributes(entry, &target, kind)?;
-        if kind == EntryType::Directory && !self.owners {
-            self.later.insert(path.to_owned(), entry.header().mode()? & 0o7777);
+        if kind == EntryType::Directory && !self.sets_owners {
+            self.final_modes.insert(path.to_owned(), entry.header().mode()? & 0o7777);
         }
-        self.written.insert(path.to_owned());
+        self.written_paths.insert(path.to_owned());
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl Root {
         kind: EntryType,
     ) -> io::Result<()> {
         let header = entry.header();
-        if self.owners {
+        if self.sets_owners {
             // A file can't have an owner in the sandbox whose id is outside the sandbox's map.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
@@ -163,7 +163,7 @@ impl Root {
         }
         if kind != EntryType::Symlink {
             let mut mode = header.mode()? & 0o7777;
-            if kind == EntryType::Directory && !self.owners {
+            if kind == EntryType::Directory && !self.sets_owners {
                 mode |= 0o700;
             }
             fs::set_permissions(target, fs::Permissions::from_mode(mode))?;
@@ -175,12 +175,12 @@ impl Root {
     /// path goes through the open descriptor, so the directory cannot be replaced between check and
     /// write.
     fn open_parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
-        let held = match self.find(path, OFlags::empty()) {
+        let held = match self.open_folder(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (_above, real) = self.open_parent(path.parent().unwrap_or(Path::new("")))?;
-                let name = path.file_name().ok_or_else(|| invalid("a layer removes the root"))?;
+                let name = path.file_name().ok_or_else(|| invalid_data_error("a layer removes the root"))?;
                 fs::create_dir(real.join(name))?;
-                self.find(path, OFlags::empty())?
+                self.open_folder(path, OFlags::empty())?
             }
             other => other?,
         };
@@ -189,7 +189,7 @@ impl Root {
     }
 
     /// Opens a directory below the root.
-    fn find(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    fn open_folder(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let folder = openat2(
             &self.root,
@@ -201,12 +201,12 @@ impl Root {
         Ok(folder)
     }
 
-    fn remove_older_entries(&self, path: &Path, real: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(real)? {
+    fn remove_older_entries(&self, path: &Path, target: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(target)? {
             let entry = entry?;
             let kept = path.join(entry.file_name());
-            if !self.written.iter().any(|written| written.starts_with(&kept)) {
-                clear(&entry.path())?;
+            if !self.written_paths.iter().any(|written| written.starts_with(&kept)) {
+                remove_entry(&entry.path())?;
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ fn path_in_root(path: &Path) -> io::Result<PathBuf> {
             Component::Normal(name) => out.push(name),
             Component::RootDir | Component::CurDir => {}
             Component::ParentDir | Component::Prefix(_) => {
-                return Err(invalid(format!(
+                return Err(invalid_data_error(format!(
                     "the path {} leads outside the image",
                     path.display()
                 )));
@@ -235,7 +235,7 @@ fn path_in_root(path: &Path) -> io::Result<PathBuf> {
     Ok(out)
 }
 
-fn clear(path: &Path) -> io::Result<()> {
+fn remove_entry(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => tree::remove(path),
         Ok(_) => fs::remove_file(path),

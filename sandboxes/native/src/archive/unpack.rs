@@ -26,7 +26,7 @@ pub(super) const ARCHIVE_PREFIX: &str = "archive-";
 pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
-    let digest = digest(&bases, archive)?;
+    let digest = archive_digest(&bases, archive)?;
     let name = ids::cache_name(&digest);
     let folder = bases.join(format!("{ARCHIVE_PREFIX}{name}"));
     let kept = bases.join(format!("settings-{name}"));
@@ -45,10 +45,10 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755))?;
     let mut root = Root::open(temporary.path())?;
     for layer in outer.layers()? {
-        root.apply(outer.open_layer(&layer)?)
+        root.apply_layer(outer.open_layer(&layer)?)
             .map_err(|error| io::Error::new(error.kind(), format!("layer {layer}: {error}")))?;
     }
-    root.finish()?;
+    root.set_final_modes()?;
     debug_assert_eq!(root.folder(), temporary.path());
     tree::publish(&temporary.keep(), &folder)?;
     Ok((digest, folder))
@@ -56,10 +56,10 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
 
 /// Waits for the lock on unpacking this archive, without blocking a thread. Other processes wait
 /// until the returned file is closed.
-pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
+pub(crate) async fn lock_archive(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
-    let file = fs::File::create(bases.join(format!(".unpacking-{}.lock", key(archive))))?;
+    let file = fs::File::create(bases.join(format!(".unpacking-{}.lock", archive_key(archive))))?;
     proctor_files::lock(&file).await?;
     Ok(file)
 }
@@ -79,10 +79,10 @@ pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
 
 /// Returns the name prefix of directories into which the archive is currently being unpacked.
 fn unfinished_prefix(archive: &Path) -> String {
-    format!(".archive-{}-", key(archive))
+    format!(".archive-{}-", archive_key(archive))
 }
 
-fn key(archive: &Path) -> String {
+fn archive_key(archive: &Path) -> String {
     sha256_hex(archive.as_os_str().as_bytes()).chars().take(32).collect()
 }
 
@@ -103,10 +103,10 @@ pub(crate) fn cached_name(cache: &Path, archive: &Path) -> Option<String> {
 
 /// Returns the name for an archive's unpacked directory. Blocking: reads the whole archive the
 /// first time.
-pub(crate) fn name(cache: &Path, archive: &Path) -> io::Result<String> {
+pub(crate) fn archive_name(cache: &Path, archive: &Path) -> io::Result<String> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
-    digest(&bases, archive).map(|digest| ids::cache_name(&digest))
+    archive_digest(&bases, archive).map(|digest| ids::cache_name(&digest))
 }
 
 /// Returns the name of the archive that was unpacked into `folder`; `None` if the base is not an
@@ -126,7 +126,7 @@ pub(crate) fn image_settings(folder: &Path) -> ImageSettings {
 
 /// Returns the archive's SHA-256. It is cached as long as the archive's path, size and times stay
 /// the same.
-fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
+fn archive_digest(bases: &Path, archive: &Path) -> io::Result<String> {
     let memory = digest_cache_path(bases, archive)?;
     if let Some(known) = read_cached_digest(&memory) {
         return Ok(known);
@@ -138,8 +138,8 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     Ok(digest)
 }
 
-fn read_cached_digest(memory: &Path) -> Option<String> {
-    fs::read_to_string(memory).ok().filter(|known| known.len() == 64)
+fn read_cached_digest(cache_path: &Path) -> Option<String> {
+    fs::read_to_string(cache_path).ok().filter(|known| known.len() == 64)
 }
 
 /// Returns the path of the file that caches an archive's digest.
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn tar(entries: &[(&str, &str)]) -> Vec<u8> {
+    fn build_tar(entries: &[(&str, &str)]) -> Vec<u8> {
         let mut out = tar::Builder::new(Vec::new());
         for (path, content) in entries {
             let mut header = tar::Header::new_gnu();
@@ -182,7 +182,7 @@ mod tests {
         out.into_inner().unwrap()
     }
 
-    fn save(folder: &Path, layers: &[Vec<u8>]) -> PathBuf {
+    fn save_archive(folder: &Path, layers: &[Vec<u8>]) -> PathBuf {
         let mut out = tar::Builder::new(Vec::new());
         let mut put = |name: &str, bytes: &[u8]| {
             let mut header = tar::Header::new_gnu();
@@ -209,21 +209,21 @@ mod tests {
     #[test]
     fn later_layers_override_and_whiteouts_remove() {
         let folder = tempfile::tempdir().unwrap();
-        let first = tar(&[
+        let first = build_tar(&[
             ("etc/a", "1"),
             ("etc/gone", "x"),
             ("old/below", "x"),
             ("usr/lib/x", "1"),
             ("lib", "-> usr/lib"),
         ]);
-        let second = tar(&[
+        let second = build_tar(&[
             ("etc/a", "2"),
             ("etc/.wh.gone", ""),
             ("old/new", "y"),
             ("old/.wh..wh..opq", ""),
             ("lib/y", "2"),
         ]);
-        let archive = save(folder.path(), &[first, second]);
+        let archive = save_archive(folder.path(), &[first, second]);
         assert!(!is_unpacked(folder.path(), &archive));
         let (digest, root) = unpack(folder.path(), &archive).unwrap();
         assert!(is_unpacked(folder.path(), &archive));
@@ -251,16 +251,16 @@ mod tests {
         let link = format!("-> {}", outside.display());
         let inner = format!("{}/kept", outside.display());
         let inner = inner.trim_start_matches('/');
-        let layer = tar(&[(inner, "x"), ("proxy", &link), ("proxy/evil", "x")]);
-        let (_, root) = unpack(folder.path(), &save(folder.path(), &[layer])).unwrap();
+        let layer = build_tar(&[(inner, "x"), ("proxy", &link), ("proxy/evil", "x")]);
+        let (_, root) = unpack(folder.path(), &save_archive(folder.path(), &[layer])).unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert!(root.join(inner).with_file_name("evil").exists());
-        let archive = save(folder.path(), &[tar(&[("proxy", &link), ("proxy/evil", "x")])]);
+        let archive = save_archive(folder.path(), &[build_tar(&[("proxy", &link), ("proxy/evil", "x")])]);
         unpack(folder.path(), &archive).unwrap_err();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 
         let other = tempfile::tempdir().unwrap();
-        let archive = save(other.path(), &[tar(&[("../evil", "x")])]);
+        let archive = save_archive(other.path(), &[build_tar(&[("../evil", "x")])]);
         let error = unpack(other.path(), &archive).unwrap_err().to_string();
         assert!(error.contains("leads outside the image"), "{error}");
         assert!(!other.path().join("evil").exists());

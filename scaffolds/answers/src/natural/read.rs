@@ -20,9 +20,9 @@ pub enum Edit {
         /// The file's path, relative to the repository root.
         file: String,
         /// The lines to replace.
-        before: Snippet,
+        old_snippet: Snippet,
         /// The lines to insert instead.
-        after: Snippet,
+        new_snippet: Snippet,
     },
     /// Deletes the file.
     Delete {
@@ -30,7 +30,7 @@ pub enum Edit {
         file: String,
     },
     /// Sets the file's Git mode.
-    Mode {
+    SetMode {
         /// The file's path, relative to the repository root.
         file: String,
         /// `0o100644` or `0o100755`.
@@ -42,7 +42,7 @@ impl Edit {
     /// Returns the path of the file that the edit changes.
     pub fn file(&self) -> &str {
         match self {
-            Self::Replace { file, .. } | Self::Delete { file } | Self::Mode { file, .. } => file,
+            Self::Replace { file, .. } | Self::Delete { file } | Self::SetMode { file, .. } => file,
         }
     }
 }
@@ -50,7 +50,7 @@ impl Edit {
 /// A part of an answer that could not be parsed as an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "problem", content = "file", rename_all = "snake_case")]
-pub enum Problem {
+pub enum AnswerProblem {
     /// The answer ends inside a snippet or between two snippets of an edit.
     Cut(String),
     /// A new snippet does not follow an old one.
@@ -65,7 +65,7 @@ pub struct NaturalAnswer {
     /// The edits, in the order of the answer.
     pub edits: Vec<Edit>,
     /// The parts that could not be parsed. The other edits are still used.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<AnswerProblem>,
 }
 
 /// Parses as much of an answer as possible. Edits before an incomplete one remain valid.
@@ -82,25 +82,25 @@ pub fn parse_answer(answer: &str) -> NaturalAnswer {
         let Some((time, file)) = parse_start_marker(line) else { continue };
         let Some(snippet) = parse_snippet(&mut lines, time, file) else {
             before = None;
-            natural.problems.push(Problem::Cut(normalize_path(file)));
+            natural.problems.push(AnswerProblem::Cut(normalize_path(file)));
             break;
         };
         let file = normalize_path(file);
         match (time, before.take()) {
             (SnippetSide::Before, earlier) => {
-                natural.problems.extend(earlier.map(|(file, _)| Problem::Cut(file)));
+                natural.problems.extend(earlier.map(|(file, _)| AnswerProblem::Cut(file)));
                 before = Some((file, snippet));
             }
-            (SnippetSide::After, None) => natural.problems.push(Problem::NoBefore(file)),
+            (SnippetSide::After, None) => natural.problems.push(AnswerProblem::NoBefore(file)),
             (SnippetSide::After, Some((of, _))) if of != file => {
-                natural.problems.push(Problem::NamesDiffer(of));
+                natural.problems.push(AnswerProblem::NamesDiffer(of));
             }
             (SnippetSide::After, Some((file, before))) => {
-                natural.edits.push(Edit::Replace { file, before, after: snippet });
+                natural.edits.push(Edit::Replace { file, old_snippet: before, new_snippet: snippet });
             }
         }
     }
-    natural.problems.extend(before.map(|(file, _)| Problem::Cut(file)));
+    natural.problems.extend(before.map(|(file, _)| AnswerProblem::Cut(file)));
     natural
 }
 
@@ -115,10 +115,10 @@ fn parse_start_marker(line: &str) -> Option<(SnippetSide, &str)> {
 /// Returns the lines before the matching end marker, or `None` if there is no such marker.
 fn parse_snippet<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
-    time: SnippetSide,
+    side: SnippetSide,
     file: &str,
 ) -> Option<Snippet> {
-    let end = format!("[end of the snippet {} editing in {file}]", time.name());
+    let end = format!("[end of the snippet {} editing in {file}]", side.name());
     let mut snippet = Snippet::default();
     for line in lines {
         if line.trim() == end {
@@ -144,7 +144,7 @@ fn parse_single_line_edit(line: &str) -> Option<Edit> {
         "100755" => proctor_patch::MODE_EXECUTABLE,
         _ => return None,
     };
-    Some(Edit::Mode { file: normalize_path(file), mode })
+    Some(Edit::SetMode { file: normalize_path(file), mode })
 }
 
 /// Converts a path to normal form, relative to the repository root.
@@ -157,10 +157,10 @@ fn normalize_path(file: &str) -> String {
 mod tests {
     use super::*;
 
-    fn edit_block(file: &str, before: &str, after: &str) -> String {
+    fn edit_block(file: &str, old_text: &str, new_text: &str) -> String {
         format!(
-            "[start of the snippet before editing in {file}]\n{before}[end of the snippet before editing in {file}]\n\n\
-             [start of the snippet after editing in {file}]\n{after}[end of the snippet after editing in {file}]\n"
+            "[start of the snippet before editing in {file}]\n{old_text}[end of the snippet before editing in {file}]\n\n\
+             [start of the snippet after editing in {file}]\n{new_text}[end of the snippet after editing in {file}]\n"
         )
     }
 
@@ -170,32 +170,32 @@ mod tests {
             format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", edit_block("a.py", "", "\nx \n"));
         let natural = parse_answer(&answer);
         assert!(natural.problems.is_empty());
-        let Edit::Replace { file, before, after } = &natural.edits[0] else { panic!() };
+        let Edit::Replace { file, old_snippet: before, new_snippet: after } = &natural.edits[0] else { panic!() };
         assert_eq!((file.as_str(), before.lines.len()), ("a.py", 0));
         assert_eq!(after.lines, ["", "x "]);
     }
 
     #[test]
-    fn natural_incomplete_edit_keeps_earlier_edits() {
+    fn incomplete_edit_keeps_earlier_edits() {
         let whole = edit_block("a.py", "a\n", "b\n");
         let cut = &edit_block("b.py", "a\n", "b\n");
         for end in [60, 100, 180] {
             let natural = parse_answer(&format!("{whole}{}", &cut[..end]));
             assert_eq!(natural.edits.len(), 1, "{end}");
-            assert_eq!(natural.problems, [Problem::Cut("b.py".into())], "{end}");
+            assert_eq!(natural.problems, [AnswerProblem::Cut("b.py".into())], "{end}");
         }
         let natural = parse_answer(&format!(
             "{}{whole}",
             edit_block("b.py", "a\n", "b\n").replacen("b.py", "c.py", 2)
         ));
         assert_eq!(natural.edits.len(), 1);
-        assert_eq!(natural.problems, [Problem::NamesDiffer("c.py".into())]);
+        assert_eq!(natural.problems, [AnswerProblem::NamesDiffer("c.py".into())]);
         let after = &whole[whole.find("[start of the snippet after").unwrap()..];
-        assert_eq!(parse_answer(after).problems, [Problem::NoBefore("a.py".into())]);
+        assert_eq!(parse_answer(after).problems, [AnswerProblem::NoBefore("a.py".into())]);
     }
 
     #[test]
-    fn natural_ignores_reasoning() {
+    fn parse_answer_ignores_reasoning() {
         let draft = edit_block("a.py", "a\n", "draft\n");
         let answer = format!("<think>\n{draft}</think>\n{}", edit_block("a.py", "a\n", "b\n"));
         assert_eq!(parse_answer(&answer).edits.len(), 1);

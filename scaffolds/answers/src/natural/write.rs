@@ -14,12 +14,12 @@ pub struct UnsupportedChange {
     /// The file's path.
     pub file: String,
     /// What cannot be expressed.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 impl fmt::Display for UnsupportedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: natural answers cannot express {}", self.file, self.why)
+        write!(f, "{}: natural answers cannot express {}", self.file, self.reason)
     }
 }
 
@@ -39,7 +39,7 @@ pub fn format_answer(
         if before == after {
             continue;
         }
-        let unwritable = |why| UnsupportedChange { file: file.clone(), why };
+        let unwritable = |why| UnsupportedChange { file: file.clone(), reason: why };
         let kind =
             |side: &FileState| side.as_ref().is_some_and(|(mode, _)| mode & 0o170_000 != 0o100_000);
         if kind(before) || kind(after) {
@@ -81,16 +81,16 @@ pub fn format_answer(
 }
 
 /// Splits both texts into lines. Strips carriage returns if every line of both texts has one.
-fn split_sides(old: &str, new: &str) -> (Lines, Lines) {
-    let (before, after) = (Lines::from_text(old), Lines::from_text(new));
-    match before.crlf && after.crlf {
+fn split_sides(old_text: &str, new_text: &str) -> (Lines, Lines) {
+    let (before, after) = (Lines::from_text(old_text), Lines::from_text(new_text));
+    match before.has_crlf && after.has_crlf {
         true => (before, after),
         false => (before.with_carriage_returns(), after.with_carriage_returns()),
     }
 }
 
-fn format_whole_file_edit(file: &str, old: &str, new: &str) -> String {
-    let (before, after) = split_sides(old, new);
+fn format_whole_file_edit(file: &str, old_text: &str, new_text: &str) -> String {
+    let (before, after) = split_sides(old_text, new_text);
     format_edit(
         file,
         (&before.lines, !before.ends_with_newline),
@@ -98,14 +98,14 @@ fn format_whole_file_edit(file: &str, old: &str, new: &str) -> String {
     )
 }
 
-fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
-    let (before, after) = split_sides(old, new);
+fn format_hunk_edits(file: &str, old_text: &str, new_text: &str) -> String {
+    let (before, after) = split_sides(old_text, new_text);
     if before.lines.is_empty() || after.lines.is_empty() {
-        return format_whole_file_edit(file, old, new);
+        return format_whole_file_edit(file, old_text, new_text);
     }
     let side = |text: &str| Some((proctor_patch::MODE_FILE, text.as_bytes().to_vec()));
-    let Body::Text(hunks) = FilePatch::between(&file.into(), side(old), side(new)).body else {
-        return format_whole_file_edit(file, old, new);
+    let Body::Text(hunks) = FilePatch::from_sides(&file.into(), side(old_text), side(new_text)).body else {
+        return format_whole_file_edit(file, old_text, new_text);
     };
     let mut out = String::new();
     for hunk in hunks {
@@ -117,7 +117,7 @@ fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
             (hunk.old_start.saturating_sub(1), hunk.new_start.saturating_sub(1));
         let (end, new_end) = (start + old_len, new_start + new_len);
         if end > before.lines.len() || new_end > after.lines.len() {
-            return format_whole_file_edit(file, old, new);
+            return format_whole_file_edit(file, old_text, new_text);
         }
         let (mut from, mut to) = (start, end);
         while !occurs_once(&before.lines, from, to) && (from > 0 || to < before.lines.len()) {
@@ -137,13 +137,13 @@ fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
 }
 
 /// Returns whether the lines from `from` to `to` occur in a file exactly once.
-fn occurs_once(lines: &[String], from: usize, to: usize) -> bool {
-    to > from
-        && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()
+fn occurs_once(lines: &[String], start: usize, end: usize) -> bool {
+    end > start
+        && lines.windows(end - start).filter(|window| *window == &lines[start..end]).nth(1).is_none()
 }
 
-fn format_edit(file: &str, before: (&[String], bool), after: (&[String], bool)) -> String {
-    let [before, after] = [(SnippetSide::Before, before), (SnippetSide::After, after)].map(
+fn format_edit(file: &str, old_snippet: (&[String], bool), new_snippet: (&[String], bool)) -> String {
+    let [before, after] = [(SnippetSide::Before, old_snippet), (SnippetSide::After, new_snippet)].map(
         |(time, (lines, unended))| {
             let word = time.name();
             let mut text = format!("[start of the snippet {word} editing in {file}]\n");

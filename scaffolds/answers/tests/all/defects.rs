@@ -1,32 +1,32 @@
 //! Tests answers that FEA-Bench's own code drops or corrupts.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
-use proctor_answers::{ApplyOutcome, MatchMode, Status, apply, natural};
+use proctor_answers::{ApplyOutcome, MatchMode, EditResult, apply, natural};
 
 const FILE_MODE: u32 = 0o100_644;
 
-fn edit_block(file: &str, before: &str, after: &str) -> String {
+fn edit_block(file: &str, old_text: &str, new_text: &str) -> String {
     format!(
-        "<edit>\n[start of the snippet before editing in {file}]\n{before}[end of the snippet before editing in {file}]\n\n\
-         [start of the snippet after editing in {file}]\n{after}[end of the snippet after editing in {file}]\n</edit>\n"
+        "<edit>\n[start of the snippet before editing in {file}]\n{old_text}[end of the snippet before editing in {file}]\n\n\
+         [start of the snippet after editing in {file}]\n{new_text}[end of the snippet after editing in {file}]\n</edit>\n"
     )
 }
 
 /// Applies an answer to a set of files.
-fn apply_answer(files: &[(&str, &str)], answer: &str, matching: MatchMode) -> ApplyOutcome {
+fn apply_answer(files: &[(&str, &str)], answer: &str, match_mode: MatchMode) -> ApplyOutcome {
     let current = |path: &str| {
         let found = files.iter().find(|(name, _)| *name == path)?;
         Some((FILE_MODE, found.1.as_bytes().to_vec()))
     };
-    apply(&natural::parse_answer(answer).edits, matching, &current)
+    apply(&natural::parse_answer(answer).edits, match_mode, &current)
 }
 
-fn changed_text(applied: &ApplyOutcome, file: &str) -> String {
-    String::from_utf8(applied.files[file].as_ref().unwrap().1.clone()).unwrap()
+fn changed_text(outcome: &ApplyOutcome, file: &str) -> String {
+    String::from_utf8(outcome.files[file].as_ref().unwrap().1.clone()).unwrap()
 }
 
-fn status(applied: &ApplyOutcome) -> Vec<Status> {
-    applied.edits.iter().map(|edit| edit.status.clone()).collect()
+fn edit_statuses(outcome: &ApplyOutcome) -> Vec<EditResult> {
+    outcome.edits.iter().map(|edit| edit.status.clone()).collect()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn edit_of_empty_file_fills_it() {
         &edit_block("p/__init__.py", "", "x = 1\n"),
         MatchMode::Exact,
     );
-    assert_eq!(status(&filled), [Status::Applied]);
+    assert_eq!(edit_statuses(&filled), [EditResult::Applied]);
     assert_eq!(changed_text(&filled, "p/__init__.py"), "x = 1\n");
     let made = apply_answer(&[], &edit_block("p/new.py", "", ""), MatchMode::Exact);
     assert_eq!(changed_text(&made, "p/new.py"), "");
@@ -72,7 +72,7 @@ fn missing_final_newline_is_kept_unless_the_answer_changes_it() {
         &edit_block("a.py", "x\n", "x\n\\ No newline at end of file\n"),
         MatchMode::Exact,
     );
-    assert_eq!(status(&inside), [Status::NoMatch]);
+    assert_eq!(edit_statuses(&inside), [EditResult::NoMatch]);
 }
 
 #[test]
@@ -114,19 +114,19 @@ fn edit_with_two_file_names_does_not_affect_other_edits() {
 fn snippet_must_match_exactly_and_once() {
     let file = [("a.py", "a\nb \na\n")];
     let one = |before: &str, matching| {
-        status(&apply_answer(&file, &edit_block("a.py", before, "z\n"), matching)).remove(0)
+        edit_statuses(&apply_answer(&file, &edit_block("a.py", before, "z\n"), matching)).remove(0)
     };
-    assert_eq!(one("a\n", MatchMode::Exact), Status::Ambiguous { times: 2 });
-    assert_eq!(one("b\n", MatchMode::Exact), Status::NoMatch);
-    assert_eq!(one("\nb\n\n", MatchMode::Exact), Status::NoMatch);
-    assert_eq!(one("\nb\n\n", MatchMode::Reference), Status::Applied);
-    assert_eq!(one("", MatchMode::Exact), Status::NotEmpty);
+    assert_eq!(one("a\n", MatchMode::Exact), EditResult::Ambiguous { times: 2 });
+    assert_eq!(one("b\n", MatchMode::Exact), EditResult::NoMatch);
+    assert_eq!(one("\nb\n\n", MatchMode::Exact), EditResult::NoMatch);
+    assert_eq!(one("\nb\n\n", MatchMode::Reference), EditResult::Applied);
+    assert_eq!(one("", MatchMode::Exact), EditResult::NotEmpty);
     let elsewhere = apply_answer(&file, &edit_block("b.py", "a\n", "z\n"), MatchMode::Exact);
-    assert_eq!(status(&elsewhere), [Status::NoFile]);
+    assert_eq!(edit_statuses(&elsewhere), [EditResult::NoFile]);
     let outside = apply_answer(&file, &edit_block("../b.py", "", "z\n"), MatchMode::Exact);
-    assert_eq!(status(&outside), [Status::ForbiddenPath]);
+    assert_eq!(edit_statuses(&outside), [EditResult::ForbiddenPath]);
     let same = apply_answer(&file, &edit_block("a.py", "b \n", "b \n"), MatchMode::Exact);
-    assert_eq!(status(&same), [Status::NoDifference]);
+    assert_eq!(edit_statuses(&same), [EditResult::NoDifference]);
     let named = apply_answer(&file, &edit_block("a/a.py", "b \n", "c\n"), MatchMode::Reference);
     assert_eq!(changed_text(&named, "a.py"), "a\nc\na\n");
 }
@@ -142,7 +142,7 @@ fn edits_of_one_file_may_share_context_but_not_changed_lines() {
     );
     let both = edit_block("a.py", "2\n", "two\n") + &edit_block("a.py", "1\n2\n", "1\nTWO\n");
     let applied = apply_answer(&file, &both, MatchMode::Exact);
-    assert_eq!(status(&applied), [Status::Applied, Status::Overlap]);
+    assert_eq!(edit_statuses(&applied), [EditResult::Applied, EditResult::Overlap]);
     assert_eq!(changed_text(&applied, "a.py"), "1\ntwo\n3\n4\n5\n");
     let ends = edit_block("a.py", "5\n", "5\n6\n") + &edit_block("a.py", "4\n5\n", "4\n5\n7\n");
     assert_eq!(

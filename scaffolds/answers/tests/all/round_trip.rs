@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command};
 
-use proctor_answers::{FileState, MatchMode, Status, apply, natural};
+use proctor_answers::{FileState, MatchMode, EditResult, apply, natural};
 use proptest::prelude::*;
 
 use crate::{not_run::not_run, tier::is_full};
@@ -11,10 +11,10 @@ use crate::{not_run::not_run, tier::is_full};
 type Tree = BTreeMap<String, (u32, Vec<u8>)>;
 type Changes = BTreeMap<String, (FileState, FileState)>;
 
-fn changes_between(before: &Tree, after: &Tree) -> Changes {
-    let names = before.keys().chain(after.keys());
+fn changes_between(old_tree: &Tree, new_tree: &Tree) -> Changes {
+    let names = old_tree.keys().chain(new_tree.keys());
     names
-        .map(|name| (name.clone(), (before.get(name).cloned(), after.get(name).cloned())))
+        .map(|name| (name.clone(), (old_tree.get(name).cloned(), new_tree.get(name).cloned())))
         .collect()
 }
 
@@ -26,7 +26,7 @@ fn check_round_trip(sides: &Changes) -> Result<(), String> {
     assert!(read.problems.is_empty(), "{:?}\n{answer}", read.problems);
     let current = |path: &str| sides.get(path).and_then(|(before, _)| before.clone());
     let applied = apply(&read.edits, MatchMode::Exact, &current);
-    let failed = applied.edits.iter().find(|edit| edit.status != Status::Applied);
+    let failed = applied.edits.iter().find(|edit| edit.status != EditResult::Applied);
     assert!(failed.is_none(), "{failed:?}\n{answer}");
     for (path, (before, after)) in sides {
         let now = applied.files.get(path).unwrap_or(before);

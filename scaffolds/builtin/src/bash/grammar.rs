@@ -11,7 +11,7 @@ const SUBMIT_LINE: &str = "proctor-submit";
 /// "Nothing was run: ...".
 pub(super) fn parse(answer: &str) -> Result<Action, String> {
     // A server without a reasoning parser returns the reasoning as text. Drafts in it must not run.
-    let answer = proctor_answers::after_thinking(answer).unwrap_or(answer);
+    let answer = proctor_answers::answer_after_thinking(answer).unwrap_or(answer);
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
     while let Some(line) = lines.next() {
@@ -34,12 +34,12 @@ pub(super) fn parse(answer: &str) -> Result<Action, String> {
     }
     match blocks.as_slice() {
         [] => Err("the answer holds no bash block".into()),
-        [body] => action(body),
+        [body] => parse_action(body),
         many => Err(format!("the answer holds {} bash blocks", many.len())),
     }
 }
 
-fn action(body: &[&str]) -> Result<Action, String> {
+fn parse_action(body: &[&str]) -> Result<Action, String> {
     let filled = body.iter().filter(|line| !line.trim().is_empty()).count();
     let submits = body.iter().any(|line| line.trim() == SUBMIT_LINE);
     match (filled, submits) {
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn grammar_longer_fence_contains_shorter_ones() {
+    fn longer_fence_contains_shorter_ones() {
         let answer = "````bash\ncat > r.md <<'E'\n```\ncode\n```\nE\n````";
         assert_eq!(parse(answer), run("cat > r.md <<'E'\n```\ncode\n```\nE"));
     }
 
     #[test]
-    fn grammar_submit_line_must_be_alone_in_a_block() {
+    fn submit_line_must_be_alone_in_a_block() {
         assert_eq!(parse("```bash\n\nproctor-submit\n```"), Ok(Action::Submit));
         assert!(parse("proctor-submit").unwrap_err().contains("no bash block"));
         let among = parse("```bash\npytest\nproctor-submit\n```").unwrap_err();

@@ -1,23 +1,23 @@
 use super::*;
 
-fn cut(raw: &RawOutput, cap: usize) -> (String, Omission, String) {
+fn clip_to_parts(raw: &RawOutput, cap: usize) -> (String, Omission, String) {
     match clip_blocking(raw, cap) {
-        Clipped::Cut { head, cut, tail } => (head, cut, tail),
-        Clipped::Whole(text) => panic!("{} bytes were not cut", text.len()),
+        ClippedText::Truncated { head, omission: cut, tail } => (head, cut, tail),
+        ClippedText::Complete(text) => panic!("{} bytes were not cut", text.len()),
     }
 }
 
 #[test]
 fn clip_leaves_text_that_fits_unchanged() {
     let text = "word ".repeat(90);
-    assert_eq!(clip_blocking(&RawOutput::whole(text.as_str()), 100), Clipped::Whole(text));
-    assert_eq!(clip_blocking(&RawOutput::default(), 1), Clipped::Whole(String::new()));
+    assert_eq!(clip_blocking(&RawOutput::from_complete(text.as_str()), 100), ClippedText::Complete(text));
+    assert_eq!(clip_blocking(&RawOutput::default(), 1), ClippedText::Complete(String::new()));
 }
 
 #[test]
 fn clip_keeps_head_and_tail_at_whole_lines_and_counts_the_rest() {
     let text: String = (0..5000).map(|n| format!("line number {n}\n")).collect();
-    let (head, cut, tail) = cut(&RawOutput::whole(text.as_str()), 400);
+    let (head, cut, tail) = clip_to_parts(&RawOutput::from_complete(text.as_str()), 400);
     assert!(head.starts_with("line number 0\n") && head.ends_with('\n'));
     assert!(tail.starts_with("line number ") && tail.ends_with("line number 4999\n"));
     let kept = count_tokens(&head) + count_tokens(&tail);
@@ -31,7 +31,7 @@ fn clip_keeps_head_and_tail_at_whole_lines_and_counts_the_rest() {
 #[test]
 fn clip_splits_a_line_longer_than_the_cap() {
     let text = "abcdefg ".repeat(50_000);
-    let (head, cut, tail) = cut(&RawOutput::whole(text.as_str()), 100);
+    let (head, cut, tail) = clip_to_parts(&RawOutput::from_complete(text.as_str()), 100);
     assert!(count_tokens(&head) <= 50 && count_tokens(&tail) <= 51);
     assert!(cut.about, "400 kB are estimated");
     let truth = count_tokens(&text) as f64;
@@ -42,20 +42,20 @@ fn clip_splits_a_line_longer_than_the_cap() {
 fn clip_never_splits_characters_and_marks_invalid_utf8() {
     let text = "漢字かな🎉".repeat(2000);
     for cap in [1, 2, 3, 7, 100] {
-        let (head, _, tail) = cut(&RawOutput::whole(text.as_str()), cap);
+        let (head, _, tail) = clip_to_parts(&RawOutput::from_complete(text.as_str()), cap);
         assert!(text.starts_with(&head) && text.ends_with(&tail));
     }
     assert_eq!(
-        clip_blocking(&RawOutput::whole(&b"a\xffb\0c"[..]), 10),
-        Clipped::Whole("a\u{FFFD}b\u{FFFD}c".into())
+        clip_blocking(&RawOutput::from_complete(&b"a\xffb\0c"[..]), 10),
+        ClippedText::Complete("a\u{FFFD}b\u{FFFD}c".into())
     );
 }
 
 #[test]
 fn clip_is_fast_on_long_runs_of_one_character() {
     let start = std::time::Instant::now();
-    let raw = RawOutput::whole("x".repeat(1 << 20));
-    let (_, cut, _) = cut(&raw, 8000);
+    let raw = RawOutput::from_complete("x".repeat(1 << 20));
+    let (_, cut, _) = clip_to_parts(&raw, 8000);
     assert!(cut.bytes > 0);
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }
@@ -64,17 +64,17 @@ fn clip_is_fast_on_long_runs_of_one_character() {
 fn capture_with_missing_bytes_shows_both_ends() {
     let captured = |total, tail: &[u8]| CapturedOutput {
         head: b"0123456789".to_vec(),
-        total,
+        total_bytes: total,
         tail: tail.to_vec(),
         ..CapturedOutput::default()
     };
     // The tail overlaps the head, touches it, or leaves a gap.
-    assert_eq!(RawOutput::from(captured(12, b"456789ab")), RawOutput::whole("0123456789ab"));
-    assert_eq!(RawOutput::from(captured(12, b"ab")), RawOutput::whole("0123456789ab"));
-    assert_eq!(RawOutput::from(captured(10, b"")), RawOutput::whole("0123456789"));
+    assert_eq!(RawOutput::from(captured(12, b"456789ab")), RawOutput::from_complete("0123456789ab"));
+    assert_eq!(RawOutput::from(captured(12, b"ab")), RawOutput::from_complete("0123456789ab"));
+    assert_eq!(RawOutput::from(captured(10, b"")), RawOutput::from_complete("0123456789"));
     let gap = RawOutput::from(captured(1000, b"yz"));
-    assert_eq!((gap.missing, gap.tail.as_slice()), (988, &b"yz"[..]));
-    let (head, cut, tail) = cut(&gap, 100);
+    assert_eq!((gap.missing_bytes, gap.tail.as_slice()), (988, &b"yz"[..]));
+    let (head, cut, tail) = clip_to_parts(&gap, 100);
     assert_eq!((head.as_str(), tail.as_str()), ("0123456789", "yz"));
     assert!(cut.about && cut.bytes == 988);
     assert_eq!(gap.into_bytes(), b"0123456789\n[988 bytes were not kept]\nyz");

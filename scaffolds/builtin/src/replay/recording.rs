@@ -1,24 +1,24 @@
 use std::path::Path;
 
 use proctor_scaffold_api::Stop;
-use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, remove_discarded_events};
+use proctor_types::{Envelope, Event, Fault, FaultLayer, ToolCall, remove_discarded_events};
 use serde_json::Value;
 
 /// The parts of a trajectory that are needed to re-run it, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recording {
-    pub(super) acts: Vec<RecordedAction>,
+    pub(super) actions: Vec<RecordedAction>,
     /// The name of the recorded ending; `None` if the trial did not end.
     pub(super) ending: Option<String>,
     /// Number of lines that are not events, not counting an incomplete last line.
-    pub(super) unreadable: u64,
+    pub(super) unreadable_lines: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RecordedAction {
     /// The model responded, which starts a new step.
-    Answered,
-    Called(RecordedCall),
+    Response,
+    Call(RecordedCall),
 }
 
 /// A recorded call, with its result if one was recorded.
@@ -27,9 +27,9 @@ pub(super) struct RecordedCall {
     pub(super) call_id: String,
     pub(super) name: String,
     pub(super) arguments: Value,
-    pub(super) shown: Option<String>,
+    pub(super) shown_output: Option<String>,
     pub(super) exit_status: Option<i32>,
-    pub(super) malformed: bool,
+    pub(super) is_malformed: bool,
 }
 
 impl RecordedCall {
@@ -53,7 +53,7 @@ impl Recording {
         let fault = |what: String| {
             let what = format!("replay of {}: {what}", path.display());
             Stop::Fault(
-                Fault::new(Layer::Record, what).hint("pass the path of a `trajectory.jsonl`"),
+                Fault::new(FaultLayer::Record, what).hint("pass the path of a `trajectory.jsonl`"),
             )
         };
         let bytes = tokio::fs::read(path).await.map_err(|error| fault(error.to_string()))?;
@@ -75,39 +75,39 @@ impl Recording {
             match serde_json::from_slice(line) {
                 Ok(envelope) => events.push(envelope),
                 Err(_) if index + 1 == lines.len() && !whole => {}
-                Err(_) => recording.unreadable += 1,
+                Err(_) => recording.unreadable_lines += 1,
             }
         }
         let last = events.iter().map(|envelope| envelope.try_number).max()?;
         events.retain(|envelope| envelope.try_number == last);
         for envelope in remove_discarded_events(events) {
-            recording.add(envelope.event);
+            recording.add_event(envelope.event);
         }
         Some(recording)
     }
 
-    fn add(&mut self, event: Event) {
+    fn add_event(&mut self, event: Event) {
         match event {
-            Event::ModelAnswered { .. } => self.acts.push(RecordedAction::Answered),
+            Event::ModelAnswered { .. } => self.actions.push(RecordedAction::Response),
             Event::ToolCalled { call_id, name, arguments } => {
-                self.acts.push(RecordedAction::Called(RecordedCall {
+                self.actions.push(RecordedAction::Call(RecordedCall {
                     call_id,
                     name,
                     arguments,
-                    shown: None,
+                    shown_output: None,
                     exit_status: None,
-                    malformed: false,
+                    is_malformed: false,
                 }));
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
                 // Compare only with the last call: models choose the ids, and some use the same id
                 // again.
-                if let Some(RecordedAction::Called(called)) = self.acts.last_mut()
+                if let Some(RecordedAction::Call(called)) = self.actions.last_mut()
                     && called.call_id == call_id
                 {
-                    called.shown = Some(shown);
+                    called.shown_output = Some(shown);
                     called.exit_status = exit_status;
-                    called.malformed = malformed;
+                    called.is_malformed = malformed;
                 }
             }
             Event::TrialEnded { outcome, .. } => self.ending = Some(outcome.ending.name()),
@@ -146,13 +146,13 @@ mod tests {
         ]
         .join("\n");
         let recording = Recording::parse(text.as_bytes()).unwrap();
-        assert_eq!(recording.unreadable, 1);
+        assert_eq!(recording.unreadable_lines, 1);
         assert_eq!(recording.ending, None);
-        let [RecordedAction::Answered, RecordedAction::Called(called)] = recording.acts.as_slice()
+        let [RecordedAction::Response, RecordedAction::Call(called)] = recording.actions.as_slice()
         else {
             panic!("{recording:?}");
         };
-        assert_eq!((called.call_id.as_str(), called.shown.as_deref()), ("b", Some("x")));
+        assert_eq!((called.call_id.as_str(), called.shown_output.as_deref()), ("b", Some("x")));
         assert_eq!(called.to_tool_call().arguments, r#"{"command":"ls"}"#);
         assert_eq!(Recording::parse(b""), None);
     }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use proctor_answers::{ApplyOutcome, apply, extract_patch, natural};
 use proctor_patch::{FilePatch, Patch};
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, InitialTree, Material, Session, Stop};
+use proctor_scaffold_api::{TaskBrief, InitialTree, Material, Session, Stop};
 use proctor_types::Fault;
 
 use super::{
@@ -35,7 +35,7 @@ pub(super) async fn apply_natural(
         Ok(()) => {
             record.applied = true;
             record.whole = record.problems.is_empty()
-                && record.edits.iter().all(|edit| edit.status == proctor_answers::Status::Applied);
+                && record.edits.iter().all(|edit| edit.status == proctor_answers::EditResult::Applied);
         }
         Err(why) => {
             record.applied_by.push(CommandAttempt { command: "write the files".into(), why })
@@ -62,7 +62,7 @@ fn edits_to_patch(
     let applied = apply(edits, settings.matching, &current);
     let mut patch = Vec::new();
     for (path, after) in &applied.files {
-        FilePatch::between(&path.as_str().into(), current(path), after.clone()).write(&mut patch);
+        FilePatch::from_sides(&path.as_str().into(), current(path), after.clone()).write(&mut patch);
     }
     match broken.take() {
         Some(fault) => Err(fault),
@@ -89,7 +89,7 @@ pub(super) async fn apply_patch(
     record.applied = why.is_empty();
     record.applied_by.push(CommandAttempt { command: first, why });
     let (handle, brief) = (Arc::clone(session.sandbox()), session.brief().clone());
-    for command in material.apply.iter().skip(1) {
+    for command in material.apply_commands.iter().skip(1) {
         if record.applied {
             break;
         }
@@ -99,7 +99,7 @@ pub(super) async fn apply_patch(
     }
     record.whole = record.applied;
     if record.applied_by.len() > 1 {
-        clean(&handle, &brief, tree, &Patch::parse(patch.as_bytes()), record.applied).await?;
+        clean_up(&handle, &brief, tree, &Patch::parse(patch.as_bytes()), record.applied).await?;
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ pub(super) async fn apply_patch(
 /// Runs an apply command. Returns its error, or an empty string if it applied the patch.
 async fn run_apply_command(
     handle: &SandboxHandle,
-    brief: &Brief,
+    brief: &TaskBrief,
     command: &str,
     patch: &[u8],
 ) -> Result<String, Stop> {
@@ -116,7 +116,7 @@ async fn run_apply_command(
     handle.write(&file, patch, Some(0o644)).await.map_err(broken)?;
     let mut line = Command::shell(&format!("{command} {PATCH_FILE} 2>&1"))
         .cwd(brief.workdir.as_str())
-        .time_limit(brief.command_limit);
+        .time_limit(brief.command_timeout);
     for (key, value) in &brief.env {
         line = line.env(key, value.as_str());
     }
@@ -131,12 +131,12 @@ async fn run_apply_command(
 }
 
 /// Removes files that the commands left behind. If a command failed, also reverts its changes.
-async fn clean(
+async fn clean_up(
     handle: &SandboxHandle,
-    brief: &Brief,
+    brief: &TaskBrief,
     tree: &dyn InitialTree,
     patch: &Patch,
-    applied: bool,
+    is_applied: bool,
 ) -> Result<(), Stop> {
     let root = RawPath::from(brief.workdir.as_str());
     let full =
@@ -147,7 +147,7 @@ async fn clean(
         }
         let name = name.to_string();
         let mut paths = vec![format!("{name}.rej"), format!("{name}.orig")];
-        if !applied {
+        if !is_applied {
             paths.push(name);
         }
         for path in paths {

@@ -18,8 +18,8 @@ use proctor_retrieval::{Index, is_test};
 use proctor_scaffold_api::{InitialTree, Material, Stop};
 
 use super::{
-    evidence::{ContextRecord, Quality, Retrieved},
-    file_block::numbered_block,
+    evidence::{ContextRecord, Quality, RetrievedFile},
+    file_block::format_numbered_block,
     settings::{Retrieval, Settings},
 };
 use crate::prompts::Prompts;
@@ -36,7 +36,7 @@ pub(super) type Files = BTreeMap<String, Option<String>>;
 
 /// The selected files and the record of how they were selected.
 #[derive(Debug, Default)]
-pub(super) struct Context {
+pub(super) struct PromptContext {
     pub(super) readmes: Files,
     pub(super) files: Files,
     pub(super) record: ContextRecord,
@@ -48,16 +48,16 @@ pub(super) struct FileSelector<'a> {
     pub(super) material: &'a Material,
     pub(super) tree: &'a dyn InitialTree,
     pub(super) prompts: &'a Prompts,
-    pub(super) count: &'a (dyn Fn(&str) -> u64 + Sync),
-    pub(super) hits: usize,
-    pub(super) file_bytes: u64,
+    pub(super) count_tokens: &'a (dyn Fn(&str) -> u64 + Sync),
+    pub(super) max_hits: usize,
+    pub(super) max_file_bytes: u64,
 }
 
 impl FileSelector<'_> {
     /// Adds the files that are always shown. The caller then counts the tokens of the prompt with
     /// these files.
-    pub(super) fn select_required(&self) -> Result<Context, Stop> {
-        let mut context = Context::default();
+    pub(super) fn select_required(&self) -> Result<PromptContext, Stop> {
+        let mut context = PromptContext::default();
         for (path, _) in self.tree.files() {
             if !path.contains('/') && path.to_lowercase().starts_with("readme") {
                 context.readmes.insert(path.clone(), Some(self.text(&path)?.unwrap_or_default()));
@@ -67,7 +67,7 @@ impl FileSelector<'_> {
         let mut paths: BTreeSet<&str> = components.iter().map(|one| one.file.as_str()).collect();
         // If a benchmark reveals no definitions, it reveals no files either.
         if !components.is_empty() {
-            let made = self.material.gold.files.iter().filter(|file| file.created);
+            let made = self.material.gold.files.iter().filter(|file| file.is_new);
             paths.extend(made.map(|file| file.path.as_str()));
         }
         for path in paths {
@@ -81,44 +81,44 @@ impl FileSelector<'_> {
     }
 
     /// Adds retrieved files as long as there is space. `base` is the number of tokens already used.
-    pub(super) fn add_retrieved(
+    pub(super) fn add_retrieved_files(
         &self,
-        context: &mut Context,
+        context: &mut PromptContext,
         indexes: &IndexCache,
-        base: u64,
+        base_tokens: u64,
     ) -> Result<(), Stop> {
         let wanted: Vec<(String, Option<f64>)> = match self.settings.retrieval {
             Retrieval::None => Vec::new(),
             Retrieval::Oracle => {
-                let files = self.material.gold.files.iter().filter(|file| !file.created);
+                let files = self.material.gold.files.iter().filter(|file| !file.is_new);
                 files.map(|file| (file.path.clone(), None)).collect()
             }
             Retrieval::Bm25 => {
                 let index = indexes.get_or_build(self)?;
                 let request = self.material.request.trim_start_matches("<request>");
                 let request = request.trim_end_matches("</request>");
-                let hits = index.search(request, self.hits);
+                let hits = index.search(request, self.max_hits);
                 hits.iter().map(|hit| (hit.name.to_owned(), Some(hit.score))).collect()
             }
         };
-        let mut used = base;
+        let mut used = base_tokens;
         for (path, score) in wanted {
             let known = context.files.contains_key(&path) || context.readmes.contains_key(&path);
             if known || !self.is_shown(&path) {
                 continue;
             }
             let Some(text) = self.text(&path)? else { continue };
-            let tokens = (self.count)(&numbered_block(self.prompts, &path, &text)?);
+            let tokens = (self.count_tokens)(&format_numbered_block(self.prompts, &path, &text)?);
             let shown = self.settings.context_tokens.is_none_or(|room| used + tokens < room);
             if shown {
                 used += tokens;
                 context.files.insert(path.clone(), Some(text));
             }
-            context.record.retrieved.push(Retrieved { path, score, tokens, shown });
+            context.record.retrieved.push(RetrievedFile { path, score, tokens, shown });
         }
-        context.record.base_tokens = base;
+        context.record.base_tokens = base_tokens;
         context.record.files = context.files.keys().cloned().collect();
-        context.record.quality = self.quality(context);
+        context.record.quality = self.retrieval_quality(context);
         Ok(())
     }
 
@@ -134,12 +134,12 @@ impl FileSelector<'_> {
     fn text(&self, path: &str) -> Result<Option<String>, Stop> {
         let bytes = self.tree.read(path)?;
         Ok(bytes
-            .filter(|bytes| bytes.len() as u64 <= self.file_bytes)
+            .filter(|bytes| bytes.len() as u64 <= self.max_file_bytes)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Compares the Python files that are shown with those in the gold patch, as in the paper.
-    fn quality(&self, context: &Context) -> Option<Quality> {
+    fn retrieval_quality(&self, context: &PromptContext) -> Option<Quality> {
         let python = |path: &&str| path.ends_with(".py") && !is_test(path);
         let gold: BTreeSet<&str> =
             self.material.gold.files.iter().map(|file| file.path.as_str()).filter(python).collect();
@@ -158,21 +158,21 @@ impl FileSelector<'_> {
 }
 
 impl IndexCache {
-    fn get_or_build(&self, choice: &FileSelector<'_>) -> Result<Arc<Index>, Stop> {
-        let digest = choice.tree.digest();
+    fn get_or_build(&self, selector: &FileSelector<'_>) -> Result<Arc<Index>, Stop> {
+        let digest = selector.tree.digest();
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, index)) = kept().iter().find(|(known, _)| known == digest) {
             return Ok(Arc::clone(index));
         }
         let mut index = Index::default();
-        let files = choice.tree.files();
+        let files = selector.tree.files();
         // Like FEA-Bench, rank only Python files. If the repository has none, rank all text files.
         let python = files.iter().any(|(path, _)| path.ends_with(".py"));
         for (path, size) in files {
-            if size > choice.file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
+            if size > selector.max_file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
                 continue;
             }
-            let Some(bytes) = choice.tree.read(&path)? else { continue };
+            let Some(bytes) = selector.tree.read(&path)? else { continue };
             if let Ok(text) = std::str::from_utf8(&bytes) {
                 index.add(path.as_str(), &format!("{path}\n{text}"));
             }
@@ -188,11 +188,11 @@ impl IndexCache {
 #[cfg(test)]
 mod tests {
     use proctor_answers::MatchMode;
-    use proctor_scaffold_api::{Gold, GoldFile};
+    use proctor_scaffold_api::{GoldFacts, GoldFile};
     use proctor_types::{Fault, NewComponent};
 
     use super::*;
-    use crate::single_shot::settings::{Format, Hints};
+    use crate::single_shot::settings::{AnswerFormat, Hints};
 
     struct FakeTree(BTreeMap<&'static str, &'static str>);
 
@@ -226,12 +226,12 @@ mod tests {
 
     /// Selects files, counting characters instead of tokens. `room` is the space in addition to the
     /// base prompt.
-    fn select_files(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
+    fn select_files(retrieval: Retrieval, free_tokens: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,
             retrieval,
-            context_tokens: room,
-            format: Format::Natural,
+            context_tokens: free_tokens,
+            format: AnswerFormat::Natural,
             matching: MatchMode::Exact,
         };
         let component = |file: &str| NewComponent {
@@ -241,18 +241,18 @@ mod tests {
             signature: "def f():".into(),
             doc: String::new(),
         };
-        let file = |path: &str, created| GoldFile { path: path.into(), created };
+        let file = |path: &str, created| GoldFile { path: path.into(), is_new: created };
         let material = Material {
             request: "<request>the parser</request>".into(),
             components: vec![component("p/a.py")],
-            gold: Gold {
+            gold: GoldFacts {
                 files: vec![
                     file("p/a.py", false),
                     file("p/checkpointing.py", false),
                     file("p/new.py", true),
                     file("p/tests/test_a.py", false),
                 ],
-                defined: Vec::new(),
+                definitions: Vec::new(),
             },
             ..Material::default()
         };
@@ -262,13 +262,13 @@ mod tests {
             material: &material,
             tree: &FakeTree(BTreeMap::from(TREE)),
             prompts: &prompts,
-            count: &|text| text.len() as u64,
-            hits: 20,
-            file_bytes: 1 << 20,
+            count_tokens: &|text| text.len() as u64,
+            max_hits: 20,
+            max_file_bytes: 1 << 20,
         };
         let mut context = choice.select_required().unwrap();
         let indexes = IndexCache::default();
-        choice.add_retrieved(&mut context, &indexes, 100).unwrap();
+        choice.add_retrieved_files(&mut context, &indexes, 100).unwrap();
         assert_eq!(indexes.0.lock().unwrap().len(), usize::from(retrieval == Retrieval::Bm25));
         context.record
     }

@@ -1,12 +1,12 @@
 //! The content of `single-shot.json`, the evidence that is stored next to a trial's trajectory.
 
-use proctor_answers::{EditReport, natural::Problem};
+use proctor_answers::{EditReport, natural::AnswerProblem};
 use serde::Serialize;
 
 use super::settings::Settings;
 
 /// The name of the evidence file.
-pub(super) const FILE: &str = "single-shot.json";
+pub(super) const FILE_NAME: &str = "single-shot.json";
 
 /// The settings, the input of the prompt, and the result of the response.
 #[derive(Debug, Serialize)]
@@ -35,7 +35,7 @@ pub(super) struct ContextRecord {
     /// Number of tokens in the prompt before retrieved files were added.
     pub(super) base_tokens: u64,
     /// The files that retrieval found, best first.
-    pub(super) retrieved: Vec<Retrieved>,
+    pub(super) retrieved: Vec<RetrievedFile>,
     /// All code files in the prompt, sorted.
     pub(super) files: Vec<String>,
     /// How good the selection of Python files is. Absent if the gold patch changes no Python file.
@@ -45,7 +45,7 @@ pub(super) struct ContextRecord {
 
 /// A file that retrieval found.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Retrieved {
+pub(super) struct RetrievedFile {
     pub(super) path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score: Option<f64>,
@@ -70,7 +70,7 @@ pub(super) struct AnswerRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) edits: Vec<EditReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<AnswerProblem>,
     /// The commands that were tried to apply a patch, in order, with their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) applied_by: Vec<CommandAttempt>,

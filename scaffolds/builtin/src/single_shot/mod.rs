@@ -25,17 +25,17 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, Material, Overlay, PromptFolderError, Sampling, Scaffold, Session, SettingError, Stop,
+    Finish, Material, PromptOverlay, PromptFolderError, Sampling, Scaffold, Session, SettingError, Stop,
 };
 use proctor_tokens::{Encoding, Tokenizer};
-use proctor_types::{Cause, ExitCause, Fault, Layer, ModelRequest, TokenizerFile, sha256_hex};
+use proctor_types::{FaultCause, ExitCause, Fault, FaultLayer, ModelRequest, TokenizerFile, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{PromptError, conversation::is_truncated, prompts::Prompts};
-use context::{Context, FileSelector, IndexCache};
+use context::{PromptContext, FileSelector, IndexCache};
 use evidence::{AnswerRecord, Evidence};
-use settings::{Format, Hints, Settings};
+use settings::{AnswerFormat, Hints, Settings};
 
 /// A factor of the arm. Increment it when the parsing of responses or the selection of files
 /// changes.
@@ -55,20 +55,20 @@ struct Manifest {
 }
 
 /// Counts tokens with a built-in table or the model's own tokenizer.
-enum Counter {
-    Carried(Encoding),
-    Own(Arc<Tokenizer>),
+enum TokenCounter {
+    BuiltIn(Encoding),
+    Custom(Arc<Tokenizer>),
 }
 
-impl Counter {
+impl TokenCounter {
     fn builtin(encoding: Encoding) -> (Self, String) {
-        (Self::Carried(encoding), encoding.name().into())
+        (Self::BuiltIn(encoding), encoding.name().into())
     }
 
     fn count(&self, text: &str) -> u64 {
         let tokens = match self {
-            Self::Carried(encoding) => encoding.count(text),
-            Self::Own(tokenizer) => tokenizer.count(text),
+            Self::BuiltIn(encoding) => encoding.count(text),
+            Self::Custom(tokenizer) => tokenizer.count(text),
         };
         tokens as u64
     }
@@ -88,28 +88,28 @@ pub struct SingleShot {
 impl SingleShot {
     /// # Errors
     /// See [`Prompts::load`].
-    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&PromptOverlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load(NAME, prompts)?;
         let manifest = prompts.settings()?;
         Ok(Self { prompts, manifest, indexes: IndexCache::default(), tokenizers: Mutex::default() })
     }
 
     /// Returns the counter for the arm's tokenizer, with the counter's name.
-    fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
-        let Some(file) = file else { return Ok(Counter::builtin(Encoding::default())) };
+    fn counter(&self, file: Option<&TokenizerFile>) -> Result<(TokenCounter, String), Stop> {
+        let Some(file) = file else { return Ok(TokenCounter::builtin(Encoding::default())) };
         if file.sha256.is_empty()
             && let Some(encoding) = file.path.to_str().and_then(Encoding::from_name)
         {
-            return Ok(Counter::builtin(encoding));
+            return Ok(TokenCounter::builtin(encoding));
         }
         let mut known = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tokenizer) = known.get(&file.sha256) {
-            return Ok((Counter::Own(Arc::clone(tokenizer)), file.sha256.clone()));
+            return Ok((TokenCounter::Custom(Arc::clone(tokenizer)), file.sha256.clone()));
         }
         let shown = file.path.display();
         let fault = |what: String| {
-            Fault::new(Layer::Setup, what)
-                .cause(Cause::Invalid)
+            Fault::new(FaultLayer::Setup, what)
+                .cause(FaultCause::Invalid)
                 .hint("restore the tokenizer file used for the plan, or start a new run")
         };
         let bytes = std::fs::read(&file.path)
@@ -120,21 +120,21 @@ impl SingleShot {
         let tokenizer = Tokenizer::parse(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
         let tokenizer = Arc::new(tokenizer);
         known.insert(file.sha256.clone(), Arc::clone(&tokenizer));
-        Ok((Counter::Own(tokenizer), file.sha256.clone()))
+        Ok((TokenCounter::Custom(tokenizer), file.sha256.clone()))
     }
 
     /// Selects the files and renders the prompt.
-    async fn prompt(
+    async fn build_prompt(
         &self,
         session: &mut dyn Session,
         settings: &Settings,
         material: &Material,
-        count: &(dyn Fn(&str) -> u64 + Sync),
-    ) -> Result<(Context, String), Stop> {
-        if settings.format == Format::Probe {
+        count_tokens: &(dyn Fn(&str) -> u64 + Sync),
+    ) -> Result<(PromptContext, String), Stop> {
+        if settings.format == AnswerFormat::Probe {
             let repo = material.repo.as_deref().unwrap_or("that it is for");
             let with = json!({ "request": material.request, "repo": repo });
-            return Ok((Context::default(), self.prompts.render("probe", with)?));
+            return Ok((PromptContext::default(), self.prompts.render("probe", with)?));
         }
         let tree = session.initial_tree().await?;
         let choice = FileSelector {
@@ -142,14 +142,14 @@ impl SingleShot {
             material,
             tree: tree.as_ref(),
             prompts: &self.prompts,
-            count,
-            hits: self.manifest.hits,
-            file_bytes: self.manifest.file_bytes,
+            count_tokens: count: count_tokens,
+            max_hits: self.manifest.hits,
+            max_file_bytes: self.manifest.file_bytes,
         };
         let mut context = choice.select_required()?;
-        let natural = (Format::Natural, Hints::Detailed);
-        let base = count(&prompt::render_prompt(&self.prompts, material, &context, natural)?);
-        choice.add_retrieved(&mut context, &self.indexes, base)?;
+        let natural = (AnswerFormat::Natural, Hints::Detailed);
+        let base = count_tokens(&prompt::render_prompt(&self.prompts, material, &context, natural)?);
+        choice.add_retrieved_files(&mut context, &self.indexes, base)?;
         let form = (settings.format, settings.hints);
         let text = prompt::render_prompt(&self.prompts, material, &context, form)?;
         Ok((context, text))
@@ -170,9 +170,9 @@ impl Scaffold for SingleShot {
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        settings::resolve(given, self.manifest.context_tokens)
+        settings::resolve_settings(arm_settings, self.manifest.context_tokens)
     }
 
     fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
@@ -191,11 +191,11 @@ impl Scaffold for SingleShot {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let settings: Settings = serde_json::from_value(session.brief().settings.clone().into())
-            .map_err(|error| Fault::new(Layer::Setup, format!("the arm's settings: {error}")))?;
+            .map_err(|error| Fault::new(FaultLayer::Setup, format!("the arm's settings: {error}")))?;
         let material = session.brief().material.clone().unwrap_or_default();
         let (counter, tokenizer) = self.counter(session.brief().tokenizer.as_ref())?;
         let count = |text: &str| counter.count(text);
-        let (context, text) = self.prompt(session, &settings, &material, &count).await?;
+        let (context, text) = self.build_prompt(session, &settings, &material, &count).await?;
         let mut evidence = Evidence {
             schema_version: 1,
             settings: &settings,
@@ -216,11 +216,11 @@ impl Scaffold for SingleShot {
         {
             evidence.beyond_window = true;
             record_evidence(session, &evidence).await?;
-            return Ok(Finish::exited(format!(
+            return Ok(Finish::exit(format!(
                 "the prompt has {tokens} tokens, but the context window holds only {window}"
             )));
         }
-        let ask = ModelRequest { messages: prompt::messages(&text), tools: Vec::new() };
+        let ask = ModelRequest { messages: prompt::split_messages(&text), tools: Vec::new() };
         let answer = session.ask(&ask).await?;
         if answer.refused {
             return Err(Stop::Refused(answer.content));
@@ -229,12 +229,12 @@ impl Scaffold for SingleShot {
             AnswerRecord { finish_reason: answer.finish_reason.clone(), ..Default::default() };
         let said = &answer.content;
         match settings.format {
-            Format::Probe => record.probe = Some(probe::score(said, &material.gold)),
-            Format::Natural => {
+            AnswerFormat::Probe => record.probe = Some(probe::score_probe(said, &material.gold)),
+            AnswerFormat::Natural => {
                 let tree = session.initial_tree().await?;
                 apply::apply_natural(session, &settings, tree.as_ref(), said, &mut record).await?;
             }
-            Format::Patch => {
+            AnswerFormat::Patch => {
                 let tree = session.initial_tree().await?;
                 apply::apply_patch(session, &material, tree.as_ref(), said, &mut record).await?;
             }
@@ -247,12 +247,12 @@ impl Scaffold for SingleShot {
 }
 
 /// Returns how the trial ended, given the result of the response.
-fn determine_finish(record: &AnswerRecord, cut: bool) -> Finish {
-    let exited = |cause, why: &str| Finish::Exited { cause, why: why.to_owned() };
+fn determine_finish(record: &AnswerRecord, is_truncated: bool) -> Finish {
+    let exited = |cause, why: &str| Finish::Exited { cause, reason: why.to_owned() };
     if record.probe.is_some() {
         return exited(ExitCause::Finished, "a probe changes nothing");
     }
-    match (record.applied, cut) {
+    match (record.applied, is_truncated) {
         (true, false) => Finish::Submitted,
         (true, true) => exited(
             ExitCause::Finished,
@@ -276,11 +276,11 @@ fn determine_finish(record: &AnswerRecord, cut: bool) -> Finish {
 /// Writes the evidence so far to the journal and to the evidence file.
 async fn record_evidence(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
     let value = serde_json::to_value(evidence).map_err(|error| {
-        Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
+        Fault::new(FaultLayer::Record, format!("cannot serialize the evidence: {error}"))
     })?;
     let text = serde_json::to_vec_pretty(&value).map_err(|error| {
-        Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
+        Fault::new(FaultLayer::Record, format!("cannot serialize the evidence: {error}"))
     })?;
-    session.store_evidence(evidence::FILE, &text).await?;
+    session.store_evidence(evidence::FILE_NAME, &text).await?;
     session.note(Map::from_iter([("single_shot".to_owned(), value)])).await
 }

@@ -5,26 +5,26 @@ use proctor_types::{Message, NewComponent};
 use serde_json::json;
 
 use super::{
-    context::{Context, Files},
-    file_block::block,
-    settings::{Format, Hints},
+    context::{PromptContext, Files},
+    file_block::format_block,
+    settings::{AnswerFormat, Hints},
 };
 use crate::prompts::Prompts;
 
-fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Stop> {
-    files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()
+fn format_blocks(prompts: &Prompts, files: &Files, has_line_numbers: bool) -> Result<String, Stop> {
+    files.iter().map(|(path, text)| format_block(prompts, path, text.as_deref(), has_line_numbers)).collect()
 }
 
 /// Renders the whole prompt in the requested format.
 pub(super) fn render_prompt(
     prompts: &Prompts,
     material: &Material,
-    context: &Context,
-    (format, hints): (Format, Hints),
+    context: &PromptContext,
+    (format, hints): (AnswerFormat, Hints),
 ) -> Result<String, Stop> {
     let detailed = hints == Hints::Detailed;
     let (name, numbers) = match format {
-        Format::Patch => ("patch", true),
+        AnswerFormat::Patch => ("patch", true),
         _ => ("natural", false),
     };
     let with = json!({
@@ -32,17 +32,17 @@ pub(super) fn render_prompt(
         "discussion": material.discussion,
         "detailed": detailed,
         "changes": material.description_changes.trim(),
-        "definitions": definitions(prompts, &material.components, detailed)?,
-        "readmes": blocks(prompts, &context.readmes, numbers)?,
-        "files": blocks(prompts, &context.files, numbers)?,
+        "definitions": format_definitions(prompts, &material.components, detailed)?,
+        "readmes": format_blocks(prompts, &context.readmes, numbers)?,
+        "files": format_blocks(prompts, &context.files, numbers)?,
     });
     prompts.render(name, with)
 }
 
-fn definitions(
+fn format_definitions(
     prompts: &Prompts,
     components: &[NewComponent],
-    detailed: bool,
+    is_detailed: bool,
 ) -> Result<String, Stop> {
     if components.is_empty() {
         return Ok(String::new());
@@ -56,12 +56,12 @@ fn definitions(
     }
     let files: Vec<_> =
         files.iter().map(|(file, list)| json!({ "file": file, "components": list })).collect();
-    prompts.render("definitions", json!({ "files": files, "detailed": detailed }))
+    prompts.render("definitions", json!({ "files": files, "detailed": is_detailed }))
 }
 
 /// Splits the prompt as FEA-Bench does: the first line is the system message, and the rest is the
 /// user message.
-pub(super) fn messages(text: &str) -> Vec<Message> {
+pub(super) fn split_messages(text: &str) -> Vec<Message> {
     let (system, user) = text.split_once('\n').unwrap_or(("", text));
     vec![
         Message::System { content: system.to_owned() },
@@ -75,19 +75,19 @@ mod tests {
 
     /// Prompts that FEA-Bench's own functions create from the same parts
     /// (`collect/make_instructions.py` at cb5f4ac).
-    const EXPECTED: [(Format, Hints, &str); 4] = [
+    const EXPECTED: [(AnswerFormat, Hints, &str); 4] = [
         (
-            Format::Natural,
+            AnswerFormat::Natural,
             Hints::Detailed,
             include_str!("../../tests/single_shot/natural-detailed.txt"),
         ),
-        (Format::Natural, Hints::Brief, include_str!("../../tests/single_shot/natural-brief.txt")),
+        (AnswerFormat::Natural, Hints::Brief, include_str!("../../tests/single_shot/natural-brief.txt")),
         (
-            Format::Patch,
+            AnswerFormat::Patch,
             Hints::Detailed,
             include_str!("../../tests/single_shot/patch-detailed.txt"),
         ),
-        (Format::Patch, Hints::Brief, include_str!("../../tests/single_shot/patch-brief.txt")),
+        (AnswerFormat::Patch, Hints::Brief, include_str!("../../tests/single_shot/patch-brief.txt")),
     ];
 
     fn component(file: &str, name: &str, signature: &str, doc: &str) -> NewComponent {
@@ -117,7 +117,7 @@ mod tests {
             ],
             ..Material::default()
         };
-        let mut context = Context::default();
+        let mut context = PromptContext::default();
         context.readmes.insert("README.md".into(), Some("# p\n\ntext\n".into()));
         for (path, text) in
             [("p/new.py", None), ("p/a.py", Some("x = 1\n\ny = 2\n")), ("p/empty.py", Some(""))]
@@ -135,8 +135,8 @@ mod tests {
         let prompts = Prompts::load("single-shot", None).unwrap();
         let material =
             Material { request: "<request>\nDo it.\n</request>".into(), ..Material::default() };
-        let form = (Format::Natural, Hints::Detailed);
-        let text = render_prompt(&prompts, &material, &Context::default(), form).unwrap();
+        let form = (AnswerFormat::Natural, Hints::Detailed);
+        let text = render_prompt(&prompts, &material, &PromptContext::default(), form).unwrap();
         assert!(!text.contains("definitions>"), "{text}");
         assert!(text.contains("\nPlease solve the feature request. You do not need"), "{text}");
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Format {
+pub(super) enum AnswerFormat {
     Natural,
     Patch,
     Probe,
@@ -38,7 +38,7 @@ pub(super) struct Settings {
     pub(super) retrieval: Retrieval,
     /// The maximum number of tokens in the prompt; `None` means no limit.
     pub(super) context_tokens: Option<u64>,
-    pub(super) format: Format,
+    pub(super) format: AnswerFormat,
     pub(super) matching: MatchMode,
 }
 
@@ -53,13 +53,13 @@ const CONTEXT_TOKENS_KEY: &str = "context_tokens";
 const MAX_CONTEXT_TOKENS: u64 = 1_000_000_000;
 
 /// Merges the settings with the defaults. Fails with an error about a key.
-pub(super) fn resolve(
-    given: &Map<String, Value>,
+pub(super) fn resolve_settings(
+    arm_settings: &Map<String, Value>,
     bm25_tokens: u64,
 ) -> Result<Map<String, Value>, SettingError> {
     let wrong =
-        |key: &str, what: String, hint: String| SettingError { key: key.to_owned(), what, hint };
-    for (key, value) in given {
+        |key: &str, what: String, hint: String| SettingError { key: key.to_owned(), problem: what, hint };
+    for (key, value) in arm_settings {
         if key == CONTEXT_TOKENS_KEY {
             if !value.as_u64().is_some_and(|tokens| (1..=MAX_CONTEXT_TOKENS).contains(&tokens)) {
                 let what = format!("must be a whole number from 1 to {MAX_CONTEXT_TOKENS}");
@@ -90,24 +90,24 @@ pub(super) fn resolve(
     }
     let mut settings = Map::new();
     for (key, words) in ALLOWED_VALUES {
-        settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
+        settings.insert(key.into(), arm_settings.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
     // Reject settings about files for a probe, which shows no files. A setting without effect must
     // not make two arms different.
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
-            if given.get(key).is_some_and(|value| value != plain) {
+            if arm_settings.get(key).is_some_and(|value| value != plain) {
                 let what = "has no effect: a probe consists of only the request".to_owned();
                 return Err(wrong(key, what, "remove the key".into()));
             }
             settings.insert(key.into(), plain.into());
         }
     }
-    if settings["format"] == "patch" && given.contains_key("matching") {
+    if settings["format"] == "patch" && arm_settings.contains_key("matching") {
         let what = "has no effect: a patch is applied as the benchmark applies it".to_owned();
         return Err(wrong("matching", what, "remove the key".into()));
     }
-    let tokens = match (given.get(CONTEXT_TOKENS_KEY), settings["retrieval"].as_str()) {
+    let tokens = match (arm_settings.get(CONTEXT_TOKENS_KEY), settings["retrieval"].as_str()) {
         (Some(_), Some("none")) => {
             let what = "has no effect: nothing is retrieved".to_owned();
             return Err(wrong(CONTEXT_TOKENS_KEY, what, "remove the key".into()));
@@ -126,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    fn resolve_json(given: Value) -> Result<Map<String, Value>, SettingError> {
-        resolve(given.as_object().unwrap(), 27_000)
+    fn resolve_json(arm_settings: Value) -> Result<Map<String, Value>, SettingError> {
+        resolve_settings(arm_settings.as_object().unwrap(), 27_000)
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn parse(call: &ToolCall) -> serde_json::Result<Value> {
         return Ok(json!({}));
     }
     let value: Value = serde_json::from_str(text).or_else(|error| {
-        serde_json::from_str(&with_escaped_controls(text)).map_err(|_: serde_json::Error| error)
+        serde_json::from_str(&escape_control_characters(text)).map_err(|_: serde_json::Error| error)
     })?;
     let inner = match &value {
         Value::String(inner) => serde_json::from_str::<Map<String, Value>>(inner).ok(),
@@ -28,7 +28,7 @@ pub(super) fn parse(call: &ToolCall) -> serde_json::Result<Value> {
 }
 
 /// Escapes control characters in the strings of a JSON text.
-fn with_escaped_controls(text: &str) -> String {
+fn escape_control_characters(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_string, mut is_escaped) = (false, false);
     for one in text.chars() {

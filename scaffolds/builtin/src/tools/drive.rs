@@ -1,7 +1,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Overlay, PromptFolderError, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, PromptOverlay, PromptFolderError, Scaffold, Session, Stop};
 use proctor_types::{ExitCause, ModelResponse, ToolSpec};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub struct Tools {
 impl Tools {
     /// # Errors
     /// See [`Prompts::load`].
-    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&PromptOverlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load("tools", prompts)?;
         let settings = prompts.settings()?;
         Ok(Self { prompts: Arc::new(prompts), settings })
@@ -46,19 +46,19 @@ impl Tools {
         &self,
         session: &mut dyn Session,
         toolbox: &mut Toolbox,
-        talk: &mut Conversation,
-        answer: &ModelResponse,
+        conversation: &mut Conversation,
+        response: &ModelResponse,
     ) -> Result<bool, Stop> {
         let mut submitted = false;
-        for call in &answer.tool_calls {
+        for call in &response.tool_calls {
             if submitted {
                 let shown = self.prompts.render("not_run", ())?;
                 toolbox.skip_call(session, call, shown).await?;
                 continue;
             }
             let called = toolbox.call(session, call).await?;
-            submitted = called.submitted;
-            talk.push_tool_result(&call.id, called.shown);
+            submitted = called.is_submitted;
+            conversation.push_tool_result(&call.id, called.shown_output);
         }
         Ok(submitted)
     }
@@ -96,12 +96,12 @@ impl Scaffold for Tools {
 
     /// Repeats: call the model, run its tool calls, return the results.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let mut talk = Conversation::open(&self.prompts, session.brief(), specs(&self.prompts))?;
+        let mut talk = Conversation::start(&self.prompts, session.brief(), specs(&self.prompts))?;
         let mut toolbox = self.toolbox(session);
         let mut idle = 0;
         loop {
-            if let Some(why) = talk.context_overflow(session) {
-                return Ok(Finish::exited(why));
+            if let Some(why) = talk.context_overflow_reason(session) {
+                return Ok(Finish::exit(why));
             }
             let answer = talk.ask(session).await?;
             if is_paused(&answer) {
@@ -111,7 +111,7 @@ impl Scaffold for Tools {
                 idle += 1;
                 if idle >= self.settings.nudge_limit {
                     let why = format!("{idle} responses in a row without a tool call");
-                    return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
+                    return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, reason: why });
                 }
                 let length = is_truncated(&answer);
                 talk.push_user_message(self.prompts.render("nudge", json!({ "length": length }))?);

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError,
+    ToolOutput, Tool, ToolContext, ToolError,
     arguments::encode_texts,
     edit_find::{Occurrence, find_once},
     edit_history::{History, UndoEntry},
     edit_spec::{EditArguments, EditCommand},
-    edit_view::{excerpt, format_folder, format_numbered_lines},
+    edit_view::{format_excerpt, format_folder, format_numbered_lines},
     specs::EDIT,
     tool::parse_arguments,
 };
@@ -58,21 +58,21 @@ impl Tool for Edit {
         EDIT
     }
 
-    fn restore_edit(&mut self, edited: &EditedFile) {
-        let path = RawPath::from(edited.path.as_str());
-        match edited.after.clone() {
+    fn restore_edit(&mut self, edit: &EditedFile) {
+        let path = RawPath::from(edit.path.as_str());
+        match edit.new_content.clone() {
             Some(after) => {
-                self.history.push(path, UndoEntry { before: edited.before.clone(), after });
+                self.history.push(path, UndoEntry { old_content: edit.old_content.clone(), new_content: after });
             }
-            None => self.history.forget_last(&path),
+            None => self.history.remove_last(&path),
         }
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<EditArguments>();
         let arguments = encode_texts(&CONTENT_FIELDS, arguments);
         let arguments: EditArguments = parse_arguments(EDIT, &schema, arguments)?;
-        let path = Target { path: context.resolve(&arguments.path), name: arguments.path };
+        let path = EditTarget { path: context.resolve(&arguments.path), name: arguments.path };
         match arguments.command {
             EditCommand::View => self.view(context, &path, arguments.view_range.as_deref()).await,
             EditCommand::Create => {
@@ -93,8 +93,8 @@ impl Tool for Edit {
     }
 }
 
-fn require_field<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolError> {
-    given.ok_or_else(|| {
+fn require_field<T>(value: Option<T>, command: &str, field: &str) -> Result<T, ToolError> {
+    value.ok_or_else(|| {
         ToolError::Malformed(format!(
             "The arguments of `edit` could not be read: `{command}` needs the field `{field}`."
         ))
@@ -103,12 +103,12 @@ fn require_field<T>(given: Option<T>, command: &str, field: &str) -> Result<T, T
 
 /// A file or folder: the path as the model wrote it, and the resolved path.
 #[derive(Debug)]
-struct Target {
+struct EditTarget {
     path: RawPath,
     name: String,
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for EditTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
@@ -118,76 +118,76 @@ impl Edit {
     async fn view(
         &self,
         context: &ToolContext,
-        path: &Target,
+        path: &EditTarget,
         range: Option<&[i64]>,
-    ) -> Result<Output, ToolError> {
-        let text = if stat(context, path).await?.kind == EntryKind::Dir {
+    ) -> Result<ToolOutput, ToolError> {
+        let text = if stat_file(context, path).await?.kind == EntryKind::Dir {
             if range.is_some() {
                 return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
             }
             format_folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
-            format_numbered_lines(&decode_lossy(&self.read(context, path).await?), range)?
+            format_numbered_lines(&decode_lossy(&self.read_file(context, path).await?), range)?
         };
         let (shown, full) =
             clip_for_model(&self.prompts, "view", text, self.settings.view_tokens).await?;
-        Ok(Output { full, ..Output::from_text(shown) })
+        Ok(ToolOutput { full_output: full, ..ToolOutput::from_text(shown) })
     }
 
     async fn create(
         &mut self,
         context: &ToolContext,
-        path: Target,
+        path: EditTarget,
         bytes: Vec<u8>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let before = match context.handle.stat(&path.path).await? {
             None => None,
             Some(found) if found.kind == EntryKind::Dir => {
                 return Err(ToolError::Tell(format!("{path} is a folder.")));
             }
-            Some(_) => Some(self.read(context, &path).await?),
+            Some(_) => Some(self.read_file(context, &path).await?),
         };
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         let done = if before.is_some() { "Replaced" } else { "Created" };
         let said = format!("{done} {path} ({lines} lines).");
-        let edited = Some(self.write(context, path, before, bytes).await?);
-        Ok(Output { edited, ..Output::from_text(said) })
+        let edited = Some(self.write_file(context, path, before, bytes).await?);
+        Ok(ToolOutput { file_edit: edited, ..ToolOutput::from_text(said) })
     }
 
     async fn replace(
         &mut self,
         context: &ToolContext,
-        path: Target,
-        old: &str,
-        new: &str,
-    ) -> Result<Output, ToolError> {
+        path: EditTarget,
+        old_text: &str,
+        new_text: &str,
+    ) -> Result<ToolOutput, ToolError> {
         let before = self.read_existing(context, &path).await?;
-        let at = match find_once(&before, old) {
+        let at = match find_once(&before, old_text) {
             Occurrence::Once(at) => at,
             Occurrence::NotUnique(why) => {
                 return Err(ToolError::Tell(format!("Nothing was changed in {path}: {why}")));
             }
         };
-        if old == new {
+        if old_text == new_text {
             return Err(ToolError::Tell(format!(
                 "Nothing to change: old_str is new_str in {path}."
             )));
         }
         let mut after = before[..at].to_vec();
-        after.extend(new.bytes());
-        after.extend(&before[at + old.len()..]);
-        let said = format!("Edited {path}:\n{}", excerpt(&after, at, new.len()));
-        let edited = Some(self.write(context, path, Some(before), after).await?);
-        Ok(Output { edited, ..Output::from_text(said.trim_end()) })
+        after.extend(new_text.bytes());
+        after.extend(&before[at + old_text.len()..]);
+        let said = format!("Edited {path}:\n{}", format_excerpt(&after, at, new_text.len()));
+        let edited = Some(self.write_file(context, path, Some(before), after).await?);
+        Ok(ToolOutput { file_edit: edited, ..ToolOutput::from_text(said.trim_end()) })
     }
 
     async fn insert(
         &mut self,
         context: &ToolContext,
-        path: Target,
+        path: EditTarget,
         line: u64,
         text: &str,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let before = self.read_existing(context, &path).await?;
         let mut head = Vec::new();
         let mut lines = before.split_inclusive(|byte| *byte == b'\n');
@@ -212,13 +212,13 @@ impl Edit {
         }
         let size = after.len() - at;
         after.extend(lines.flatten());
-        let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
-        let edited = Some(self.write(context, path, Some(before), after).await?);
-        Ok(Output { edited, ..Output::from_text(said.trim_end()) })
+        let said = format!("Edited {path}:\n{}", format_excerpt(&after, at, size));
+        let edited = Some(self.write_file(context, path, Some(before), after).await?);
+        Ok(ToolOutput { file_edit: edited, ..ToolOutput::from_text(said.trim_end()) })
     }
 
-    async fn undo(&mut self, context: &ToolContext, path: &Target) -> Result<Output, ToolError> {
-        let Some(last) = self.history.last(&path.path) else {
+    async fn undo(&mut self, context: &ToolContext, path: &EditTarget) -> Result<ToolOutput, ToolError> {
+        let Some(last) = self.history.last_entry(&path.path) else {
             return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
         };
         let now = match context.handle.read(&path.path, self.settings.file_bytes).await {
@@ -226,15 +226,15 @@ impl Edit {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        if now.as_ref() != Some(&last.after) {
+        if now.as_ref() != Some(&last.new_content) {
             let why = format!(
                 "Nothing was undone: {path} was changed by something else since its last edit."
             );
             return Err(ToolError::Tell(why));
         }
-        let said = match &last.before {
+        let said = match &last.old_content {
             Some(before) => {
-                context.write(&path.path, before).await?;
+                context.write_file(&path.path, before).await?;
                 format!("Undid the last edit of {path}.")
             }
             None => {
@@ -242,12 +242,12 @@ impl Edit {
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
-        let edited = to_file_edit(&path.path, last.before.clone(), None);
-        self.history.forget_last(&path.path);
-        Ok(Output { edited: Some(edited), ..Output::from_text(said) })
+        let edited = to_file_edit(&path.path, last.old_content.clone(), None);
+        self.history.remove_last(&path.path);
+        Ok(ToolOutput { file_edit: Some(edited), ..ToolOutput::from_text(said) })
     }
 
-    async fn read(&self, context: &ToolContext, path: &Target) -> Result<Vec<u8>, ToolError> {
+    async fn read_file(&self, context: &ToolContext, path: &EditTarget) -> Result<Vec<u8>, ToolError> {
         match context.handle.read(&path.path, self.settings.file_bytes).await {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
@@ -261,37 +261,37 @@ impl Edit {
     async fn read_existing(
         &self,
         context: &ToolContext,
-        path: &Target,
+        path: &EditTarget,
     ) -> Result<Vec<u8>, ToolError> {
-        if stat(context, path).await?.kind == EntryKind::Dir {
+        if stat_file(context, path).await?.kind == EntryKind::Dir {
             return Err(ToolError::Tell(format!("{path} is a folder.")));
         }
-        self.read(context, path).await
+        self.read_file(context, path).await
     }
 
     /// Writes the file first and then stores the undo entry, so that a failed edit leaves no entry.
-    async fn write(
+    async fn write_file(
         &mut self,
         context: &ToolContext,
-        path: Target,
-        before: Option<Vec<u8>>,
-        after: Vec<u8>,
+        path: EditTarget,
+        old_content: Option<Vec<u8>>,
+        new_content: Vec<u8>,
     ) -> Result<EditedFile, ToolError> {
-        context.write(&path.path, &after).await?;
-        let edited = to_file_edit(&path.path, before.clone(), Some(after.clone()));
-        self.history.push(path.path, UndoEntry { before, after });
+        context.write_file(&path.path, &new_content).await?;
+        let edited = to_file_edit(&path.path, old_content.clone(), Some(new_content.clone()));
+        self.history.push(path.path, UndoEntry { old_content: before: old_content, new_content: after: new_content });
         Ok(edited)
     }
 }
 
 /// Converts an edit to its recorded form. The path came from the model as text, so it is valid
 /// UTF-8.
-fn to_file_edit(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
+fn to_file_edit(path: &RawPath, old_content: Option<Vec<u8>>, new_content: Option<Vec<u8>>) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
-    EditedFile { path, before, after }
+    EditedFile { path, old_content: before: old_content, new_content: after: new_content }
 }
 
-async fn stat(context: &ToolContext, path: &Target) -> Result<DirEntry, ToolError> {
+async fn stat_file(context: &ToolContext, path: &EditTarget) -> Result<DirEntry, ToolError> {
     let found = context.handle.stat(&path.path).await?;
     found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
 }

@@ -13,16 +13,16 @@ pub(super) enum Occurrence {
 
 /// Finds the only occurrence of a text. Accepts no near matches, because silently replacing one
 /// would be a wrong edit.
-pub(super) fn find_once(bytes: &[u8], old: &str) -> Occurrence {
-    if old.is_empty() {
+pub(super) fn find_once(bytes: &[u8], old_text: &str) -> Occurrence {
+    if old_text.is_empty() {
         return Occurrence::NotUnique(
             "old_str is empty; use insert, or create for a whole file.".into(),
         );
     }
-    let places = occurrences(bytes, old.as_bytes());
+    let places = find_occurrences(bytes, old_text.as_bytes());
     match places.as_slice() {
         [at] => Occurrence::Once(*at),
-        [] => Occurrence::NotUnique(explain_no_match(bytes, old)),
+        [] => Occurrence::NotUnique(explain_no_match(bytes, old_text)),
         many => {
             let lines: Vec<_> = many
                 .iter()
@@ -40,13 +40,13 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Occurrence {
 }
 
 /// Returns all occurrences, including overlapping ones, because either could be meant.
-fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
+fn find_occurrences(bytes: &[u8], old_text: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
     while let Some(rest) = bytes.get(from..) {
-        let first = rest.iter().position(|byte| *byte == old[0]);
+        let first = rest.iter().position(|byte| *byte == old_text[0]);
         let Some(at) = first.map(|offset| from + offset) else { break };
-        if bytes[at..].starts_with(old) {
+        if bytes[at..].starts_with(old_text) {
             places.push(at);
         }
         from = at + 1;
@@ -55,15 +55,15 @@ fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
 }
 
 /// Returns the most helpful message about a text that does not occur.
-fn explain_no_match(bytes: &[u8], old: &str) -> String {
+fn explain_no_match(bytes: &[u8], old_text: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
-    if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
+    if text.contains("\r\n") && !old_text.contains('\r') && text.replace("\r\n", "\n").contains(old_text) {
         return "old_str does not occur as written: the file's lines end in CRLF. \
                 Replace within single lines, or convert the file."
             .into();
     }
     let wanted: Vec<_> =
-        old.lines().map(collapse_whitespace).filter(|line| !line.is_empty()).collect();
+        old_text.lines().map(collapse_whitespace).filter(|line| !line.is_empty()).collect();
     let there: Vec<_> = (1_usize..)
         .zip(text.lines().map(collapse_whitespace))
         .filter(|(_, line)| !line.is_empty())
@@ -112,8 +112,8 @@ pub(super) fn line_number(bytes: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn why(bytes: &[u8], old: &str) -> String {
-        match find_once(bytes, old) {
+    fn failure_message(bytes: &[u8], old_text: &str) -> String {
+        match find_once(bytes, old_text) {
             Occurrence::NotUnique(why) => why,
             Occurrence::Once(at) => panic!("found at {at}"),
         }
@@ -123,19 +123,19 @@ mod tests {
     fn find_once_requires_an_exact_unique_match() {
         assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Occurrence::Once(6));
         assert_eq!(find_once(b"\xff\xfe b", "b"), Occurrence::Once(3));
-        assert!(why(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
+        assert!(failure_message(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
         // Overlapping occurrences count as two.
-        assert!(why(b"aaa", "aa").contains("2 times"));
-        assert!(why(b"x", "").contains("empty"));
+        assert!(failure_message(b"aaa", "aa").contains("2 times"));
+        assert!(failure_message(b"x", "").contains("empty"));
     }
 
     #[test]
     fn find_once_reports_near_matches() {
         let text = b"def f():\n    return 1\n\ndef g():\n    return 2\n";
-        assert!(why(text, "def f():\n  return 1").contains("lines 1-2 differ"));
-        assert!(why(text, "return  2").contains("line 5 differ"));
-        assert!(why(text, "def g():\n    return 3").contains("at line 4, but"));
-        assert!(why(text, "class A:").contains("nor does its first line"));
-        assert!(why(b"a\r\nb\r\n", "a\nb").contains("CRLF"));
+        assert!(failure_message(text, "def f():\n  return 1").contains("lines 1-2 differ"));
+        assert!(failure_message(text, "return  2").contains("line 5 differ"));
+        assert!(failure_message(text, "def g():\n    return 3").contains("at line 4, but"));
+        assert!(failure_message(text, "class A:").contains("nor does its first line"));
+        assert!(failure_message(b"a\r\nb\r\n", "a\nb").contains("CRLF"));
     }
 }

@@ -6,8 +6,8 @@ use proctor_sandbox_api::wire::RawPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UndoEntry {
     /// The content before the edit; `None` if the edit created the file.
-    pub(super) before: Option<Vec<u8>>,
-    pub(super) after: Vec<u8>,
+    pub(super) old_content: Option<Vec<u8>>,
+    pub(super) new_content: Vec<u8>,
 }
 
 /// The edits of one trial, by file. They are kept on the host, where the sandbox cannot change
@@ -23,19 +23,19 @@ impl History {
         Self { depth, files: BTreeMap::new() }
     }
 
-    pub(super) fn push(&mut self, path: RawPath, edited: UndoEntry) {
+    pub(super) fn push(&mut self, path: RawPath, entry: UndoEntry) {
         let edits = self.files.entry(path).or_default();
-        edits.push_back(edited);
+        edits.push_back(entry);
         if edits.len() > self.depth {
             edits.pop_front();
         }
     }
 
-    pub(super) fn last(&self, path: &RawPath) -> Option<&UndoEntry> {
+    pub(super) fn last_entry(&self, path: &RawPath) -> Option<&UndoEntry> {
         self.files.get(path)?.back()
     }
 
-    pub(super) fn forget_last(&mut self, path: &RawPath) {
+    pub(super) fn remove_last(&mut self, path: &RawPath) {
         if let Some(edits) = self.files.get_mut(path) {
             edits.pop_back();
         }
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn history_drops_the_oldest_edits_per_file() {
         let mut history = History::new(2);
-        let edited = |n: u8| UndoEntry { before: None, after: vec![n] };
+        let edited = |n: u8| UndoEntry { old_content: None, new_content: vec![n] };
         let (a, b) = (RawPath::from("/a"), RawPath::from("/b"));
         for n in 1..=3 {
             history.push(a.clone(), edited(n));
         }
         history.push(b.clone(), edited(9));
-        assert_eq!(history.last(&a), Some(&edited(3)));
-        history.forget_last(&a);
-        assert_eq!(history.last(&a), Some(&edited(2)));
-        history.forget_last(&a);
-        assert_eq!(history.last(&a), None);
-        assert_eq!(history.last(&b), Some(&edited(9)));
+        assert_eq!(history.last_entry(&a), Some(&edited(3)));
+        history.remove_last(&a);
+        assert_eq!(history.last_entry(&a), Some(&edited(2)));
+        history.remove_last(&a);
+        assert_eq!(history.last_entry(&a), None);
+        assert_eq!(history.last_entry(&b), Some(&edited(9)));
     }
 }

@@ -73,13 +73,13 @@ pub(super) fn format_folder(entries: &[DirEntry], limit: usize) -> String {
 }
 
 /// Formats the lines that an edit wrote, with a few lines before and after them.
-pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
-    let first = line_number(after, at);
+pub(super) fn format_excerpt(content: &[u8], at: usize, size: usize) -> String {
+    let first = line_number(content, at);
     // The line of the last byte that was written, or of the edit itself if nothing was written.
     let last =
-        line_number(after, (at + size).saturating_sub(1).max(at)).min(first + MAX_EXCERPT_LINES);
+        line_number(content, (at + size).saturating_sub(1).max(at)).min(first + MAX_EXCERPT_LINES);
     let (from, to) = (first.saturating_sub(CONTEXT_LINES).max(1), last + CONTEXT_LINES);
-    let text = decode_lossy(after);
+    let text = decode_lossy(content);
     let lines = text.lines().enumerate().skip(from - 1).take(to + 1 - from);
     lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect()
 }
@@ -106,10 +106,10 @@ mod tests {
     fn excerpt_shows_the_written_lines() {
         let after: Vec<u8> = (1..=20).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         let at = 9 * 7; // The start of line 10: nine lines of seven bytes.
-        let shown = excerpt(&after, at, 8);
+        let shown = format_excerpt(&after, at, 8);
         assert!(shown.starts_with("     7\tline 7\n"), "{shown}");
         assert!(shown.ends_with("    13\tline 13\n"), "{shown}");
         // There is also an excerpt for a deletion at the end of a file.
-        assert_eq!(excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
+        assert_eq!(format_excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
     }
 }

@@ -1,6 +1,6 @@
 use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, FaultLayer};
 
 /// How a tool fails. A failure that the model sees and a failure that ends the trial are separate
 /// variants. The second is never converted to the first.
@@ -26,8 +26,8 @@ impl From<SandboxError> for ToolError {
         let origin = error.origin();
         match error {
             SandboxError::Refused(refusal) => Self::Tell(refusal.what),
-            SandboxError::Broken { why } => {
-                Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why).origin(origin)))
+            SandboxError::Broken { reason: why } => {
+                Self::Stop(Stop::Fault(Fault::new(FaultLayer::Sandbox, why).origin(origin)))
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError, search_spec::SearchArguments, specs::SEARCH,
+    ToolOutput, Tool, ToolContext, ToolError, search_spec::SearchArguments, specs::SEARCH,
     tool::parse_arguments,
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
@@ -35,7 +35,7 @@ impl Tool for Search {
         SEARCH
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<SearchArguments>();
         let arguments: SearchArguments = parse_arguments(SEARCH, &schema, arguments)?;
         if arguments.pattern.is_none() && arguments.glob.is_none() {
@@ -53,7 +53,7 @@ impl Tool for Search {
         };
         let (matches, more) = context.handle.search(request).await?;
         if matches.is_empty() {
-            return Ok(Output::from_text("No matches."));
+            return Ok(ToolOutput::from_text("No matches."));
         }
         // The agent returns paths relative to the search root. If the root is a file, show the
         // file's own path.
@@ -72,25 +72,25 @@ impl Tool for Search {
                 matches.len()
             ));
         }
-        Ok(Output { full, ..Output::from_text(shown.trim_end()) })
+        Ok(ToolOutput { full_output: full, ..ToolOutput::from_text(shown.trim_end()) })
     }
 }
 
 impl Search {
     /// Formats a match as `path:line: text`. The path is relative to the work directory if the file
     /// is below it.
-    fn format_match(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
+    fn format_match(&self, context: &ToolContext, path: &[u8], search_match: &Match) -> String {
         let below = path
             .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())
             .and_then(|rest| rest.strip_prefix(b"/"));
         let path = decode_lossy(below.unwrap_or(path));
-        if found.line == 0 {
+        if search_match.line == 0 {
             return format!("{path}\n");
         }
-        let text = found.text.trim_end();
+        let text = search_match.text.trim_end();
         match text.char_indices().nth(self.settings.line_chars) {
-            Some((end, _)) => format!("{path}:{}: {}[...]\n", found.line, &text[..end]),
-            None => format!("{path}:{}: {text}\n", found.line),
+            Some((end, _)) => format!("{path}:{}: {}[...]\n", search_match.line, &text[..end]),
+            None => format!("{path}:{}: {text}\n", search_match.line),
         }
     }
 }

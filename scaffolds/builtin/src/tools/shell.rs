@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError, shell_spec::ShellArguments, specs::SHELL,
+    ToolOutput, Tool, ToolContext, ToolError, shell_spec::ShellArguments, specs::SHELL,
     tool::parse_arguments,
 };
 use crate::{
@@ -26,7 +26,7 @@ impl Tool for Shell {
         SHELL
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<ShellArguments>();
         let arguments: ShellArguments = parse_arguments(SHELL, &schema, arguments)?;
         let limit = match arguments.timeout {
@@ -35,8 +35,8 @@ impl Tool for Shell {
                            must be at least 1 second, or null";
                 return Err(ToolError::Malformed(why.into()));
             }
-            Some(seconds) => context.command_limit.min(Duration::from_secs(seconds)),
-            None => context.command_limit,
+            Some(seconds) => context.command_timeout.min(Duration::from_secs(seconds)),
+            None => context.command_timeout,
         };
         run_line(context, &self.prompts, self.settings, &arguments.command, limit).await
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
+    ToolOutput, Tool, ToolContext, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
     tool::parse_arguments,
 };
 use crate::{prompts::Prompts, schema::strict_schema};
@@ -20,10 +20,10 @@ impl Tool for Submit {
         SUBMIT
     }
 
-    async fn call(&mut self, _place: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, _context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<SubmitArguments>();
         let SubmitArguments {} = parse_arguments(SUBMIT, &schema, arguments)?;
         let shown = self.prompts.render("submitted", ())?;
-        Ok(Output { submitted: true, ..Output::from_text(shown) })
+        Ok(ToolOutput { is_submitted: true, ..ToolOutput::from_text(shown) })
     }
 }

@@ -17,10 +17,10 @@ pub(crate) trait Tool: Send + Sync {
 
     /// Runs the tool. The arguments may be any JSON. If they are not what the tool expects, it must
     /// return [`ToolError::Malformed`].
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError>;
 
     /// Restores the undo entry of an edit that was made before the trial was interrupted.
-    fn restore_edit(&mut self, _edited: &FileEdit) {}
+    fn restore_edit(&mut self, _edit: &FileEdit) {}
 }
 
 /// What a tool needs to know about its trial.
@@ -31,7 +31,7 @@ pub(crate) struct ToolContext {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) user: Option<String>,
     /// The time limit for a command.
-    pub(crate) command_limit: Duration,
+    pub(crate) command_timeout: Duration,
 }
 
 impl ToolContext {
@@ -42,12 +42,12 @@ impl ToolContext {
             workdir: brief.workdir.clone(),
             env: brief.env.iter().cloned().collect(),
             user: brief.user.clone(),
-            command_limit: brief.command_limit,
+            command_timeout: brief.command_timeout,
         }
     }
 
     /// Writes a whole file. The user who runs commands owns a new file.
-    pub(crate) async fn write(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
+    pub(crate) async fn write_file(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 
@@ -66,19 +66,19 @@ impl ToolContext {
 
 /// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Output {
-    pub(crate) shown: String,
+pub(crate) struct ToolOutput {
+    pub(crate) shown_output: String,
     /// All of the output that was captured, if `shown` is truncated.
-    pub(crate) full: Option<Vec<u8>>,
+    pub(crate) full_output: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
     /// Whether the call submitted the work.
-    pub(crate) submitted: bool,
-    pub(crate) edited: Option<FileEdit>,
+    pub(crate) is_submitted: bool,
+    pub(crate) file_edit: Option<FileEdit>,
 }
 
-impl Output {
-    pub(crate) fn from_text(shown: impl Into<String>) -> Self {
-        Self { shown: shown.into(), ..Self::default() }
+impl ToolOutput {
+    pub(crate) fn from_text(text: impl Into<String>) -> Self {
+        Self { shown_output: text.into(), ..Self::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError, arguments,
+    ToolOutput, Tool, ToolContext, ToolError, arguments,
     edit::{Edit, EditSettings},
     search::{Search, SearchSettings},
     shell::Shell,
@@ -35,11 +35,11 @@ pub(crate) struct Toolbox {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallResult {
     /// The text shown to the model.
-    pub shown: String,
+    pub shown_output: String,
     /// The exit status, if the tool ran a command that was not killed.
     pub exit_status: Option<i32>,
     /// Whether the call submitted the work.
-    pub submitted: bool,
+    pub is_submitted: bool,
 }
 
 impl Toolbox {
@@ -64,14 +64,14 @@ impl Toolbox {
         call: &ToolCall,
     ) -> Result<ToolCallResult, Stop> {
         if let Some(done) = session.recorded_result(&call.id, &call.name).await? {
-            if let Some(edited) = &done.edited {
+            if let Some(edited) = &done.file_edit {
                 self.tools.iter_mut().for_each(|tool| tool.restore_edit(edited));
             }
-            let submitted = done.name == SUBMIT && !done.malformed;
+            let submitted = done.name == SUBMIT && !done.is_malformed;
             return Ok(ToolCallResult {
-                shown: done.shown,
+                shown_output: done.shown_output,
                 exit_status: done.exit_status,
-                submitted,
+                is_submitted: submitted,
             });
         }
         let read = parse_call_arguments(call);
@@ -79,29 +79,29 @@ impl Toolbox {
         session.record_tool_call(&call.id, &call.name, recorded).await?;
         let start = Instant::now();
         let done = match read {
-            Ok(arguments) => self.run(&call.name, arguments).await,
+            Ok(arguments) => self.run_tool(&call.name, arguments).await,
             Err(error) => Err(error),
         };
         let (output, malformed) = match done {
             Ok(output) => (output, false),
-            Err(ToolError::Tell(text)) => (Output::from_text(text), false),
-            Err(ToolError::Malformed(text)) => (Output::from_text(text), true),
+            Err(ToolError::Tell(text)) => (ToolOutput::from_text(text), false),
+            Err(ToolError::Malformed(text)) => (ToolOutput::from_text(text), true),
             Err(ToolError::Stop(stop)) => return Err(stop),
         };
         let called = ToolCallResult {
-            shown: output.shown.clone(),
+            shown_output: output.shown_output.clone(),
             exit_status: output.exit_status,
-            submitted: output.submitted,
+            is_submitted: output.is_submitted,
         };
         let done = FinishedToolCall {
             call_id: call.id.clone(),
             name: call.name.clone(),
-            shown: output.shown,
-            full: output.full,
+            shown_output: output.shown_output,
+            full_output: output.full_output,
             exit_status: output.exit_status,
             duration: start.elapsed(),
-            malformed,
-            edited: output.edited,
+            is_malformed: malformed,
+            file_edit: output.file_edit,
         };
         session.record_tool_result(done).await?;
         Ok(called)
@@ -112,7 +112,7 @@ impl Toolbox {
         &self,
         session: &mut dyn Session,
         call: &ToolCall,
-        shown: String,
+        shown_output: String,
     ) -> Result<(), Stop> {
         if session.recorded_result(&call.id, &call.name).await?.is_some() {
             return Ok(());
@@ -125,13 +125,13 @@ impl Toolbox {
             .record_tool_result(FinishedToolCall {
                 call_id,
                 name,
-                shown,
+                shown_output: shown: shown_output,
                 ..FinishedToolCall::default()
             })
             .await
     }
 
-    async fn run(&mut self, name: &str, arguments: Value) -> Result<Output, ToolError> {
+    async fn run_tool(&mut self, name: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
         match self.tools.iter_mut().find(|tool| tool.name() == name) {
             Some(tool) => tool.call(&self.context, arguments).await,
             None => {

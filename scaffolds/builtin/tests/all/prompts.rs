@@ -5,10 +5,10 @@ use proctor_types::{Budget, Message};
 
 use crate::support::ScriptedSession;
 
-async fn task_message(scaffold: &str, announced: Option<Budget>) -> String {
+async fn task_message(scaffold: &str, announced_budget: Option<Budget>) -> String {
     let mut session = ScriptedSession::new(Vec::new()).await;
     session.brief.workdir = "/testbed".into();
-    session.brief.announced = announced;
+    session.brief.announced_budget = announced_budget;
     drop(builtin_scaffold(scaffold).unwrap().unwrap().drive(&mut session).await);
     match &session.model_requests()[0].messages[..] {
         [Message::System { content: system }, Message::User { content }] => {

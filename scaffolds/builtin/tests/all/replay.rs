@@ -6,17 +6,17 @@ use proctor_scaffolds::builtin_scaffold;
 use proctor_types::{Ending, Envelope, Event, Outcome, Spending};
 use serde_json::json;
 
-use crate::support::{ScriptedSession, SessionAction, text_answer, tool_call_answer};
+use crate::support::{ScriptedSession, SessionAction, text_response, tool_call_response};
 
 /// Builds a trajectory from what a scaffold did in its session.
 fn trajectory(
     session: &ScriptedSession,
-    answers: &[proctor_types::ModelResponse],
+    responses: &[proctor_types::ModelResponse],
     ending: Ending,
 ) -> String {
-    let mut answers = answers.iter();
+    let mut answers = responses.iter();
     let mut events = Vec::new();
-    for did in &session.did {
+    for did in &session.actions {
         match did {
             SessionAction::Asked(_) => {
                 events.extend(answers.next().map(|a| Event::ModelAnswered { answer: a.clone() }));
@@ -30,11 +30,11 @@ fn trajectory(
                 edited: None,
                 call_id: done.call_id.clone(),
                 name: done.name.clone(),
-                shown: done.shown.clone(),
+                shown: done.shown_output.clone(),
                 full: None,
                 exit_status: done.exit_status,
                 seconds: 0.0,
-                malformed: done.malformed,
+                malformed: done.is_malformed,
             }),
             SessionAction::Noted(_) | SessionAction::Patched(_) | SessionAction::EndedStep => {}
         }
@@ -69,28 +69,28 @@ fn trajectory(
 
 async fn record_trajectory(
     scaffold: &dyn Scaffold,
-    answers: Vec<proctor_types::ModelResponse>,
+    responses: Vec<proctor_types::ModelResponse>,
     ending: Ending,
 ) -> (tempfile::TempDir, std::path::PathBuf) {
-    let mut session = ScriptedSession::new(answers.clone()).await;
+    let mut session = ScriptedSession::new(responses.clone()).await;
     session.write("f", "one\n");
     drop(scaffold.drive(&mut session).await);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trajectory.jsonl");
-    std::fs::write(&path, trajectory(&session, &answers, ending)).unwrap();
+    std::fs::write(&path, trajectory(&session, &responses, ending)).unwrap();
     (folder, path)
 }
 
 #[tokio::test]
 async fn replay_of_same_actions_reports_no_difference() {
     let answers = vec![
-        tool_call_answer(&[
+        tool_call_response(&[
             ("edit", r#"{"command":"replace","path":"f","old_str":"one","new_str":"two"}"#),
             ("shell", r#"{"command": "no JSON"#),
             ("shell", r#"{"command":"cat f; exit 4"}"#),
         ]),
-        text_answer("thinking"),
-        tool_call_answer(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
+        text_response("thinking"),
+        tool_call_response(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
     ];
     let tools = builtin_scaffold("tools").unwrap().unwrap();
     let (_folder, path) = record_trajectory(tools.as_ref(), answers, Ending::Submitted).await;
@@ -100,7 +100,7 @@ async fn replay_of_same_actions_reports_no_difference() {
     let replay = builtin_scaffold("replay").unwrap().unwrap();
     assert_eq!(replay.drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "one\n");
-    let ended = session.did.iter().filter(|did| **did == SessionAction::EndedStep).count();
+    let ended = session.actions.iter().filter(|did| **did == SessionAction::EndedStep).count();
     assert_eq!(ended, 3, "one step per response");
     let summary = json!({
         "replay": "finished", "calls": 4, "differing": 0, "skipped": 1, "unreadable_lines": 0,
@@ -110,7 +110,7 @@ async fn replay_of_same_actions_reports_no_difference() {
 
 #[tokio::test]
 async fn replay_notes_the_first_differing_line() {
-    let answers = vec![tool_call_answer(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
+    let answers = vec![tool_call_response(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
     let tools = builtin_scaffold("tools").unwrap().unwrap();
     let ending =
         Ending::Budget { budget: proctor_types::BudgetKind::Steps, scope: Default::default() };
@@ -119,7 +119,7 @@ async fn replay_notes_the_first_differing_line() {
     session.write("f", "other\n");
     session.brief.replay = Some(path);
     let finish = builtin_scaffold("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::exited("the recorded trial ended with budget_steps"));
+    assert_eq!(finish, Finish::exit("the recorded trial ended with budget_steps"));
     let notes = session.notes();
     assert_eq!(notes.len(), 2);
     assert_eq!(notes[0]["line"], 2);
@@ -131,9 +131,9 @@ async fn replay_notes_the_first_differing_line() {
 #[tokio::test]
 async fn replay_runs_bash_blocks() {
     let answers = vec![
-        text_answer("```bash\necho two > f\n```"),
-        text_answer("nothing"),
-        text_answer("```bash\nproctor-submit\n```"),
+        text_response("```bash\necho two > f\n```"),
+        text_response("nothing"),
+        text_response("```bash\nproctor-submit\n```"),
     ];
     let bash = builtin_scaffold("bash").unwrap().unwrap();
     let (_folder, path) = record_trajectory(bash.as_ref(), answers, Ending::Submitted).await;

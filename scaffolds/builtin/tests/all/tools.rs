@@ -2,31 +2,31 @@
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin_scaffold;
-use proctor_types::{Budget, BudgetKind, ExitCause, Layer, Message};
+use proctor_types::{Budget, BudgetKind, ExitCause, FaultLayer, Message};
 use serde_json::json;
 
-use crate::support::{ScriptedSession, SessionAction, text_answer, tool_call_answer};
+use crate::support::{ScriptedSession, SessionAction, text_response, tool_call_response};
 
 async fn drive(session: &mut ScriptedSession) -> Result<Finish, Stop> {
     builtin_scaffold("tools").unwrap().unwrap().drive(session).await
 }
 
 /// Runs the calls of one response, and returns the text that the model sees for each.
-async fn collect_shown(session: &mut ScriptedSession) -> Vec<String> {
+async fn collect_outputs(session: &mut ScriptedSession) -> Vec<String> {
     assert_eq!(drive(session).await, Err(Stop::Budget(BudgetKind::Steps)));
-    session.tool_results().iter().map(|done| done.shown.clone()).collect()
+    session.tool_results().iter().map(|done| done.shown_output.clone()).collect()
 }
 
 #[tokio::test]
 async fn tools_solve_a_task() {
     let mut session = ScriptedSession::new(vec![
-        tool_call_answer(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
-        tool_call_answer(&[
+        tool_call_response(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
+        tool_call_response(&[
             ("edit", r#"{"command":"view","path":"src/f.py"}"#),
             ("edit", r#"{"command":"replace","path":"src/f.py","old_str":"return 1","new_str":"return 2"}"#),
         ]),
-        tool_call_answer(&[("shell", r#"{"command":"cat src/f.py; echo $TASK_VARIABLE >&2; exit 3","timeout":10}"#)]),
-        tool_call_answer(&[("submit", ""), ("shell", r#"{"command":"touch after"}"#)]),
+        tool_call_response(&[("shell", r#"{"command":"cat src/f.py; echo $TASK_VARIABLE >&2; exit 3","timeout":10}"#)]),
+        tool_call_response(&[("submit", ""), ("shell", r#"{"command":"touch after"}"#)]),
     ])
     .await;
     session.write("src/f.py", "def f():\n    return 1\n");
@@ -34,7 +34,7 @@ async fn tools_solve_a_task() {
     assert_eq!(session.read("src/f.py"), "def f():\n    return 2\n");
     assert!(!session.exists("after"), "calls after submit are not run");
     let done = session.tool_results();
-    let shown: Vec<_> = done.iter().map(|done| done.shown.as_str()).collect();
+    let shown: Vec<_> = done.iter().map(|done| done.shown_output.as_str()).collect();
     assert_eq!(shown[0], "src/f.py:1: def f():");
     assert_eq!(shown[1], "     1\tdef f():\n     2\t    return 1\n");
     assert!(shown[2].ends_with("     1\tdef f():\n     2\t    return 2"), "{}", shown[2]);
@@ -42,14 +42,14 @@ async fn tools_solve_a_task() {
     assert_eq!(shown[4], "Submitted.");
     assert!(shown[5].contains("Not run"));
     assert_eq!(done[3].exit_status, Some(3));
-    assert!(done.iter().all(|done| !done.malformed && done.full.is_none()));
+    assert!(done.iter().all(|done| !done.is_malformed && done.full_output.is_none()));
     // Each call is recorded before its result is.
-    let kinds: Vec<_> = session.did.iter().skip(3).take(5).map(kind).collect();
+    let kinds: Vec<_> = session.actions.iter().skip(3).take(5).map(kind).collect();
     assert_eq!(kinds, ["asked", "called", "returned", "called", "returned"]);
 }
 
-fn kind(did: &SessionAction) -> &'static str {
-    match did {
+fn kind(action: &SessionAction) -> &'static str {
+    match action {
         SessionAction::Asked(_) => "asked",
         SessionAction::Called { .. } => "called",
         SessionAction::Returned(_) => "returned",
@@ -60,15 +60,15 @@ fn kind(did: &SessionAction) -> &'static str {
 #[tokio::test]
 async fn tools_history_is_append_only_and_results_are_in_order() {
     let mut session = ScriptedSession::new(vec![
-        tool_call_answer(&[
+        tool_call_response(&[
             ("shell", r#"{"command":"echo a"}"#),
             ("shell", r#"{"command":"echo b"}"#),
         ]),
-        text_answer("Let me think."),
-        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
+        text_response("Let me think."),
+        tool_call_response(&[("shell", r#"{"command":"true"}"#)]),
     ])
     .await;
-    session.brief.announced = Some(Budget { steps: Some(7), ..Budget::default() });
+    session.brief.announced_budget = Some(Budget { steps: Some(7), ..Budget::default() });
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
     let asks = session.model_requests();
     for pair in asks.windows(2) {
@@ -94,7 +94,7 @@ async fn tools_history_is_append_only_and_results_are_in_order() {
 
 #[tokio::test]
 async fn tools_answer_and_count_invalid_calls() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("shell", r#"{"command": "ls"#),
         ("shell", r#"{"command": 5}"#),
         ("edit", r#"{"command":"rename","path":"x"}"#),
@@ -107,7 +107,7 @@ async fn tools_answer_and_count_invalid_calls() {
         ("shell", r#"{"command":"true","timeout":null}"#),
     ])])
     .await;
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     let expected = [
         "not JSON",
         "field `command`: invalid type: integer `5`, expected a string. \
@@ -124,26 +124,26 @@ async fn tools_answer_and_count_invalid_calls() {
     for (shown, expected) in shown.iter().zip(expected) {
         assert!(shown.contains(expected), "{shown:?} does not say {expected:?}");
     }
-    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.malformed).collect();
+    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.is_malformed).collect();
     assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
     // Arguments that are not JSON are recorded as they are.
-    let SessionAction::Called { arguments, .. } = &session.did[1] else { panic!() };
+    let SessionAction::Called { arguments, .. } = &session.actions[1] else { panic!() };
     assert_eq!(arguments, r#"{"command": "ls"#);
 }
 
 #[tokio::test]
 async fn tools_nudge_idle_models_and_then_end() {
-    let mut cut = text_answer("I was about to");
+    let mut cut = text_response("I was about to");
     cut.finish_reason = Some("length".into());
     let mut session =
-        ScriptedSession::new(vec![text_answer("Hm."), cut, text_answer("Hm."), text_answer("Hm.")])
+        ScriptedSession::new(vec![text_response("Hm."), cut, text_response("Hm."), text_response("Hm.")])
             .await;
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(
         finish,
         Finish::Exited {
             cause: ExitCause::EmptyTurn,
-            why: "3 responses in a row without a tool call".into()
+            reason: "3 responses in a row without a tool call".into()
         }
     );
     let asks = session.model_requests();
@@ -154,7 +154,7 @@ async fn tools_nudge_idle_models_and_then_end() {
 
 #[tokio::test]
 async fn tools_mention_truncation_after_results() {
-    let mut cut = tool_call_answer(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
+    let mut cut = tool_call_response(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
     cut.finish_reason = Some("length".into());
     let mut session = ScriptedSession::new(vec![cut]).await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
@@ -165,7 +165,7 @@ async fn tools_mention_truncation_after_results() {
 
 #[tokio::test]
 async fn edit_is_exact_and_can_be_undone() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("edit", r#"{"command":"create","path":"new/n.txt","file_text":"one\ntwo\n"}"#),
         (
             "edit",
@@ -183,7 +183,7 @@ async fn edit_is_exact_and_can_be_undone() {
         ("edit", r#"{"command":"undo","path":"made"}"#),
     ])])
     .await;
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     assert!(shown[0].contains("(2 lines)"));
     assert!(shown[1].contains("     2\tbetween\n"), "{}", shown[1]);
     assert!(shown[2].contains("has 3 lines"), "{}", shown[2]);
@@ -195,35 +195,35 @@ async fn edit_is_exact_and_can_be_undone() {
     assert!(shown[8].contains("n.txt\t14 bytes"), "{}", shown[8]);
     assert!(shown[9].contains("There is no"));
     assert!(shown[11].contains("gone again") && !session.exists("made"));
-    assert!(session.tool_results().iter().all(|done| !done.malformed));
+    assert!(session.tool_results().iter().all(|done| !done.is_malformed));
     assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
 }
 
 /// Some servers decode a string whose text is JSON.
 #[tokio::test]
 async fn edit_takes_decoded_content_as_its_json_text() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("edit", r#"{"command":"create","path":"a.json","file_text":{"I":1,"IV":4}}"#),
         ("edit", r#"{"command":"replace","path":"a.json","old_str":4,"new_str":[4]}"#),
         ("edit", r#"{"command":"create","path":{},"file_text":"x"}"#),
         ("shell", r#"{"command":["ls"]}"#),
     ])])
     .await;
-    collect_shown(&mut session).await;
+    collect_outputs(&mut session).await;
     assert_eq!(session.read("a.json"), r#"{"I":1,"IV":[4]}"#);
-    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.malformed).collect();
+    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.is_malformed).collect();
     assert_eq!(malformed, [false, false, true, true]);
 }
 
 #[tokio::test]
 async fn edit_keeps_bytes_of_binary_files() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("edit", r#"{"command":"replace","path":"b","old_str":"old","new_str":"new"}"#),
         ("edit", r#"{"command":"view","path":"b"}"#),
     ])])
     .await;
     session.write("b", b"\xff\xfe old \x80\n");
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     assert!(shown[1].contains("\u{FFFD}\u{FFFD} new"), "{}", shown[1]);
     let bytes = std::fs::read(session.folder.path().join("b")).unwrap();
     assert_eq!(bytes, b"\xff\xfe new \x80\n");
@@ -231,35 +231,35 @@ async fn edit_keeps_bytes_of_binary_files() {
 
 #[tokio::test]
 async fn tools_clip_long_output_and_record_all_of_it() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[(
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[(
         "shell",
         r#"{"command":"seq 1 100000; exit 1"}"#,
     )])])
     .await;
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     let text = &shown[0];
     assert!(text.starts_with("1\n2\n") && text.ends_with("100000\n[exit status 1]"), "{text}");
     assert!(text.contains("tokens in") && text.contains("were cut here"));
     assert!(text.len() < 60_000, "{}", text.len());
     let whole: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(session.tool_results()[0].full.as_deref(), Some(whole.as_bytes()));
+    assert_eq!(session.tool_results()[0].full_output.as_deref(), Some(whole.as_bytes()));
 }
 
 #[tokio::test]
 async fn tools_report_command_timeouts() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[(
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[(
         "shell",
         r#"{"command":"echo begun; sleep 60","timeout":1}"#,
     )])])
     .await;
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     assert!(shown[0].starts_with("begun\n[timed out after 1"), "{}", shown[0]);
     assert_eq!(session.tool_results()[0].exit_status, None);
 }
 
 #[tokio::test]
 async fn search_finds_lines_and_files_in_the_work_directory() {
-    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+    let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("search", r#"{"pattern":"NEEDLE","ignore_case":true}"#),
         ("search", r#"{"glob":"*.txt"}"#),
         ("search", r#"{"pattern":"needle","path":"a"}"#),
@@ -270,7 +270,7 @@ async fn search_finds_lines_and_files_in_the_work_directory() {
     .await;
     session.write("a/x.py", "hay\nneedle = 1\n");
     session.write("b.txt", "Needle\n");
-    let shown = collect_shown(&mut session).await;
+    let shown = collect_outputs(&mut session).await;
     assert_eq!(shown[0], "a/x.py:2: needle = 1\nb.txt:1: Needle");
     assert_eq!(shown[1], "b.txt");
     assert_eq!(shown[2], "a/x.py:2: needle = 1");
@@ -282,13 +282,13 @@ async fn search_finds_lines_and_files_in_the_work_directory() {
 #[tokio::test]
 async fn broken_sandbox_is_a_fault_and_hidden_from_the_model() {
     let mut session = ScriptedSession::new(vec![
-        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
-        text_answer(""),
+        tool_call_response(&[("shell", r#"{"command":"true"}"#)]),
+        text_response(""),
     ])
     .await;
     session.break_sandbox().await;
     let Err(Stop::Fault(fault)) = drive(&mut session).await else { panic!() };
-    assert_eq!(fault.layer, Layer::Sandbox);
+    assert_eq!(fault.layer, FaultLayer::Sandbox);
     assert_eq!(session.tool_results().len(), 0);
     assert_eq!(session.model_requests().len(), 1);
 }
@@ -296,14 +296,14 @@ async fn broken_sandbox_is_a_fault_and_hidden_from_the_model() {
 #[tokio::test]
 async fn full_context_window_ends_the_trial_before_the_request() {
     let mut session = ScriptedSession::new(vec![
-        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
-        tool_call_answer(&[("submit", "{}")]),
+        tool_call_response(&[("shell", r#"{"command":"true"}"#)]),
+        tool_call_response(&[("submit", "{}")]),
     ])
     .await;
     // After the first response, the conversation has 110 tokens, and the single result has 10 more.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));
+    assert_eq!(finish, Finish::exit("context window full: 120 tokens of 120"));
     assert_eq!(session.model_requests().len(), 1);
 }
 

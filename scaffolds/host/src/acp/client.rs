@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use super::{
     files,
     terminals::{TerminalExit, Terminals, exit_status_json},
-    updates::Updates,
+    updates::UpdateRecorder,
 };
 use crate::{
-    actions::{CallRecorder, resolve},
+    actions::{CallRecorder, resolve_path},
     agent::Agent,
     limits::Limits,
-    rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, SANDBOX_REJECTED},
+    rpc::{self, RpcError, INVALID_PARAMS, METHOD_NOT_FOUND, SANDBOX_REJECTED},
 };
 
 /// Proctor in the role of the agent's client.
-pub(super) struct Client {
+pub(super) struct AcpClient {
     limits: &'static Limits,
     pub(super) terminals: Terminals,
-    pub(super) updates: Updates,
+    pub(super) updates: UpdateRecorder,
     /// Number of calls so far in the trial. The calls' ids in the record are based on it.
-    calls: u64,
+    call_count: u64,
 }
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ struct CreateTerminalParams {
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
-    env: Vec<Variable>,
+    env: Vec<EnvVariable>,
     #[serde(default)]
     cwd: Option<String>,
     #[serde(default)]
@@ -42,7 +42,7 @@ struct CreateTerminalParams {
 }
 
 #[derive(Deserialize)]
-struct Variable {
+struct EnvVariable {
     name: String,
     value: String,
 }
@@ -55,25 +55,25 @@ struct TerminalParams {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Permission {
+struct PermissionParams {
     #[serde(default)]
     tool_call: Value,
-    options: Vec<Choice>,
+    options: Vec<PermissionOption>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Choice {
+struct PermissionOption {
     option_id: String,
     kind: String,
 }
 
 /// The response to a request from the agent; `None` if it is sent later.
-type ClientResponse = Option<Result<Value, Error>>;
+type ClientResponse = Option<Result<Value, RpcError>>;
 
-impl Client {
+impl AcpClient {
     pub(super) fn new(limits: &'static Limits) -> Self {
-        Self { limits, terminals: Terminals::new(), updates: Updates::new(limits), calls: 0 }
+        Self { limits, terminals: Terminals::new(), updates: UpdateRecorder::new(limits), call_count: 0 }
     }
 
     /// Performs and records a request from the agent. Returns `None` if the response is sent later.
@@ -85,15 +85,15 @@ impl Client {
         method: &str,
         params: Value,
     ) -> Result<ClientResponse, Stop> {
-        self.calls += 1;
-        let call_id = format!("request-{}", self.calls);
+        self.call_count += 1;
+        let call_id = format!("request-{}", self.call_count);
         let reply = match method {
             "fs/read_text_file" => match rpc::parse_params(params) {
-                Ok(asked) => files::read(session, &call_id, asked, self.limits).await?,
+                Ok(asked) => files::read_file(session, &call_id, asked, self.limits).await?,
                 Err(error) => Err(error),
             },
             "fs/write_text_file" => match rpc::parse_params(params) {
-                Ok(asked) => files::write(session, &call_id, asked, self.limits).await?,
+                Ok(asked) => files::write_file(session, &call_id, asked, self.limits).await?,
                 Err(error) => Err(error),
             },
             "session/request_permission" => match rpc::parse_params(params) {
@@ -107,7 +107,7 @@ impl Client {
                 Err(error) => Err(error),
             },
             "terminal/create" => match rpc::parse_params(params) {
-                Ok(asked) => self.create(session, call_id, asked).await?,
+                Ok(asked) => self.create_terminal(session, call_id, asked).await?,
                 Err(error) => Err(error),
             },
             _ if method.starts_with("terminal/") => {
@@ -115,7 +115,7 @@ impl Client {
             }
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
+                Err(RpcError::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
             }
         };
         Ok(Some(reply))
@@ -125,67 +125,67 @@ impl Client {
     /// ask.
     fn grant_permission(
         &mut self,
-        asked: &Permission,
+        permission: &PermissionParams,
     ) -> (Value, Option<serde_json::Map<String, Value>>) {
-        let of = |kind: &str| asked.options.iter().find(|option| option.kind == kind);
+        let of = |kind: &str| permission.options.iter().find(|option| option.kind == kind);
         let chosen = of("allow_once").or_else(|| of("allow_always"));
         let outcome = match chosen {
             Some(option) => json!({ "outcome": "selected", "optionId": option.option_id }),
             None => json!({ "outcome": "cancelled" }),
         };
         let chosen = chosen.map_or(Value::Null, |option| json!(option.option_id));
-        let note = self.updates.permission(&asked.tool_call["title"], &chosen);
+        let note = self.updates.permission_note(&permission.tool_call["title"], &chosen);
         (json!({ "outcome": outcome }), note)
     }
 
-    async fn create(
+    async fn create_terminal(
         &mut self,
         session: &mut dyn Session,
         call_id: String,
-        asked: CreateTerminalParams,
-    ) -> Result<Result<Value, Error>, Stop> {
+        params: CreateTerminalParams,
+    ) -> Result<Result<Value, RpcError>, Stop> {
         if self.terminals.len() >= self.limits.terminals {
             let most = self.limits.terminals;
             let what = format!("{most} terminals are open; release one first");
-            return Ok(Err(Error::new(SANDBOX_REJECTED, what)));
+            return Ok(Err(RpcError::new(SANDBOX_REJECTED, what)));
         }
-        let variables = asked.env.iter().flat_map(|one| [&one.name, &one.value]);
-        let mut words = asked.args.iter().chain([&asked.command]).chain(variables);
-        if asked.command.is_empty() || words.any(|word| word.contains('\0')) {
+        let variables = params.env.iter().flat_map(|one| [&one.name, &one.value]);
+        let mut words = params.args.iter().chain([&params.command]).chain(variables);
+        if params.command.is_empty() || words.any(|word| word.contains('\0')) {
             let what = "params: `command`: must not be empty or contain a NUL byte";
-            return Ok(Err(Error::new(INVALID_PARAMS, what)));
+            return Ok(Err(RpcError::new(INVALID_PARAMS, what)));
         }
         let brief = session.brief().clone();
         // If an agent sends no arguments, `command` contains the whole command line, so run it in a
         // shell.
-        let mut command = match asked.args.is_empty() {
-            true => Command::shell(&asked.command),
+        let mut command = match params.args.is_empty() {
+            true => Command::shell(&params.command),
             false => {
-                Command::new([&asked.command].into_iter().chain(&asked.args).map(String::as_str))
+                Command::new([&params.command].into_iter().chain(&params.args).map(String::as_str))
             }
         };
-        command = command.time_limit(brief.command_limit);
-        command = command.cwd(resolve(&brief, asked.cwd.as_deref().unwrap_or_default()));
+        command = command.time_limit(brief.command_timeout);
+        command = command.cwd(resolve_path(&brief, params.cwd.as_deref().unwrap_or_default()));
         for (key, value) in &brief.env {
             command = command.env(key, value.as_str());
         }
-        for Variable { name, value } in &asked.env {
+        for EnvVariable { name, value } in &params.env {
             command = command.env(name, value.as_str());
         }
         command.user.clone_from(&brief.user);
-        let mut arguments = json!({ "command": asked.command });
-        if !asked.args.is_empty() {
-            arguments["args"] = json!(asked.args);
+        let mut arguments = json!({ "command": params.command });
+        if !params.args.is_empty() {
+            arguments["args"] = json!(params.args);
         }
-        if let Some(cwd) = &asked.cwd {
+        if let Some(cwd) = &params.cwd {
             arguments["cwd"] = json!(cwd);
         }
-        let recorded = CallRecorder::begin(session, &call_id, TERMINAL, arguments).await?;
+        let recorded = CallRecorder::begin(session, &call_id, TERMINAL_TOOL, arguments).await?;
         let running = match session.sandbox().start(command) {
             Ok(running) => running,
             Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
         };
-        let most = asked.output_byte_limit.unwrap_or(usize::MAX).min(self.limits.output_bytes);
+        let most = params.output_byte_limit.unwrap_or(usize::MAX).min(self.limits.output_bytes);
         let id = self.terminals.add(running, call_id, most);
         Ok(Ok(json!({ "terminalId": id })))
     }
@@ -206,20 +206,20 @@ impl Client {
         let Some(terminal) = self.terminals.get(&id) else {
             let shown: String = id.chars().take(80).collect();
             let what = format!("params: `terminalId`: no terminal {shown} is open");
-            return Ok(Some(Err(Error::new(INVALID_PARAMS, what))));
+            return Ok(Some(Err(RpcError::new(INVALID_PARAMS, what))));
         };
         Ok(Some(Ok(match method {
             "terminal/output" => terminal.output_response(),
             "terminal/wait_for_exit" => match &terminal.exit {
                 Some(exit) => exit_status_json(exit),
                 None => {
-                    terminal.waiting.push(request.clone());
+                    terminal.waiting_requests.push(request.clone());
                     return Ok(None);
                 }
             },
             "terminal/kill" | "terminal/release" => {
                 if terminal.kill() {
-                    self.close(agent, session, &id).await?;
+                    self.close_terminal(agent, session, &id).await?;
                 }
                 if method == "terminal/release" {
                     self.terminals.remove(&id);
@@ -229,32 +229,32 @@ impl Client {
             _ => {
                 let shown: String = method.chars().take(80).collect();
                 let what = format!("unknown method `{shown}`");
-                return Ok(Some(Err(Error::new(METHOD_NOT_FOUND, what))));
+                return Ok(Some(Err(RpcError::new(METHOD_NOT_FOUND, what))));
             }
         })))
     }
 
     /// Handles the exit of one of the agent's commands.
-    pub(super) async fn terminal_ended(
+    pub(super) async fn handle_terminal_exit(
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
-        ended: TerminalExit,
+        terminal_exit: TerminalExit,
     ) -> Result<(), Stop> {
         // If the terminal was killed in the meantime, it is already closed.
-        let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
+        let open = self.terminals.get(&terminal_exit.id).filter(|terminal| terminal.exit.is_none());
         let Some(terminal) = open else { return Ok(()) };
-        terminal.exit = Some(match ended.how {
+        terminal.exit = Some(match terminal_exit.result {
             Ok(exit) => exit,
-            Err(error) if error.is_broken() => return Err(error.to_fault(TERMINAL).into()),
+            Err(error) if error.is_broken() => return Err(error.to_fault(TERMINAL_TOOL).into()),
             // Report status 127, like a shell whose command could not be started.
             Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });
-        self.close(agent, session, &ended.id).await
+        self.close_terminal(agent, session, &terminal_exit.id).await
     }
 
     /// Closes a terminal: responds to the requests that wait for it, and completes its record.
-    async fn close(
+    async fn close_terminal(
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
@@ -262,14 +262,14 @@ impl Client {
     ) -> Result<(), Stop> {
         let Some(terminal) = self.terminals.get(id) else { return Ok(()) };
         let exit = terminal.exit.clone().unwrap_or_default();
-        for waiting in terminal.waiting.drain(..) {
+        for waiting in terminal.waiting_requests.drain(..) {
             agent.send(&rpc::reply(&waiting, Ok(exit_status_json(&exit))));
         }
-        let recorded = CallRecorder::started_at(&terminal.call_id, TERMINAL, terminal.begun);
+        let recorded = CallRecorder::from_start(&terminal.call_id, TERMINAL_TOOL, terminal.start);
         let code = exit.code.filter(|_| !exit.timed_out);
         recorded.finish(session, terminal.text(), None, code).await
     }
 }
 
 /// The tool name under which commands from the agent are recorded.
-const TERMINAL: &str = "terminal/create";
+const TERMINAL_TOOL: &str = "terminal/create";

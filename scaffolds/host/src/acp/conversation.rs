@@ -10,14 +10,14 @@ use proctor_types::{ExitCause, ModelResponse};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{client::Client, terminals::TerminalExit};
+use super::{client::AcpClient, terminals::TerminalExit};
 use crate::{
     agent::{Agent, AgentEvent},
-    conversation::{self, Protocol, Watch},
-    ending::{agent_exited, with_last_line},
+    conversation::{self, Protocol, Watchdog},
+    ending::{agent_exit, with_last_line},
     limits::Limits,
     own_sandbox::EarlyEnd,
-    rpc::{self, Error, Message, TRIAL_OVER},
+    rpc::{self, RpcError, RpcMessage, TRIAL_OVER},
 };
 
 /// The version of the Agent Client Protocol that Proctor supports.
@@ -39,16 +39,16 @@ pub(super) struct AcpConversation {
     prompt: String,
     stage: Stage,
     /// The id of the request that Proctor is waiting for.
-    number: u64,
+    request_id: u64,
     /// The login methods that the agent offers.
-    logins: Vec<String>,
+    login_methods: Vec<String>,
     session_id: Value,
-    client: Client,
+    client: AcpClient,
 }
 
 /// The agent, and the state of the conversation with it.
 struct AcpProtocol<'a> {
-    talk: &'a mut AcpConversation,
+    conversation: &'a mut AcpConversation,
     agent: &'a mut Agent,
 }
 
@@ -65,26 +65,26 @@ impl Protocol for AcpProtocol<'_> {
 
     async fn next(&mut self) -> Result<Event, EarlyEnd> {
         tokio::select! {
-            heard = self.agent.next() => heard.map(Event::Agent).map_err(EarlyEnd::Broken),
-            done = self.talk.client.terminals.next() => Ok(Event::Terminal(done)),
+            heard = self.agent.next_event() => heard.map(Event::Agent).map_err(EarlyEnd::SandboxLost),
+            done = self.conversation.client.terminals.next_exit() => Ok(Event::Terminal(done)),
         }
     }
 
     async fn handle(
         &mut self,
         event: Event,
-        watch: &mut Watch,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd> {
-        Ok(self.talk.handle(self.agent, event, watch, session).await?)
+        Ok(self.conversation.handle(self.agent, event, watch, session).await?)
     }
 
     async fn shut_down(&mut self) -> Finish {
-        self.talk.cancel(self.agent).await
+        self.conversation.cancel(self.agent).await
     }
 
     fn is_busy(&self) -> bool {
-        self.talk.client.terminals.has_running()
+        self.conversation.client.terminals.has_running()
     }
 
     fn stderr(&self) -> Vec<u8> {
@@ -98,17 +98,17 @@ impl AcpConversation {
             limits,
             prompt,
             stage: Stage::Initialize,
-            number: 0,
-            logins: Vec::new(),
+            request_id: 0,
+            login_methods: Vec::new(),
             session_id: Value::Null,
-            client: Client::new(limits),
+            client: AcpClient::new(limits),
         }
     }
 
     pub(super) async fn run(
         &mut self,
         agent: &mut Agent,
-        watch: &mut Watch,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Finish, EarlyEnd> {
         let about = json!({
@@ -119,8 +119,8 @@ impl AcpConversation {
             },
             "clientInfo": { "name": "proctor", "version": env!("CARGO_PKG_VERSION") },
         });
-        self.ask(agent, Stage::Initialize, about);
-        let mut peer = AcpProtocol { talk: &mut *self, agent: &mut *agent };
+        self.send_request(agent, Stage::Initialize, about);
+        let mut peer = AcpProtocol { conversation: &mut *self, agent: &mut *agent };
         let end = conversation::run(&mut peer, watch, session).await?;
         if let Some(note) = self.client.updates.flush() {
             session.note(note).await?;
@@ -132,7 +132,7 @@ impl AcpConversation {
         &mut self,
         agent: &mut Agent,
         event: Event,
-        watch: &mut Watch,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, Stop> {
         let line = match event {
@@ -143,12 +143,12 @@ impl AcpConversation {
             }
             Event::Terminal(done) => {
                 watch.note_activity();
-                self.client.terminal_ended(agent, session, done).await?;
+                self.client.handle_terminal_exit(agent, session, done).await?;
                 return Ok(None);
             }
         };
-        match Message::parse(&line) {
-            Ok(Message::Request { id, method, params }) => {
+        match RpcMessage::parse(&line) {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 // If the agent has exited, don't run a request that could change the tree, because
                 // nothing would read the response.
                 if agent.has_exited() {
@@ -162,16 +162,16 @@ impl AcpConversation {
                 agent.send(&rpc::reply(&id, reply));
                 Ok(watch.detect_loop("request", "its last request to the model"))
             }
-            Ok(Message::Notification { method, params }) if method == "session/update" => {
-                for note in self.client.updates.add(&params["update"]) {
+            Ok(RpcMessage::Notification { method, params }) if method == "session/update" => {
+                for note in self.client.updates.add_update(&params["update"]) {
                     session.note(note).await?;
                 }
                 Ok(None)
             }
             // Ignore notifications from later protocol versions and extensions: they need no
             // response.
-            Ok(Message::Notification { .. }) => Ok(None),
-            Ok(Message::Response { id, result }) => {
+            Ok(RpcMessage::Notification { .. }) => Ok(None),
+            Ok(RpcMessage::Response { id, result }) => {
                 watch.note_activity();
                 Ok(self.handle_response(agent, session, &id, result))
             }
@@ -185,20 +185,20 @@ impl AcpConversation {
         }
     }
 
-    fn ask(&mut self, agent: &mut Agent, stage: Stage, params: Value) {
+    fn send_request(&mut self, agent: &mut Agent, stage: Stage, params: Value) {
         let method = match stage {
             Stage::Initialize => "initialize",
             Stage::Authenticate => "authenticate",
             Stage::NewSession => "session/new",
             Stage::Prompt => "session/prompt",
         };
-        (self.stage, self.number) = (stage, self.number + 1);
-        agent.send(&rpc::request(self.number, method, params));
+        (self.stage, self.request_id) = (stage, self.request_id + 1);
+        agent.send(&rpc::request(self.request_id, method, params));
     }
 
     fn open_session(&mut self, agent: &mut Agent, session: &dyn Session) {
         let cwd = &session.brief().workdir;
-        self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
+        self.send_request(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
     }
 
     /// Handles the response to a request from Proctor: sends the next request or ends the
@@ -210,22 +210,22 @@ impl AcpConversation {
         id: &Value,
         result: Result<Value, Value>,
     ) -> Option<Finish> {
-        if *id != json!(self.number) {
+        if *id != json!(self.request_id) {
             let why = "it responded to a request that was not made".to_owned();
-            return Some(agent_exited(ExitCause::Crashed, why));
+            return Some(agent_exit(ExitCause::Crashed, why));
         }
         let result = match (self.stage, result) {
             (_, Ok(result)) => result,
             (Stage::NewSession, Err(error))
-                if error["code"] == json!(AUTH_REQUIRED) && !self.logins.is_empty() =>
+                if error["code"] == json!(AUTH_REQUIRED) && !self.login_methods.is_empty() =>
             {
                 // Choose a login method that uses a key: the API key is in the agent's environment,
                 // under whatever name the agent expects. The first method in the list might open a
                 // browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
-                let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
-                self.logins.clear();
-                self.ask(agent, Stage::Authenticate, json!({ "methodId": login }));
+                let login = self.login_methods.iter().find(by_key).unwrap_or(&self.login_methods[0]).clone();
+                self.login_methods.clear();
+                self.send_request(agent, Stage::Authenticate, json!({ "methodId": login }));
                 return None;
             }
             (stage, Err(error)) => {
@@ -238,7 +238,7 @@ impl AcpConversation {
                     Stage::Prompt => "session/prompt",
                 };
                 let why = format!("it responded to `{what}` with an error: {said}");
-                return Some(agent_exited(
+                return Some(agent_exit(
                     ExitCause::Crashed,
                     with_last_line(why, &agent.stderr()),
                 ));
@@ -251,11 +251,11 @@ impl AcpConversation {
                         "it uses protocol version {}, but Proctor uses version {PROTOCOL}",
                         result["protocolVersion"]
                     );
-                    return Some(agent_exited(ExitCause::Crashed, why));
+                    return Some(agent_exit(ExitCause::Crashed, why));
                 }
                 let methods = result["authMethods"].as_array();
                 let ids = methods.into_iter().flatten().filter_map(|one| one["id"].as_str());
-                self.logins = ids.map(str::to_owned).collect();
+                self.login_methods = ids.map(str::to_owned).collect();
                 self.open_session(agent, session);
             }
             Stage::Authenticate => self.open_session(agent, session),
@@ -264,11 +264,11 @@ impl AcpConversation {
                 let text = std::mem::take(&mut self.prompt);
                 let prompt = json!([{ "type": "text", "text": text }]);
                 let params = json!({ "sessionId": self.session_id, "prompt": prompt });
-                self.ask(agent, Stage::Prompt, params);
+                self.send_request(agent, Stage::Prompt, params);
             }
             Stage::Prompt => {
                 let reason = result["stopReason"].as_str().unwrap_or("no reason");
-                return Some(finish_after_turn(reason, session.traffic().answer.as_ref()));
+                return Some(finish_after_turn(reason, session.traffic().last_response.as_ref()));
             }
         }
         None
@@ -283,20 +283,20 @@ impl AcpConversation {
         let leaving = async {
             loop {
                 while let Some(id) = left.pop_front() {
-                    let error = Error::new(TRIAL_OVER, "the trial is over");
+                    let error = RpcError::new(TRIAL_OVER, "the trial is over");
                     agent.send(&rpc::reply(&id, Err(error)));
                 }
-                match agent.next().await {
-                    Ok(AgentEvent::Line(line)) => match Message::parse(&line) {
-                        Ok(Message::Request { id, method, .. })
+                match agent.next_event().await {
+                    Ok(AgentEvent::Line(line)) => match RpcMessage::parse(&line) {
+                        Ok(RpcMessage::Request { id, method, .. })
                             if method == "session/request_permission" =>
                         {
                             let outcome = json!({ "outcome": { "outcome": "cancelled" } });
                             agent.send(&rpc::reply(&id, Ok(outcome)));
                         }
-                        Ok(Message::Request { id, .. }) => left.push_back(id),
-                        Ok(Message::Response { .. }) => return,
-                        Ok(Message::Notification { .. }) | Err(_) => {}
+                        Ok(RpcMessage::Request { id, .. }) => left.push_back(id),
+                        Ok(RpcMessage::Response { .. }) => return,
+                        Ok(RpcMessage::Notification { .. }) | Err(_) => {}
                     },
                     // It does not matter for the result how the agent exits.
                     Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
@@ -304,7 +304,7 @@ impl AcpConversation {
             }
         };
         let _ = timeout(self.limits.exit_timeout(), leaving).await;
-        agent_exited(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "the trial had ended".into())
     }
 }
 
@@ -312,24 +312,24 @@ impl AcpConversation {
 fn finish_after_early_exit(exit: &CommandExit, agent: &Agent) -> Finish {
     let status = proctor_sandbox_api::describe_exit(exit);
     let why = format!("it ended with {status} before its turn ended");
-    agent_exited(ExitCause::Crashed, with_last_line(why, &agent.stderr()))
+    agent_exit(ExitCause::Crashed, with_last_line(why, &agent.stderr()))
 }
 
 /// Returns how the trial ended if the agent ended its turn for this reason.
-fn finish_after_turn(reason: &str, last: Option<&ModelResponse>) -> Finish {
-    let Some(last) = last else {
+fn finish_after_turn(reason: &str, last_response: Option<&ModelResponse>) -> Finish {
+    let Some(last) = last_response else {
         let why = format!("it ended its turn ({reason}) before any response from the model");
-        return agent_exited(ExitCause::Crashed, why);
+        return agent_exit(ExitCause::Crashed, why);
     };
     let empty = last.content.trim().is_empty() && last.tool_calls.is_empty();
     match reason {
         "end_turn" if empty => {
-            agent_exited(ExitCause::EmptyTurn, "it ended its turn after an empty response".into())
+            agent_exit(ExitCause::EmptyTurn, "it ended its turn after an empty response".into())
         }
         "end_turn" => Finish::Submitted,
         _ => {
             let shown: String = reason.chars().filter(|c| !c.is_control()).take(80).collect();
-            agent_exited(ExitCause::Finished, format!("it ended its turn with `{shown}`"))
+            agent_exit(ExitCause::Finished, format!("it ended its turn with `{shown}`"))
         }
     }
 }

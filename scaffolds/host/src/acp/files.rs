@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    actions::{ActionResult, CallRecorder, checked_path},
+    actions::{ActionResult, CallRecorder, check_path},
     limits::Limits,
-    rpc::{Error, INVALID_PARAMS},
+    rpc::{RpcError, INVALID_PARAMS},
 };
 
 /// The protocol's error code if a resource does not exist.
@@ -31,18 +31,18 @@ pub(super) struct WriteParams {
     content: String,
 }
 
-pub(super) async fn read(
+pub(super) async fn read_file(
     session: &mut dyn Session,
     id: &str,
-    asked: ReadParams,
+    params: ReadParams,
     limits: &Limits,
 ) -> ActionResult {
-    let path = match checked_path(session.brief(), &asked.path) {
+    let path = match check_path(session.brief(), &params.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
-    let mut arguments = json!({ "path": asked.path });
-    for (key, value) in [("line", asked.line), ("limit", asked.limit)] {
+    let mut arguments = json!({ "path": params.path });
+    for (key, value) in [("line", params.line), ("limit", params.limit)] {
         if let Some(value) = value {
             arguments[key] = value.into();
         }
@@ -55,30 +55,30 @@ pub(super) async fn read(
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
     recorded.finish(session, shown, None, None).await?;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(Ok(json!({ "content": select_lines(&text, asked.line, asked.limit) })))
+    Ok(Ok(json!({ "content": select_lines(&text, params.line, params.limit) })))
 }
 
-fn select_lines(text: &str, first: Option<usize>, most: Option<usize>) -> String {
-    let skipped = first.unwrap_or(1).saturating_sub(1);
-    text.split_inclusive('\n').skip(skipped).take(most.unwrap_or(usize::MAX)).collect()
+fn select_lines(text: &str, first_line: Option<usize>, max_lines: Option<usize>) -> String {
+    let skipped = first_line.unwrap_or(1).saturating_sub(1);
+    text.split_inclusive('\n').skip(skipped).take(max_lines.unwrap_or(usize::MAX)).collect()
 }
 
-pub(super) async fn write(
+pub(super) async fn write_file(
     session: &mut dyn Session,
     id: &str,
-    asked: WriteParams,
+    params: WriteParams,
     limits: &Limits,
 ) -> ActionResult {
-    let bytes = asked.content.into_bytes();
+    let bytes = params.content.into_bytes();
     if bytes.len() as u64 > limits.file_bytes {
         let what = format!("params: `content`: exceeds {} bytes", limits.file_bytes);
-        return Ok(Err(Error::new(INVALID_PARAMS, what)));
+        return Ok(Err(RpcError::new(INVALID_PARAMS, what)));
     }
-    let path = match checked_path(session.brief(), &asked.path) {
+    let path = match check_path(session.brief(), &params.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
-    let arguments = json!({ "path": asked.path, "bytes": bytes.len() });
+    let arguments = json!({ "path": params.path, "bytes": bytes.len() });
     let recorded = CallRecorder::begin(session, id, "fs/write_text_file", arguments).await?;
     let owner = session.brief().user.clone();
     let written = session.sandbox().write_as(&path, &bytes, None, owner.as_deref()).await;

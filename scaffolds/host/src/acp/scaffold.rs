@@ -11,21 +11,21 @@ use serde_json::{Map, Value, json};
 use super::conversation::{AcpConversation, PROTOCOL};
 use crate::{
     agent::{self, Agent},
-    conversation::Watch,
+    conversation::Watchdog,
     limits::{self, Limits},
     own_sandbox,
-    program::Programs,
+    program::ProgramStore,
     settings::{self, ModelAccess, Settings},
 };
 
 /// Time in addition to the agent's own exit time, in which running processes are killed and the
 /// last output is read.
-const CLEANUP_TIME: Duration = Duration::from_secs(2);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A user's program that Proctor starts in the same way as an editor would.
 #[derive(Debug)]
 pub struct Acp {
-    programs: Programs,
+    programs: ProgramStore,
     limits: &'static Limits,
 }
 
@@ -34,7 +34,7 @@ impl Acp {
     ///
     /// # Errors
     /// Fails if the built-in data is invalid. A test makes sure that it isn't.
-    pub fn new(programs: Programs) -> Result<Self, String> {
+    pub fn new(programs: ProgramStore) -> Result<Self, String> {
         Ok(Self { programs, limits: Limits::get()? })
     }
 }
@@ -46,15 +46,15 @@ impl Scaffold for Acp {
     }
 
     fn factors(&self) -> Value {
-        let prompts = json!({ "task": prompt::TASK });
-        json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "prompts": prompts })
+        let prompts = json!({ "task": prompt::TASK_TEMPLATE });
+        json!({ "protocol": PROTOCOL, "limits": limits::LIMITS_TOML, "prompts": prompts })
     }
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
+        settings::resolve_settings(self.name(), ModelAccess::Direct, arm_settings, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -73,7 +73,7 @@ impl Scaffold for Acp {
     }
 
     fn exit_timeout(&self) -> Option<Duration> {
-        Some(self.limits.exit_timeout() + CLEANUP_TIME)
+        Some(self.limits.exit_timeout() + CLEANUP_TIMEOUT)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
@@ -81,26 +81,26 @@ impl Scaffold for Acp {
         let settings =
             Settings::from_resolved(&brief.settings).map_err(own_sandbox::setup_fault)?;
         let place = own_sandbox::sandbox_handle(session)?;
-        let announced = brief.announced.as_ref().and_then(Announced::from_budget);
-        let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
+        let announced = brief.announced_budget.as_ref().and_then(Announced::from_budget);
+        let prompt = prompt::render(prompt::TASK_TEMPLATE, &brief, announced.as_ref());
         let prompt = prompt.map_err(own_sandbox::setup_fault)?;
         // Agents check that their working directory exists, although they access the code through
         // the client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.to_fault("the agent's own sandbox"))?;
-        let command = agent::command(
+        let command = agent::program_command(
             &settings.command,
-            &own_sandbox::variables(&brief, &settings.program_settings)?,
+            &own_sandbox::environment_variables(&brief, &settings.program_settings)?,
         );
         let starting = Agent::start(&place, command, self.limits);
         let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
         let sandbox = Arc::clone(session.sandbox());
-        let mut watch = Watch::new(self.limits, settings.idle_seconds);
+        let mut watch = Watchdog::new(self.limits, settings.idle_seconds);
         let mut talk = AcpConversation::new(self.limits, prompt);
         let end = talk.run(&mut agent, &mut watch, session).await;
         // Stop everything that the conversation started, however the conversation ended.
         drop(talk);
-        own_sandbox::end_commands(&sandbox).await;
+        own_sandbox::kill_commands(&sandbox).await;
         own_sandbox::finish_conversation(end, &place, &mut agent, session).await
     }
 }

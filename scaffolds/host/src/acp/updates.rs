@@ -12,27 +12,27 @@ const COMPLETE_UPDATES: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
 /// If an update is too long, only these fields are recorded.
 const SUMMARY_FIELDS: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
 
-pub(super) struct Updates {
+pub(super) struct UpdateRecorder {
     limits: &'static Limits,
-    count: u32,
+    note_count: u32,
     /// The text collected so far, and the name of its note.
-    open: Option<(&'static str, String)>,
+    open_note: Option<(&'static str, String)>,
 }
 
-impl Updates {
+impl UpdateRecorder {
     pub(super) fn new(limits: &'static Limits) -> Self {
-        Self { limits, count: 0, open: None }
+        Self { limits, note_count: 0, open_note: None }
     }
 
     /// Adds an update. Returns the notes that are now complete.
-    pub(super) fn add(&mut self, update: &Value) -> Vec<Map<String, Value>> {
+    pub(super) fn add_update(&mut self, update: &Value) -> Vec<Map<String, Value>> {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if let Some((_, name)) = CHUNKED_UPDATES.iter().find(|(piece, _)| *piece == kind) {
-            let done = match &self.open {
+            let done = match &self.open_note {
                 Some((open, _)) if open == name => None,
                 _ => self.flush(),
             };
-            let (_, text) = self.open.get_or_insert_with(|| (name, String::new()));
+            let (_, text) = self.open_note.get_or_insert_with(|| (name, String::new()));
             text.push_str(update["content"]["text"].as_str().unwrap_or_default());
             text.truncate(floor_char_boundary(text, self.limits.log_bytes));
             return done.into_iter().collect();
@@ -47,34 +47,34 @@ impl Updates {
             }
             false => update.clone(),
         };
-        done.into_iter().chain(self.note(short)).collect()
+        done.into_iter().chain(self.count_note(short)).collect()
     }
 
     /// Returns a note about a request for permission and the response to it.
-    pub(super) fn permission(
+    pub(super) fn permission_note(
         &mut self,
         title: &Value,
-        chosen: &Value,
+        choice: &Value,
     ) -> Option<Map<String, Value>> {
-        self.note(json!({ "permission": title, "chosen": chosen }))
+        self.count_note(json!({ "permission": title, "chosen": choice }))
     }
 
     /// Returns the note with the text collected so far.
     pub(super) fn flush(&mut self) -> Option<Map<String, Value>> {
-        let (name, text) = self.open.take()?;
+        let (name, text) = self.open_note.take()?;
         // Some agents send an empty chunk before a tool call. Ignore it.
-        if text.is_empty() { None } else { self.note(json!({ name: text })) }
+        if text.is_empty() { None } else { self.count_note(json!({ name: text })) }
     }
 
-    fn note(&mut self, what: Value) -> Option<Map<String, Value>> {
-        self.count += 1;
-        (self.count <= self.limits.log_texts)
-            .then(|| Map::from_iter([("agent_showed".to_owned(), what)]))
+    fn count_note(&mut self, content: Value) -> Option<Map<String, Value>> {
+        self.note_count += 1;
+        (self.note_count <= self.limits.log_texts)
+            .then(|| Map::from_iter([("agent_showed".to_owned(), content)]))
     }
 }
 
-fn floor_char_boundary(text: &str, most: usize) -> usize {
-    let mut end = text.len().min(most);
+fn floor_char_boundary(text: &str, max_bytes: usize) -> usize {
+    let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -88,20 +88,20 @@ mod tests {
     #[test]
     fn updates_join_chunks_and_truncate_long_output() {
         let limits = Limits::get().unwrap();
-        let mut updates = Updates::new(limits);
+        let mut updates = UpdateRecorder::new(limits);
         let piece = |kind: &str, text: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}});
-        assert!(updates.add(&piece("agent_thought_chunk", "I ")).is_empty());
-        assert!(updates.add(&piece("agent_thought_chunk", "think")).is_empty());
-        let notes = updates.add(&piece("agent_message_chunk", "Done."));
+        assert!(updates.add_update(&piece("agent_thought_chunk", "I ")).is_empty());
+        assert!(updates.add_update(&piece("agent_thought_chunk", "think")).is_empty());
+        let notes = updates.add_update(&piece("agent_message_chunk", "Done."));
         assert_eq!(json!(notes), json!([{"agent_showed": {"thought": "I think"}}]));
-        assert!(updates.add(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
+        assert!(updates.add_update(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
         let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls",
                           "rawInput": "x".repeat(limits.log_bytes)});
-        let notes = updates.add(&call);
+        let notes = updates.add_update(&call);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert_eq!(notes[1]["agent_showed"]["title"], "ls");
         assert!(notes[1]["agent_showed"].get("rawInput").is_none());
-        let many = (0..2 * limits.log_texts).flat_map(|_| updates.add(&call)).count();
+        let many = (0..2 * limits.log_texts).flat_map(|_| updates.add_update(&call)).count();
         assert_eq!(many as u32, limits.log_texts - 3);
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::rpc::{self, Error, METHOD_NOT_FOUND, Message, TRIAL_OVER};
+use crate::rpc::{self, RpcError, METHOD_NOT_FOUND, RpcMessage, TRIAL_OVER};
 
 /// The supported protocol versions, newest first. They differ only in features that this server
 /// does not use.
@@ -19,7 +19,7 @@ const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 #[derive(Clone)]
 pub(super) struct ToolServer {
     tools: Value,
-    calls: mpsc::Sender<Call>,
+    call_sender: mpsc::Sender<Call>,
 }
 
 /// A tool call that the program requested.
@@ -39,7 +39,7 @@ struct CallParams {
 
 impl ToolServer {
     /// Creates the server. Calls are sent to `calls`; the receiver runs them one after another.
-    pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
+    pub(super) fn new(specs: &[ToolSpec], call_sender: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
             json!({
                 "name": spec.name,
@@ -47,21 +47,21 @@ impl ToolServer {
                 "inputSchema": spec.parameters,
             })
         };
-        Self { tools: specs.iter().map(tool).collect(), calls }
+        Self { tools: specs.iter().map(tool).collect(), call_sender: call_sender }
     }
 
     /// Returns the response to a message; `None` if the message is a notification.
     pub(super) async fn handle_message(&self, body: &[u8]) -> Option<Value> {
-        match Message::parse(body) {
-            Ok(Message::Request { id, method, params }) => {
+        match RpcMessage::parse(body) {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 Some(rpc::reply(&id, self.handle_request(&method, params).await))
             }
-            Ok(Message::Notification { .. } | Message::Response { .. }) => None,
+            Ok(RpcMessage::Notification { .. } | RpcMessage::Response { .. }) => None,
             Err(wrong) => Some(wrong),
         }
     }
 
-    async fn handle_request(&self, method: &str, params: Value) -> Result<Value, Error> {
+    async fn handle_request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => {
                 let asked = params["protocolVersion"].as_str();
@@ -77,16 +77,16 @@ impl ToolServer {
             "tools/call" => self.call(rpc::parse_params(params)?).await,
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
+                Err(RpcError::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
             }
         }
     }
 
-    async fn call(&self, CallParams { name, arguments }: CallParams) -> Result<Value, Error> {
+    async fn call(&self, CallParams { name, arguments }: CallParams) -> Result<Value, RpcError> {
         let (shown, told) = oneshot::channel();
         let call = Call { name, arguments: Value::Object(arguments), response_sender: shown };
-        let over = || Error::new(TRIAL_OVER, "the trial is over");
-        self.calls.send(call).await.map_err(|_| over())?;
+        let over = || RpcError::new(TRIAL_OVER, "the trial is over");
+        self.call_sender.send(call).await.map_err(|_| over())?;
         let text = told.await.map_err(|_| over())?;
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
     }

@@ -10,7 +10,7 @@ use proctor_sandbox_api::{CommandOutput, SandboxError};
 use proctor_scaffold_api::{
     AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
-use proctor_scaffolds::{OpenTools, ToolSet};
+use proctor_scaffolds::{TrialTools, ToolSet};
 use proctor_types::{ExitCause, ToolCall};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time::timeout};
@@ -21,35 +21,35 @@ use super::{
 };
 use crate::{
     agent,
-    conversation::{self, Protocol, Watch},
-    ending::{agent_exited, finish_after_exit, upgrade_to_submission},
+    conversation::{self, Protocol, Watchdog},
+    ending::{agent_exit, finish_after_exit, upgrade_to_submission},
     limits::{self, Limits},
     own_sandbox::{self, EarlyEnd},
-    program::Programs,
+    program::ProgramStore,
     settings::{self, ModelAccess, Settings},
 };
 
 /// Time in addition to the agent's own exit time, in which its last output is read.
-const CLEANUP_TIME: Duration = Duration::from_secs(2);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. The connections of further calls wait.
 const MAX_QUEUED_CALLS: usize = 16;
 
 /// A user's program that calls the model itself and uses the tools in the sandbox.
 #[derive(Debug)]
 pub struct Mcp {
-    programs: Programs,
+    programs: ProgramStore,
     tools: ToolSet,
     limits: &'static Limits,
 }
 
-type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
+type RunningProgram<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 impl Mcp {
     /// Creates the scaffold. `programs` is the store for copies of users' programs.
     ///
     /// # Errors
     /// Fails if the built-in data is invalid. A test makes sure that it isn't.
-    pub fn new(programs: Programs) -> Result<Self, String> {
+    pub fn new(programs: ProgramStore) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
     }
@@ -62,15 +62,15 @@ impl Scaffold for Mcp {
     }
 
     fn factors(&self) -> Value {
-        let prompts = json!({ "task": prompt::TASK });
-        json!({ "tools": self.tools.factors(), "limits": limits::TEXT, "prompts": prompts })
+        let prompts = json!({ "task": prompt::TASK_TEMPLATE });
+        json!({ "tools": self.tools.factors(), "limits": limits::LIMITS_TOML, "prompts": prompts })
     }
 
     fn resolve_settings(
         &self,
-        given: &Map<String, Value>,
+        arm_settings: &Map<String, Value>,
     ) -> Result<Map<String, Value>, SettingError> {
-        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
+        settings::resolve_settings(self.name(), ModelAccess::Direct, arm_settings, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -89,7 +89,7 @@ impl Scaffold for Mcp {
     }
 
     fn exit_timeout(&self) -> Option<Duration> {
-        Some(self.limits.exit_timeout() + CLEANUP_TIME)
+        Some(self.limits.exit_timeout() + CLEANUP_TIMEOUT)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
@@ -97,41 +97,41 @@ impl Scaffold for Mcp {
         let settings =
             Settings::from_resolved(&brief.settings).map_err(own_sandbox::setup_fault)?;
         let place = own_sandbox::sandbox_handle(session)?;
-        let announced = brief.announced.as_ref().and_then(Announced::from_budget);
-        let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
+        let announced = brief.announced_budget.as_ref().and_then(Announced::from_budget);
+        let prompt = prompt::render(prompt::TASK_TEMPLATE, &brief, announced.as_ref());
         let prompt = prompt.map_err(own_sandbox::setup_fault)?;
         let listener = place.bind_listener().await;
         let listener = listener.map_err(|error| error.to_fault("the tool server"))?;
-        let mut env = own_sandbox::variables(&brief, &settings.program_settings)?;
-        let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
+        let mut env = own_sandbox::environment_variables(&brief, &settings.program_settings)?;
+        let url = format!("http://127.0.0.1:{}{}", listener.port(), server::SERVER_PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));
         let (calls, asked) = mpsc::channel(MAX_QUEUED_CALLS);
         let tools = ToolServer::new(&self.tools.specs(), calls);
         let _serving = server::serve(listener, tools, self.limits.line_bytes);
 
-        let mut command = agent::command(&settings.command, &env);
+        let mut command = agent::program_command(&settings.command, &env);
         command.stdin = prompt.into_bytes();
-        command.output_cap = self.limits.stderr_bytes;
+        command.head_cap = self.limits.stderr_bytes;
         let mut running = pin!(place.run(command));
-        let mut watch = Watch::new(self.limits, settings.idle_seconds);
+        let mut watch = Watchdog::new(self.limits, settings.idle_seconds);
         let mut peer = McpProtocol {
-            running: running.as_mut(),
+            program: running.as_mut(),
             calls: asked,
             tools: self.tools.open(session),
             limits: self.limits,
-            count: 0,
-            done: None,
+            call_count: 0,
+            output: None,
         };
         let end = conversation::run(&mut peer, &mut watch, session).await;
-        let done = peer.done.take();
+        let done = peer.output.take();
         // From now on, calls get the response that the trial is over.
         drop(peer);
         if !matches!(end, Err(EarlyEnd::Stop(_))) {
-            own_sandbox::end_commands(session.sandbox()).await;
+            own_sandbox::kill_commands(session.sandbox()).await;
         }
         let end = match end {
             Ok(end) => end,
-            Err(EarlyEnd::Broken(error)) => {
+            Err(EarlyEnd::SandboxLost(error)) => {
                 return own_sandbox::finish_after_sandbox_loss(&place, error).await;
             }
             Err(EarlyEnd::Stop(stop)) => return Err(stop),
@@ -147,14 +147,14 @@ impl Scaffold for Mcp {
 
 /// The program and the tool calls that it makes.
 struct McpProtocol<'a> {
-    running: Running<'a>,
+    program: RunningProgram<'a>,
     calls: mpsc::Receiver<Call>,
-    tools: OpenTools,
+    tools: TrialTools,
     limits: &'static Limits,
     /// Number of calls so far in the trial. The calls' ids are based on it.
-    count: u64,
+    call_count: u64,
     /// The output of the program, once it has exited.
-    done: Option<CommandOutput>,
+    output: Option<CommandOutput>,
 }
 
 /// An event from the program.
@@ -169,7 +169,7 @@ impl Protocol for McpProtocol<'_> {
 
     async fn next(&mut self) -> Result<Event, EarlyEnd> {
         Ok(tokio::select! {
-            done = self.running.as_mut() => Event::Exited(Box::new(done)),
+            done = self.program.as_mut() => Event::Exited(Box::new(done)),
             Some(call) = self.calls.recv() => Event::Called(call),
         })
     }
@@ -177,25 +177,25 @@ impl Protocol for McpProtocol<'_> {
     async fn handle(
         &mut self,
         event: Event,
-        watch: &mut Watch,
+        watch: &mut Watchdog,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd> {
         let Call { name, arguments, response_sender: shown } = match event {
-            Event::Exited(done) => return self.exit(*done, session).map(Some),
+            Event::Exited(done) => return self.handle_exit(*done, session).map(Some),
             Event::Called(call) => call,
         };
         watch.count_request(&session.traffic());
         if let Some(end) = watch.detect_loop("call", "its last request to the model") {
             return Ok(Some(end));
         }
-        self.count += 1;
-        let id = format!("call-{}", self.count);
+        self.call_count += 1;
+        let id = format!("call-{}", self.call_count);
         let call = ToolCall { id, name, arguments: arguments.to_string() };
         let called = tokio::select! {
             called = self.tools.call(session, &call) => called?,
             // Cancel a call if the program has exited, because the program no longer waits for the
             // response.
-            done = self.running.as_mut() => return self.exit(done, session).map(Some),
+            done = self.program.as_mut() => return self.handle_exit(done, session).map(Some),
         };
         watch.note_activity();
         // This fails if the client has stopped waiting. Ignore that.
@@ -209,9 +209,9 @@ impl Protocol for McpProtocol<'_> {
         // From now on, calls get the response that the trial is over.
         self.calls.close();
         while self.calls.try_recv().is_ok() {}
-        let done = timeout(self.limits.exit_timeout(), self.running.as_mut()).await;
-        self.done = done.ok().and_then(Result::ok);
-        agent_exited(ExitCause::Finished, "the trial had ended".into())
+        let done = timeout(self.limits.exit_timeout(), self.program.as_mut()).await;
+        self.output = done.ok().and_then(Result::ok);
+        agent_exit(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Returns what the program wrote to stderr. Empty until the program has exited.
@@ -222,16 +222,16 @@ impl Protocol for McpProtocol<'_> {
 
 impl McpProtocol<'_> {
     /// Returns how the trial ended if the program has exited.
-    fn exit(
+    fn handle_exit(
         &mut self,
-        done: Result<CommandOutput, SandboxError>,
+        result: Result<CommandOutput, SandboxError>,
         session: &dyn Session,
     ) -> Result<Finish, EarlyEnd> {
-        let done = done.map_err(EarlyEnd::Broken)?;
-        let last = session.traffic().answer;
-        let end = finish_after_exit(&done.exited, last.as_ref(), &done.stderr.head);
-        let end = upgrade_to_submission(end, &done.exited, last.as_ref());
-        self.done = Some(done);
+        let done = result.map_err(EarlyEnd::SandboxLost)?;
+        let last = session.traffic().last_response;
+        let end = finish_after_exit(&done.exit, last.as_ref(), &done.stderr.head);
+        let end = upgrade_to_submission(end, &done.exit, last.as_ref());
+        self.output = Some(done);
         Ok(end)
     }
 }

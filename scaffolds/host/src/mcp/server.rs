@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::answer::ToolServer;
 
 /// The path in the server's URL.
-pub(super) const PATH: &str = "/mcp";
+pub(super) const SERVER_PATH: &str = "/mcp";
 
 /// A running server. Dropping it stops the server and closes its connections.
 pub(super) struct ServerHandle(JoinHandle<()>);
@@ -27,7 +27,7 @@ impl Drop for ServerHandle {
 
 /// Accepts connections from a listener until the sandbox is gone. `most` is the maximum size of a
 /// message in bytes.
-pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> ServerHandle {
+pub(super) fn serve(mut listener: Listener, tools: ToolServer, max_bytes: usize) -> ServerHandle {
     ServerHandle(tokio::spawn(async move {
         // The task owns the set of connections, so all of them end with the task.
         let mut connections = JoinSet::new();
@@ -35,7 +35,7 @@ pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> S
             tokio::select! {
                 accepted = listener.accept() => {
                     let Ok(incoming) = accepted else { return };
-                    connections.spawn(serve_connection(incoming.into_stream(), tools.clone(), most));
+                    connections.spawn(serve_connection(incoming.into_stream(), tools.clone(), max_bytes));
                 }
                 Some(_) = connections.join_next() => {}
             }
@@ -43,10 +43,10 @@ pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> S
     }))
 }
 
-async fn serve_connection(stream: SandboxStream, tools: ToolServer, most: usize) {
+async fn serve_connection(stream: SandboxStream, tools: ToolServer, max_bytes: usize) {
     let service = service_fn(move |request| {
         let tools = tools.clone();
-        async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
+        async move { Ok::<_, Infallible>(respond(&tools, request, max_bytes).await) }
     });
     // Ignore errors, because a client may disconnect at any time.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -55,20 +55,20 @@ async fn serve_connection(stream: SandboxStream, tools: ToolServer, most: usize)
 async fn respond(
     tools: &ToolServer,
     request: Request<Incoming>,
-    most: usize,
+    max_bytes: usize,
 ) -> Response<Full<Bytes>> {
-    if request.uri().path() != PATH {
-        return empty(StatusCode::NOT_FOUND);
+    if request.uri().path() != SERVER_PATH {
+        return empty_response(StatusCode::NOT_FOUND);
     }
     if request.method() != Method::POST {
         // The other methods are for streams and sessions, which this server does not have.
-        return empty(StatusCode::METHOD_NOT_ALLOWED);
+        return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let Ok(body) = Limited::new(request.into_body(), most).collect().await else {
-        return empty(StatusCode::PAYLOAD_TOO_LARGE);
+    let Ok(body) = Limited::new(request.into_body(), max_bytes).collect().await else {
+        return empty_response(StatusCode::PAYLOAD_TOO_LARGE);
     };
     let Some(answer) = tools.handle_message(&body.to_bytes()).await else {
-        return empty(StatusCode::ACCEPTED);
+        return empty_response(StatusCode::ACCEPTED);
     };
     let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
     let json = header::HeaderValue::from_static("application/json");
@@ -76,7 +76,7 @@ async fn respond(
     response
 }
 
-fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+fn empty_response(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     response

@@ -13,7 +13,7 @@ use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
 use super::{
     gold::{self, Files},
     module_names::{TopLevelName, module_name},
-    rewrite::{PACKAGE, rewrite},
+    rewrite::{AGENT_PACKAGE, rewrite_test_file},
     statement::{self, Interface},
 };
 use crate::{
@@ -23,17 +23,17 @@ use crate::{
         outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
         stubs,
         test_file::TestFile,
-        traverse::{Bounds, extract},
+        traverse::{RemovalBounds, extract_objects},
         verify,
     },
-    freeze::{RUNS, Statuses, run_patched_tests, statuses_of},
+    freeze::{RUNS_PER_SIDE, Statuses, run_patched_tests, statuses_of},
 };
 
 /// The README in the agent's initial work directory. The same text as in FeatureBench.
-const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
+const README_TEXT: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
 /// Name of the variant whose functions all return `None`.
-const IDLE: &str = "idle";
+const IDLE_VARIANT: &str = "idle";
 
 /// Maximum number of tests named in a rejection reason.
 const MAX_LISTED_TESTS: usize = 3;
@@ -60,12 +60,12 @@ impl CandidateContext<'_> {
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
         };
-        let tops = self.tops(file, graph);
+        let tops = self.choose_tops(file, graph);
         let owners = self.top_level_names(&tops);
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let own = module_name(file, &self.project.root);
+        let test_module = module_name(file, &self.project.root);
         let rewritten =
-            rewrite(&text, &own, &owners).map_err(|why| StopReason::Reject("rewrite", why))?;
+            rewrite_test_file(&text, &test_module, &owners).map_err(|why| StopReason::Reject("rewrite", why))?;
         let test_patch = build_patch([(file, Some(&*text), Some(&*rewritten.text))]);
         let requested = rewritten.requested;
         let copy = gold::library_copy(&self.tree.folder, &self.project, &requested)
@@ -84,15 +84,15 @@ impl CandidateContext<'_> {
         let notes = |file: &str, path: &str| {
             let number = self.objects.find_by_path(file, path);
             let lines = number.map(|it| {
-                self.notes.for_object(it, &self.objects, graph, &|it| self.is_private(it))
+                self.notes.notes_for_object(it, &self.objects, graph, &|it| self.is_private(it))
             });
             lines.unwrap_or_default()
         };
         let used = TestFile::read(&text).attributes;
         let mut interface =
             Interface::from_source(&self.tree.folder, &self.project, &requested, &notes, used);
-        interface.still_imported = self.library_names(file, &rewritten.text);
-        let overview = self.describe_code(file, &interface.hidden, &interface.stubs()).await?;
+        interface.library_imports = self.library_names(file, &rewritten.text);
+        let overview = self.describe_code(file, &interface.hidden_code, &interface.stubs()).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
             statement::render_statements(&self.tree.folder, about, &requested, interface.clone())
@@ -108,29 +108,29 @@ impl CandidateContext<'_> {
             cheats: vec![
                 Cheat {
                     name: "the library's own objects".to_owned(),
-                    patch: gold::package_patch(&gold::shim(&requested)),
+                    patch: gold::package_patch(&gold::library_shim(&requested)),
                 },
                 stubs::empty_stub_cheat(gold::package_patch(&idle)),
             ],
             from_scratch: Some(FromScratch {
-                files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
+                files: BTreeMap::from([("README.md".to_owned(), README_TEXT.to_owned())]),
                 install: "pip install .".to_owned(),
             }),
-            ..self.base_task(file, statements.own.clone())
+            ..self.base_task(file, statements.proctor.clone())
         };
         let plan = self.test_plan(&task, steady.clone());
         let of_library = copy.clone();
         let sides = [
-            ("shim", gold::shim(&requested)),
+            ("shim", gold::library_shim(&requested)),
             ("empty", gold::empty_package()),
-            (IDLE, idle),
+            (IDLE_VARIANT, idle),
             ("gold", copy),
         ];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
-            for _ in 0..RUNS {
+            for _ in 0..RUNS_PER_SIDE {
                 let mut plan = plan.clone();
-                if *side == IDLE {
+                if *side == IDLE_VARIANT {
                     plan.time_limit = self.stub_time_limit(&plan);
                 }
                 let statuses = self.run_with_package(&task, &plan, files, side).await?;
@@ -147,57 +147,57 @@ impl CandidateContext<'_> {
         };
         let broken: Vec<&String> = steady.iter().filter(|id| !passes("shim", id)).collect();
         if !broken.is_empty() {
-            let why = format!(
+            let reason = format!(
                 "the rewritten tests fail with the library's own objects: {}",
                 format_first_ids(&broken)
             );
-            return Err(StopReason::Reject("oracle", why));
+            return Err(StopReason::Reject("oracle", reason));
         }
         // If a test checks for the library's own classes, it fails with every rewrite.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
         if task.fail_to_pass.is_empty() {
-            let why = "no test passes with a renamed copy of the library and fails without it";
-            return Err(StopReason::Reject("gold", why.to_owned()));
+            let reason = "no test passes with a renamed copy of the library and fails without it";
+            return Err(StopReason::Reject("gold", reason.to_owned()));
         }
-        let solvability = self.solvability_from_scratch(
+        let solvability = self.level_two_solvability(
             file,
             &task,
-            (rewritten.text.as_str(), statements.own.as_str()),
+            (rewritten.text.as_str(), statements.proctor.as_str()),
             (&of_library, &requested),
         );
         let required = solvability.statement_sentences();
         if !required.is_empty() {
             statements = write(&required)?;
-            task.statement.clone_from(&statements.own);
+            task.statement.clone_from(&statements.proctor);
         }
-        solvability.remove_left_out(&mut task)?;
-        if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
-            let why = "functions that do nothing resolve the task, because its tests check no return values";
-            return Err(StopReason::Reject("verify", why.to_owned()));
+        solvability.remove_left_out_tests(&mut task)?;
+        if !task.fail_to_pass.iter().any(|id| fails(IDLE_VARIANT, id)) {
+            let reason = "functions that do nothing resolve the task, because its tests check no return values";
+            return Err(StopReason::Reject("verify", reason.to_owned()));
         }
         self.reject_constant_copies(&task, &plan, &constants).await?;
         let (environment, findings) =
             verify::prepare_and_scan(self.verify_context(), &task).await?;
-        verify::check_no_copies(self.verify_context(), &task, &environment, &findings).await?;
+        verify::reject_copies(self.verify_context(), &task, &environment, &findings).await?;
         let integrity =
             verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
                 .await?;
         self.reject_shim(&task, &environment, &findings).await?;
-        let objects = extract(
+        let objects = extract_objects(
             &tops,
             graph,
             &self.objects,
-            &Bounds { needed_elsewhere: &BTreeSet::new(), lines: usize::MAX, never_removed: &[] },
+            &RemovalBounds { externally_needed: &BTreeSet::new(), max_lines: usize::MAX, protected_names: &[] },
         )
-        .all();
+        .all_objects();
         let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
         let failing = steady.iter().filter(|id| fails("empty", id)).count();
         let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
-        let failing = steady.iter().filter(|id| fails("empty", id) && fails(IDLE, id)).count();
+        let failing = steady.iter().filter(|id| fails("empty", id) && fails(IDLE_VARIANT, id)).count();
         let idle_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
-        let lines = objects.iter().map(|object| object.lines).sum();
+        let lines = objects.iter().map(|object| object.line_count).sum();
         let minima = &self.settings.minima;
         let meets_minima = whole
             && lines >= minima.lines
@@ -209,7 +209,7 @@ impl CandidateContext<'_> {
             task: task.id.to_string(),
             file: file.to_owned(),
             policy: "from_scratch".to_owned(),
-            words: statements.own.split_whitespace().count(),
+            words: statements.proctor.split_whitespace().count(),
             lines,
             files: files.len(),
             functions: objects.len(),
@@ -263,20 +263,20 @@ impl CandidateContext<'_> {
         task: &Task,
         plan: &TestPlan,
         package: &Files,
-        side: &'static str,
+        run_name: &'static str,
     ) -> Result<Statuses, StopReason> {
-        let place = (self.backend, &self.prepared, &LayerFindings::default());
+        let place = (self.backend, &self.prepared_environment, &LayerFindings::default());
         let package: Files =
-            package.iter().filter(|(path, _)| path.starts_with(PACKAGE)).map(clone_entry).collect();
+            package.iter().filter(|(path, _)| path.starts_with(AGENT_PACKAGE)).map(clone_file_entry).collect();
         let laid = gold::package_patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run_patched_tests(place, task, plan, &[&test_patch, &laid]).await?;
         // Functions that do nothing may make a test loop forever, so accept an incomplete run.
         // Tests without a result count as not passed.
-        if side == IDLE {
+        if run_name == IDLE_VARIANT {
             return Ok(ran.tests);
         }
-        Ok(statuses_of(ran, side)?)
+        Ok(statuses_of(ran, run_name)?)
     }
 
     /// Rejects the task if it is resolved by a copy of the library whose functions all return the
@@ -290,11 +290,11 @@ impl CandidateContext<'_> {
         let mut plan = plan.clone();
         plan.time_limit = self.stub_time_limit(&plan);
         for (returns, files) in constants {
-            let statuses = self.run_with_package(task, &plan, files, IDLE).await?;
+            let statuses = self.run_with_package(task, &plan, files, IDLE_VARIANT).await?;
             let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
             if task.fail_to_pass.iter().all(passes) {
-                let why = format!("{} resolve it", stubs::stub_name(returns));
-                return Err(StopReason::Reject("verify", why));
+                let reason = format!("{} resolve it", stubs::stub_name(returns));
+                return Err(StopReason::Reject("verify", reason));
             }
         }
         Ok(())
@@ -319,20 +319,20 @@ impl CandidateContext<'_> {
         )
         .await?;
         if graded.verdict.resolved {
-            let why = "re-exporting the library's own objects resolves it".to_owned();
-            return Err(StopReason::Reject("verify", why));
+            let reason = "re-exporting the library's own objects resolves it".to_owned();
+            return Err(StopReason::Reject("verify", reason));
         }
         Ok(())
     }
 }
 
-fn clone_entry((path, text): (&String, &String)) -> (String, String) {
+fn clone_file_entry((path, text): (&String, &String)) -> (String, String) {
     (path.clone(), text.clone())
 }
 
-fn format_first_ids(ids: &[&String]) -> String {
-    let shown: Vec<&str> = ids.iter().take(MAX_LISTED_TESTS).map(|id| id.as_str()).collect();
-    match ids.len().saturating_sub(MAX_LISTED_TESTS) {
+fn format_first_ids(test_ids: &[&String]) -> String {
+    let shown: Vec<&str> = test_ids.iter().take(MAX_LISTED_TESTS).map(|id| id.as_str()).collect();
+    match test_ids.len().saturating_sub(MAX_LISTED_TESTS) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

@@ -16,7 +16,7 @@ use ruff_text_size::Ranged;
 
 use super::{
     module_names::{TopLevelName, imported_module, module_name},
-    rewrite::PACKAGE,
+    rewrite::AGENT_PACKAGE,
 };
 use crate::{
     carve::{build_patch, replace_bodies},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The `setup.py` that FeatureBench's statements require.
-const SETUP: &str = "\
+const SETUP_PY: &str = "\
 from setuptools import setup, find_packages
 setup(
     name=\"agent_code\",
@@ -42,8 +42,8 @@ pub(in crate::collect) type Files = BTreeMap<String, String>;
 /// Returns the package without any code.
 pub(super) fn empty_package() -> Files {
     Files::from([
-        ("setup.py".to_owned(), SETUP.to_owned()),
-        (format!("{PACKAGE}/__init__.py"), String::new()),
+        ("setup.py".to_owned(), SETUP_PY.to_owned()),
+        (format!("{AGENT_PACKAGE}/__init__.py"), String::new()),
     ])
 }
 
@@ -52,7 +52,7 @@ pub(super) fn constant_copy(
     copy: &Files,
     project: &Project,
     requested: &BTreeSet<TopLevelName>,
-    returns: &str,
+    return_value: &str,
 ) -> Files {
     let mut out = copy.clone();
     for file in &project.modules {
@@ -60,7 +60,7 @@ pub(super) fn constant_copy(
         let names: BTreeSet<&str> =
             requested.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
         let Some(text) = out.get_mut(&copy_path(file, &project.root)) else { continue };
-        if let Some(hollow) = replace_bodies(text, returns, &|path| names.contains(path)) {
+        if let Some(hollow) = replace_bodies(text, return_value, &|path| names.contains(path)) {
             *text = hollow;
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn constant_copy(
 }
 
 /// Returns a package that re-exports the library's own objects.
-pub(super) fn shim(requested: &BTreeSet<TopLevelName>) -> Files {
+pub(super) fn library_shim(requested: &BTreeSet<TopLevelName>) -> Files {
     package_with_exports(requested, "")
 }
 
@@ -100,7 +100,7 @@ pub(super) fn library_copy(
         let is_package = file.ends_with("/__init__.py");
         let copied = copy_module(&text, &module, is_package, &by_module)
             .ok_or_else(|| format!("cannot parse {file}"))?;
-        open.extend(copied.needs);
+        open.extend(copied.needed_names);
         out.insert(copy_path(file, &project.root), copied.text);
     }
     Ok(out)
@@ -113,20 +113,20 @@ pub(super) fn package_patch(files: &Files) -> String {
 
 fn copy_path(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
-    format!("{PACKAGE}/{below}")
+    format!("{AGENT_PACKAGE}/{below}")
 }
 
 fn package_with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {
     let lines = requested.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
     let mut out = empty_package();
-    out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
+    out.insert(format!("{AGENT_PACKAGE}/__init__.py"), lines.collect());
     out
 }
 
 struct ModuleCopy {
     text: String,
     /// Dotted names of modules, or of objects inside modules.
-    needs: BTreeSet<String>,
+    needed_names: BTreeSet<String>,
 }
 
 fn copy_module(
@@ -146,7 +146,7 @@ fn copy_module(
         text,
         modules,
         imports_by_name: by_name,
-        needs: BTreeSet::new(),
+        needed_names: BTreeSet::new(),
         edits: Vec::new(),
     };
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
@@ -155,7 +155,7 @@ fn copy_module(
     for (span, new) in imports.edits.iter().rev() {
         out.replace_range(span.clone(), new);
     }
-    Some(ModuleCopy { text: out, needs: imports.needs })
+    Some(ModuleCopy { text: out, needed_names: imports.needed_names })
 }
 
 struct ImportRedirector<'a> {
@@ -167,7 +167,7 @@ struct ImportRedirector<'a> {
     /// Whether the file imports modules by names that it stores in strings, as plug-ins and lazy
     /// imports do.
     imports_by_name: bool,
-    needs: BTreeSet<String>,
+    needed_names: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
 }
 
@@ -214,9 +214,9 @@ impl ImportRedirector<'_> {
         else {
             return;
         };
-        self.needs.insert(module.to_owned());
+        self.needed_names.insert(module.to_owned());
         let at = span.start + at;
-        self.edits.push((at..at, format!("{PACKAGE}.")));
+        self.edits.push((at..at, format!("{AGENT_PACKAGE}.")));
     }
 
     /// Redirects import statements inside a string to the copy. Code generators and templates
@@ -228,8 +228,8 @@ impl ImportRedirector<'_> {
             let at = at + from.len();
             let (name, rest) = source[at..].split_once(' ').unwrap_or_default();
             if rest.starts_with("import ") && self.modules.contains_key(name) {
-                self.needs.insert(name.to_owned());
-                self.edits.push((start + at..start + at, format!("{PACKAGE}.")));
+                self.needed_names.insert(name.to_owned());
+                self.edits.push((start + at..start + at, format!("{AGENT_PACKAGE}.")));
             }
         }
     }
@@ -240,13 +240,13 @@ impl ImportRedirector<'_> {
                 continue;
             }
             let name = alias.name.as_str();
-            self.needs.insert(name.to_owned());
+            self.needed_names.insert(name.to_owned());
             let span = alias.name.start().to_usize()..alias.name.end().to_usize();
             let first = name.split('.').next().unwrap_or(name);
             let new = match &alias.asname {
-                Some(_) => format!("{PACKAGE}.{name}"),
-                None if first == name => format!("{PACKAGE}.{name} as {name}"),
-                None => format!("{PACKAGE}.{name}, {PACKAGE}.{first} as {first}"),
+                Some(_) => format!("{AGENT_PACKAGE}.{name}"),
+                None if first == name => format!("{AGENT_PACKAGE}.{name} as {name}"),
+                None => format!("{AGENT_PACKAGE}.{name}, {AGENT_PACKAGE}.{first} as {first}"),
             };
             self.edits.push((span, new));
         }
@@ -260,13 +260,13 @@ impl ImportRedirector<'_> {
                     return;
                 };
                 let at = named.start().to_usize();
-                self.edits.push((at..at, format!("{PACKAGE}.")));
+                self.edits.push((at..at, format!("{AGENT_PACKAGE}.")));
                 named.to_string()
             }
             _ => imported_module(import, self.module, self.is_package),
         };
-        self.needs.insert(from.clone());
-        self.needs.extend(import.names.iter().map(|alias| format!("{from}.{}", alias.name)));
+        self.needed_names.insert(from.clone());
+        self.needed_names.extend(import.names.iter().map(|alias| format!("{from}.{}", alias.name)));
     }
 }
 
@@ -343,6 +343,6 @@ mod tests {
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
         );
-        assert!(package_patch(&shim(&requested)).contains("+from pkg.a import f\n"));
+        assert!(package_patch(&library_shim(&requested)).contains("+from pkg.a import f\n"));
     }
 }

@@ -17,7 +17,7 @@ use ruff_text_size::Ranged;
 
 use super::module_names::{TopLevelName, imported_module, module_name};
 use crate::{
-    carve::{StubOptions, stub_and_code, top_level},
+    carve::{StubOptions, stub_and_code, top_level_statements},
     collect::project::Project,
 };
 
@@ -31,47 +31,47 @@ const MAX_CODE_BYTES: usize = 12_000;
 
 /// Returns the names that the code uses but does not define.
 fn undefined_names(code: &str) -> BTreeSet<String> {
-    let mut found = NameCollector::default();
+    let mut collector = NameCollector::default();
     if let Ok(parsed) = parse_module(code) {
-        parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
+        parsed.syntax().body.iter().for_each(|stmt| collector.visit_stmt(stmt));
     }
-    found.loaded.difference(&found.defined).cloned().collect()
+    collector.loaded_names.difference(&collector.defined_names).cloned().collect()
 }
 
 #[derive(Default)]
 struct NameCollector {
-    loaded: BTreeSet<String>,
-    defined: BTreeSet<String>,
-    in_annotation: bool,
+    loaded_names: BTreeSet<String>,
+    defined_names: BTreeSet<String>,
+    is_in_annotation: bool,
 }
 
 impl<'a> Visitor<'a> for NameCollector {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::FunctionDef(def) => drop(self.defined.insert(def.name.to_string())),
-            Stmt::ClassDef(def) => drop(self.defined.insert(def.name.to_string())),
+            Stmt::FunctionDef(def) => drop(self.defined_names.insert(def.name.to_string())),
+            Stmt::ClassDef(def) => drop(self.defined_names.insert(def.name.to_string())),
             _ => {}
         }
         visitor::walk_stmt(self, stmt);
     }
 
     fn visit_annotation(&mut self, expr: &'a Expr) {
-        self.in_annotation = true;
+        self.is_in_annotation = true;
         self.visit_expr(expr);
-        self.in_annotation = false;
+        self.is_in_annotation = false;
     }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
-                self.loaded.insert(name.id.to_string());
+                self.loaded_names.insert(name.id.to_string());
             }
             // An annotation may be written as a string. Strings inside a `Literal` are not
             // annotations.
-            Expr::StringLiteral(literal) if self.in_annotation => {
+            Expr::StringLiteral(literal) if self.is_in_annotation => {
                 let words =
                     literal.value.to_str().split(|c: char| !c.is_alphanumeric() && c != '_');
-                self.loaded.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
+                self.loaded_names.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
             }
             Expr::Subscript(subscript) if is_literal(&subscript.value) => {
                 self.visit_expr(&subscript.value);
@@ -93,7 +93,7 @@ fn is_literal(expr: &Expr) -> bool {
 struct Library<'a> {
     tree: &'a Path,
     files: BTreeMap<String, &'a String>,
-    view: StubOptions<'a>,
+    stub_options: StubOptions<'a>,
 }
 
 /// What a name in a module refers to.
@@ -101,7 +101,7 @@ enum NameTarget {
     /// The code of a definition in the module.
     Code(String),
     /// A name in another module of the library: the module, then the name.
-    Elsewhere(String, String),
+    OtherModule(String, String),
     /// An import from outside the library: the module after `from`, if any, then the imported name.
     Import(Option<String>, String),
 }
@@ -111,11 +111,11 @@ impl Library<'_> {
         let file = self.files.get(module)?;
         let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
         let is_package = file.ends_with("/__init__.py");
-        if let Some((stub, _)) = stub_and_code(&text, name, self.view) {
+        if let Some((stub, _)) = stub_and_code(&text, name, self.stub_options) {
             return Some(NameTarget::Code(stub));
         }
         let parsed = parse_module(&text).ok()?;
-        top_level(&parsed.syntax().body)
+        top_level_statements(&parsed.syntax().body)
             .into_iter()
             .find_map(|stmt| self.resolve_in_statement(stmt, &text, name, (module, is_package)))
     }
@@ -124,11 +124,11 @@ impl Library<'_> {
     fn defines(&self, module: &str, name: &str) -> bool {
         let Some(file) = self.files.get(module) else { return false };
         let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
-        if stub_and_code(&text, name, self.view).is_some() {
+        if stub_and_code(&text, name, self.stub_options).is_some() {
             return true;
         }
         let Ok(parsed) = parse_module(&text) else { return false };
-        top_level(&parsed.syntax().body).into_iter().any(|stmt| match stmt {
+        top_level_statements(&parsed.syntax().body).into_iter().any(|stmt| match stmt {
             Stmt::Assign(assign) => assign.targets.iter().any(|target| binds(target, name)),
             Stmt::AnnAssign(assign) => binds(&assign.target, name),
             _ => false,
@@ -163,10 +163,10 @@ impl Library<'_> {
                 let Some(alias) = import.names.iter().find(|alias| local(alias) == name) else {
                     let is_star = import.names.iter().any(|alias| alias.name.as_str() == "*");
                     let is_there = is_star && self.defines(&from, name);
-                    return is_there.then(|| NameTarget::Elsewhere(from, name.to_owned()));
+                    return is_there.then(|| NameTarget::OtherModule(from, name.to_owned()));
                 };
                 if self.files.contains_key(&from) {
-                    return Some(NameTarget::Elsewhere(from, alias.name.to_string()));
+                    return Some(NameTarget::OtherModule(from, alias.name.to_string()));
                 }
                 let alias = &text[alias.start().to_usize()..alias.end().to_usize()];
                 Some(NameTarget::Import(Some(from), alias.to_owned()))
@@ -195,10 +195,10 @@ fn binds(target: &Expr, name: &str) -> bool {
 }
 
 /// Returns an assignment's code. A long value is replaced by `...`.
-fn shorten_assignment(whole: &str, head: &str) -> String {
-    match whole.lines().count() <= MAX_VALUE_LINES && whole.len() <= MAX_VALUE_BYTES {
-        true => format!("{whole}\n"),
-        false => format!("{} ...\n", head.trim_end_matches([' ', '(', '\\', '\n'])),
+fn shorten_assignment(assignment: &str, target_text: &str) -> String {
+    match assignment.lines().count() <= MAX_VALUE_LINES && assignment.len() <= MAX_VALUE_BYTES {
+        true => format!("{assignment}\n"),
+        false => format!("{} ...\n", target_text.trim_end_matches([' ', '(', '\\', '\n'])),
     }
 }
 
@@ -209,16 +209,16 @@ pub(super) fn referenced_code(
     (tree, project): (&Path, &Project),
     requested: &BTreeSet<TopLevelName>,
     interfaces: &[(&TopLevelName, String)],
-    (used, wanted): (&BTreeSet<String>, &BTreeSet<(String, String)>),
+    (attribute_names, imported_names): (&BTreeSet<String>, &BTreeSet<(String, String)>),
 ) -> String {
     let files = project.modules.iter().map(|file| (module_name(file, &project.root), file));
-    let view = StubOptions { named: Some(used), ..StubOptions::PLAIN };
-    let library = Library { tree, files: files.collect(), view };
+    let view = StubOptions { used_names: Some(attribute_names), ..StubOptions::PLAIN };
+    let library = Library { tree, files: files.collect(), stub_options: view };
     let mut open: VecDeque<(usize, String, String)> = VecDeque::new();
     for (owner, stub) in interfaces {
         open.extend(undefined_names(stub).into_iter().map(|name| (0, owner.module.clone(), name)));
     }
-    open.extend(wanted.iter().map(|(module, name)| (0, module.clone(), name.clone())));
+    open.extend(imported_names.iter().map(|(module, name)| (0, module.clone(), name.clone())));
     let mut seen = BTreeSet::new();
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
     let (mut code, mut size) = (Vec::new(), 0);
@@ -238,7 +238,7 @@ pub(super) fn referenced_code(
                 }
                 code.push(text);
             }
-            Some(NameTarget::Elsewhere(from, name)) => open.push_front((depth, from, name)),
+            Some(NameTarget::OtherModule(from, name)) => open.push_front((depth, from, name)),
             Some(NameTarget::Import(from, what)) => {
                 imports.entry(from).or_default().insert(what);
             }
@@ -255,9 +255,9 @@ pub(super) fn referenced_code(
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn format_import(from: Option<String>, what: BTreeSet<String>) -> String {
-    let what: Vec<String> = what.into_iter().collect();
-    match from {
+fn format_import(module: Option<String>, names: BTreeSet<String>) -> String {
+    let what: Vec<String> = names.into_iter().collect();
+    match module {
         Some(from) => format!("from {from} import {}\n", what.join(", ")),
         None => what.iter().map(|name| format!("import {name}\n")).collect(),
     }

@@ -16,7 +16,7 @@ use super::module_names::{TopLevelName, imported_module};
 use crate::carve::dotted_name;
 
 /// Name of the package that the agent must write.
-pub(super) const PACKAGE: &str = "agent_code";
+pub(super) const AGENT_PACKAGE: &str = "agent_code";
 
 /// A rewritten test file, with the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,53 +30,53 @@ pub(super) struct RewrittenTest {
 ///
 /// # Errors
 /// Returns a sentence that says why the file cannot be rewritten.
-pub(super) fn rewrite(
+pub(super) fn rewrite_test_file(
     text: &str,
-    own: &str,
-    owners: &BTreeSet<TopLevelName>,
+    own_module: &str,
+    redirected_names: &BTreeSet<TopLevelName>,
 ) -> Result<RewrittenTest, String> {
     let mut by_name: BTreeMap<&str, &TopLevelName> = BTreeMap::new();
-    for owner in owners {
+    for owner in redirected_names {
         if let Some(other) = by_name.insert(&owner.name, owner) {
             return Err(format!(
-                "{} and {} both have a {}, but {PACKAGE} can only have one",
+                "{} and {} both have a {}, but {AGENT_PACKAGE} can only have one",
                 other.module, owner.module, owner.name
             ));
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
-    let mut found = Rewriter { own, by_name, ..Rewriter::default() };
+    let mut rewriter = Rewriter { own_module: own: own_module, top_level_by_name: by_name, ..Rewriter::default() };
     // Collect the imports first, because a function may use a name that is imported further down.
-    let mut imports = Imports(Vec::new());
+    let mut imports = ImportCollector(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
-        found.record_import(text, stmt);
+        rewriter.record_import(text, stmt);
     }
-    parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
-    let used = std::mem::take(&mut found.used_modules);
-    for (local, end) in &found.import_ends {
+    parsed.syntax().body.iter().for_each(|stmt| rewriter.visit_stmt(stmt));
+    let used = std::mem::take(&mut rewriter.used_modules);
+    for (local, end) in &rewriter.import_ends {
         if used.contains(local) {
-            found.edits.push((*end..*end, format!("; import {PACKAGE}")));
+            rewriter.edits.push((*end..*end, format!("; import {AGENT_PACKAGE}")));
         }
     }
-    if found.requested.is_empty() {
+    if rewriter.requested.is_empty() {
         return Err("its tests do not import what they test".to_owned());
     }
     let mut out = text.to_owned();
-    found.edits.sort_by_key(|(span, _)| (span.start, span.end));
-    for (span, new) in found.edits.iter().rev() {
+    rewriter.edits.sort_by_key(|(span, _)| (span.start, span.end));
+    for (span, new) in rewriter.edits.iter().rev() {
         out.replace_range(span.clone(), new);
     }
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
         return Err("its imports cannot be rewritten line by line".to_owned());
     }
-    Ok(RewrittenTest { text: out, requested: found.requested.into_iter().cloned().collect() })
+    Ok(RewrittenTest { text: out, requested: rewriter.requested.into_iter().cloned().collect() })
 }
 
 /// Collects all import statements, including those inside functions.
-struct Imports<'a>(Vec<&'a Stmt>);
+struct ImportCollector<'a>(Vec<&'a Stmt>);
 
-impl<'a> Visitor<'a> for Imports<'a> {
+impl<'a> Visitor<'a> for ImportCollector<'a> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Import(_) | Stmt::ImportFrom(_) => self.0.push(stmt),
@@ -89,8 +89,8 @@ type Span = std::ops::Range<usize>;
 
 #[derive(Default)]
 struct Rewriter<'a> {
-    own: &'a str,
-    by_name: BTreeMap<&'a str, &'a TopLevelName>,
+    own_module: &'a str,
+    top_level_by_name: BTreeMap<&'a str, &'a TopLevelName>,
     /// The module that each local name refers to. `import a.b` is recorded under the name `a.b`.
     modules_by_local_name: BTreeMap<String, String>,
     /// The end offset of the import statement that binds each local name.
@@ -118,41 +118,41 @@ impl<'a> Rewriter<'a> {
     }
 
     fn rewrite_import_from(&mut self, text: &str, import: &StmtImportFrom) {
-        let module = &*imported_module(import, self.own, false);
+        let module = &*imported_module(import, self.own_module, false);
         let span = import.start().to_usize()..import.end().to_usize();
         let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for alias in &import.names {
-            let written = alias_source(alias);
+            let alias_text = alias_source(alias);
             if &*alias.name == "*" {
                 let names: Vec<&'a TopLevelName> = self
-                    .by_name
+                    .top_level_by_name
                     .values()
                     .copied()
                     .filter(|it| is_importable_from(&it.module, module))
                     .collect();
                 go.extend(names.iter().map(|owner| owner.name.clone()));
                 self.requested.extend(names);
-                stay.push(written);
+                stay.push(alias_text);
                 continue;
             }
-            let owner = self.by_name.get(&*alias.name).copied();
+            let owner = self.top_level_by_name.get(&*alias.name).copied();
             match owner.filter(|owner| is_importable_from(&owner.module, module)) {
                 Some(owner) => {
                     self.requested.insert(owner);
-                    go.push(written);
+                    go.push(alias_text);
                 }
                 None => {
                     let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
                     self.import_ends.insert(local.clone(), span.end);
                     self.modules_by_local_name.insert(local, format!("{module}.{}", &alias.name));
-                    stay.push(written);
+                    stay.push(alias_text);
                 }
             }
         }
         if go.is_empty() {
             return;
         }
-        let requested = format!("from {PACKAGE} import {}", go.join(", "));
+        let requested = format!("from {AGENT_PACKAGE} import {}", go.join(", "));
         let lines = "\n".repeat(text[span.clone()].matches('\n').count());
         let new = match stay.is_empty() {
             true => requested,
@@ -183,7 +183,7 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
         if let Expr::Attribute(attribute) = expr
             && let Some(local) = dotted_name(&attribute.value)
             && let Some(module) = self.resolve_module(&local)
-            && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
+            && let Some(owner) = self.top_level_by_name.get(&*attribute.attr).copied()
             && is_importable_from(&owner.module, &module)
         {
             self.requested.insert(owner);
@@ -191,7 +191,7 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
             let binder = if self.import_ends.contains_key(&local) { local } else { first };
             self.used_modules.insert(self.binding_import(binder));
             let span = expr.start().to_usize()..expr.end().to_usize();
-            self.edits.push((span, format!("{PACKAGE}.{}", owner.name)));
+            self.edits.push((span, format!("{AGENT_PACKAGE}.{}", owner.name)));
             return;
         }
         visitor::walk_expr(self, expr);
@@ -226,8 +226,8 @@ impl Rewriter<'_> {
 
 /// Whether an object of `module` can be imported from `imported`: either from the module itself, or
 /// from a parent package, which may re-export the object.
-fn is_importable_from(module: &str, imported: &str) -> bool {
-    module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
+fn is_importable_from(module: &str, source: &str) -> bool {
+    module == source || module.strip_prefix(source).is_some_and(|rest| rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ class Sub(pkg.Tree):
 ";
         let owners =
             top_level_names(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
-        let out = rewrite(text, "tests.test_m", &owners).unwrap();
+        let out = rewrite_test_file(text, "tests.test_m", &owners).unwrap();
         assert_eq!(
             out.text,
             "\
@@ -305,7 +305,7 @@ assert m.parse, n.walk
 ";
         let owners =
             top_level_names(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
-        let out = rewrite(text, "pkg.test_m", &owners).unwrap();
+        let out = rewrite_test_file(text, "pkg.test_m", &owners).unwrap();
         assert_eq!(
             out.text,
             "\
@@ -317,7 +317,7 @@ from .deep import n; import agent_code
 assert agent_code.parse, agent_code.walk
 "
         );
-        let beside = rewrite("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
+        let beside = rewrite_test_file("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
         assert!(beside.contains("do not import"), "{beside}");
     }
 
@@ -325,13 +325,13 @@ assert agent_code.parse, agent_code.walk
     fn rewrite_returns_the_reason_for_a_failure() {
         let one = top_level_names(&[("pkg.m", "parse")]);
         let two = top_level_names(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
-        let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();
+        let told = |text: &str, owners| rewrite_test_file(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
         assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("do not import"));
         assert!(told("def f(:\n", &one).contains("cannot parse it"));
         let split = "import pkg.m as m\nx = (m\n     .parse)\n";
         assert!(told(split, &one).contains("line by line"));
-        let star = rewrite("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();
+        let star = rewrite_test_file("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();
         assert_eq!(star.text, "from pkg.m import *; from agent_code import parse\nparse(1)\n");
     }
 }

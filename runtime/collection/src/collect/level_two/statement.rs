@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     module_names::{TopLevelName, module_name},
     referenced_code::referenced_code,
-    rewrite::PACKAGE,
+    rewrite::AGENT_PACKAGE,
 };
 use crate::{
     carve::{StubOptions, stub_and_code},
@@ -46,11 +46,11 @@ pub(super) struct Interface<'a> {
     /// Each object with its stub.
     pub(super) stubs_by_name: Vec<(&'a TopLevelName, String)>,
     /// The concatenated code of all objects.
-    pub(super) hidden: String,
+    pub(super) hidden_code: String,
     /// Names of attributes that the tests access on any object.
-    used: BTreeSet<String>,
+    used_attributes: BTreeSet<String>,
     /// The module and name of each object that the tests still import from the library.
-    pub(super) still_imported: BTreeSet<(String, String)>,
+    pub(super) library_imports: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
@@ -61,21 +61,21 @@ impl<'a> Interface<'a> {
         project: &Project,
         requested: &'a BTreeSet<TopLevelName>,
         notes: &dyn Fn(&str, &str) -> Vec<String>,
-        used: BTreeSet<String>,
+        used_attributes: BTreeSet<String>,
     ) -> Self {
-        let (mut stubs_by_name, mut hidden) = (Vec::new(), String::new());
+        let (mut stubs_by_name, mut hidden_code) = (Vec::new(), String::new());
         for owner in requested {
             let is_it = |file: &&String| module_name(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
             let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
             let of_file = |path: &str| notes(file, path);
-            let view = StubOptions { notes: &of_file, named: Some(&used) };
+            let view = StubOptions { notes: &of_file, used_names: Some(&used_attributes) };
             if let Some((stub, code)) = stub_and_code(&text, &owner.name, view) {
                 stubs_by_name.push((owner, stub));
-                hidden.push_str(&code);
+                hidden_code.push_str(&code);
             }
         }
-        Self { stubs_by_name, hidden, used, still_imported: BTreeSet::new() }
+        Self { stubs_by_name, hidden_code, used_attributes: used_attributes, library_imports: BTreeSet::new() }
     }
 
     pub(super) fn stubs(&self) -> String {
@@ -89,11 +89,11 @@ impl<'a> Interface<'a> {
 /// Fails if a template cannot be rendered.
 pub(super) fn render_statements(
     tree: &Path,
-    (project, overview, required): (&Project, Option<&str>, &[String]),
+    (project, overview, requirements): (&Project, Option<&str>, &[String]),
     requested: &BTreeSet<TopLevelName>,
-    Interface { stubs_by_name, hidden, used, still_imported: wanted }: Interface<'_>,
+    Interface { stubs_by_name, hidden_code: hidden, used_attributes: used, library_imports: imported_names }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = referenced_code((tree, project), requested, &stubs_by_name, (&used, &wanted));
+    let code = referenced_code((tree, project), requested, &stubs_by_name, (&used, &imported_names));
     let interfaces: Vec<String> = stubs_by_name.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -104,31 +104,31 @@ pub(super) fn render_statements(
     let mut filling = StatementVariables {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
         overview,
-        required,
+        required: requirements,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),
-        agent_code: PACKAGE,
+        agent_code: AGENT_PACKAGE,
         workdir: WORKDIR,
         black_links: project.urls.join("\n"),
         interfaces: &interfaces,
-        named: &named,
+        named: &code,
     };
     let own = render(PROCTOR_TEMPLATE, &filling)?;
     // FeatureBench's template has no variable for `named`, so insert it before the first interface.
     let mut with_named = interfaces.clone();
-    if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
+    if let Some(first) = with_named.first_mut().filter(|_| !code.is_empty()) {
         *first = format!(
-            "# The library has these, and keeps them:\n{named}\n# What is asked for:\n{first}"
+            "# The library has these, and keeps them:\n{code}\n# What is asked for:\n{first}"
         );
     }
     filling.interfaces = &with_named;
     // The template has no variable for requirements either, so append them to the overview.
-    let overview = format!("{}{}", overview.unwrap_or_default(), format_requirements(required))
+    let overview = format!("{}{}", overview.unwrap_or_default(), format_requirements(requirements))
         .trim()
         .to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
     let featurebench = render(FEATUREBENCH_TEMPLATE, &filling)?;
     let leak_score = quoted_fraction(&hidden, &with_named.concat(), &[&own, &featurebench]);
-    Ok(Statements { own, featurebench, leak_score })
+    Ok(Statements { proctor: own, featurebench, leak_score })
 }

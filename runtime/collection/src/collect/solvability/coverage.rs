@@ -21,10 +21,10 @@ pub(super) struct TaskTexts<'a> {
 /// A test function and what it requires.
 pub(super) struct TestFunction {
     pub(super) name: String,
-    pub(super) needs: TestRequirements,
+    pub(super) requirements: TestRequirements,
     /// The hidden functions that the test called. For each name, whether the statement shows the
     /// function.
-    pub(super) calls: BTreeMap<String, bool>,
+    pub(super) called_functions: BTreeMap<String, bool>,
 }
 
 type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
@@ -34,9 +34,9 @@ type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -> Vec<Requirement> {
     let mut found = RequirementMap::new();
     for test in tests {
-        for (function, is_shown) in &test.calls {
+        for (function, is_shown) in &test.called_functions {
             let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
-            add(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
+            add_requirement(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
         }
         add_names(&mut found, test, texts);
         add_expectations(&mut found, test, texts);
@@ -44,31 +44,31 @@ pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -
     }
     add_texts(&mut found, tests, texts);
     // If only removed tests have a requirement, don't add the requirement to the statement.
-    let left = uncovered_tests(&found);
+    let uncovered = uncovered_tests(&found);
     for requirement in found.values_mut() {
-        if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
+        if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&uncovered) {
             requirement.coverage = Coverage::Uncovered;
         }
     }
     found.into_values().collect()
 }
 
-fn uncovered_tests(found: &RequirementMap) -> BTreeSet<String> {
-    let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
+fn uncovered_tests(requirements: &RequirementMap) -> BTreeSet<String> {
+    let uncovered = requirements.values().filter(|it| it.coverage == Coverage::Uncovered);
     uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
 }
 
-fn add(
-    found: &mut RequirementMap,
+fn add_requirement(
+    requirements: &mut RequirementMap,
     test: &TestFunction,
     kind: RequirementKind,
-    what: &str,
-    by: &BTreeSet<String>,
+    text: &str,
+    functions: &BTreeSet<String>,
     coverage: Coverage,
 ) {
-    let requirement = found.entry((kind, what.to_owned())).or_insert_with(|| Requirement {
+    let requirement = requirements.entry((kind, text.to_owned())).or_insert_with(|| Requirement {
         kind,
-        what: what.to_owned(),
+        what: text.to_owned(),
         by: BTreeSet::new(),
         coverage,
         tests: BTreeSet::new(),
@@ -77,7 +77,7 @@ fn add(
         matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
     // One example of how an attribute is used is enough.
     if !is_attribute || requirement.by.is_empty() {
-        requirement.by.extend(by.iter().cloned());
+        requirement.by.extend(functions.iter().cloned());
     }
     requirement.tests.insert(test.name.clone());
 }
@@ -85,65 +85,65 @@ fn add(
 /// Adds the names that a test requires. Unknown names are not added to the statement, because a
 /// name alone would not help a solver.
 fn add_names(requirements: &mut RequirementMap, test: &TestFunction, texts: &TaskTexts<'_>) {
-    for (module, name) in &test.needs.names {
+    for (module, name) in &test.requirements.names {
         let is_constant =
             name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
         let kind = if is_constant { RequirementKind::Constant } else { RequirementKind::Name };
         let coverage = texts.word_coverage(name).unwrap_or(Coverage::Uncovered);
-        let what = format!("{module}.{name}");
-        add(requirements, test, kind, &what, &BTreeSet::new(), coverage);
+        let message = format!("{module}.{name}");
+        add_requirement(requirements, test, kind, &message, &BTreeSet::new(), coverage);
     }
 }
 
-fn add_expectations(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
-    let needs = &test.needs;
+fn add_expectations(requirements: &mut RequirementMap, test: &TestFunction, texts: &TaskTexts<'_>) {
+    let needs = &test.requirements;
     for (kind, types) in
-        [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
+        [(RequirementKind::Raised, &needs.exceptions), (RequirementKind::Warning, &needs.warnings)]
     {
         for (name, by) in types {
             // Ignore the remaining code here, because it may mention the type for an unrelated
             // reason.
-            let is_said = shown.statement.has_word(name);
+            let is_said = texts.statement.has_word(name);
             let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
-            add(found, test, kind, name, by, coverage);
+            add_requirement(requirements, test, kind, name, by, coverage);
         }
     }
     for (text, message) in &needs.messages {
-        if text.chars().count() < shown.limits.shortest {
+        if text.chars().count() < texts.limits.shortest {
             continue;
         }
         let kind = match message.is_pattern {
             true => RequirementKind::Pattern,
             false => RequirementKind::Message,
         };
-        let coverage = shown.text_coverage(text).unwrap_or_else(|| shown.addable_coverage(text));
-        add(found, test, kind, text, &message.by, coverage);
+        let coverage = texts.text_coverage(text).unwrap_or_else(|| texts.addable_coverage(text));
+        add_requirement(requirements, test, kind, text, &message.functions, coverage);
     }
 }
 
-fn add_attributes(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
+fn add_attributes(requirements: &mut RequirementMap, test: &TestFunction, texts: &TaskTexts<'_>) {
     let none = BTreeSet::new();
-    for (name, written) in &test.needs.attributes {
+    for (name, written) in &test.requirements.attributes {
         let is_private = name.starts_with('_') && !name.ends_with("__");
         let kind = match is_private {
             true => RequirementKind::PrivateAttribute,
             false => RequirementKind::Attribute,
         };
-        let is_hidden = shown.hidden.bound.contains(name);
-        match shown.word_coverage(name) {
+        let is_hidden = texts.hidden.names.contains(name);
+        match texts.word_coverage(name) {
             Some(coverage) if is_hidden || is_private => {
-                add(found, test, kind, name, &none, coverage)
+                add_requirement(requirements, test, kind, name, &none, coverage)
             }
             None if is_hidden && !name.ends_with("__") => {
-                add(found, test, kind, name, &BTreeSet::from([written.clone()]), Coverage::Added);
+                add_requirement(requirements, test, kind, name, &BTreeSet::from([written.clone()]), Coverage::Added);
             }
             _ => {}
         }
     }
-    for (name, by) in &test.needs.keywords {
-        if shown.hidden.bound.contains(name) {
-            let coverage = shown.word_coverage(name).unwrap_or(Coverage::Added);
-            add(found, test, RequirementKind::Keyword, name, by, coverage);
+    for (name, by) in &test.requirements.keywords {
+        if texts.hidden.names.contains(name) {
+            let coverage = texts.word_coverage(name).unwrap_or(Coverage::Added);
+            add_requirement(requirements, test, RequirementKind::Keyword, name, by, coverage);
         }
     }
 }
@@ -151,26 +151,26 @@ fn add_attributes(found: &mut RequirementMap, test: &TestFunction, shown: &TaskT
 /// Adds texts in the hidden code that also occur in the tests' strings. A test that needs too many
 /// unknown texts must be removed. The tests that need the fewest texts are handled first. A text
 /// that is added to the statement for one test is then known to the other tests.
-fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTexts<'_>) {
-    let limits = shown.limits;
+fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &TaskTexts<'_>) {
+    let limits = texts.limits;
     let is_long =
         |text: &&String| text.chars().count() >= limits.shortest && is_mostly_letters(text);
-    let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
+    let long: Vec<&String> = texts.hidden.texts.iter().filter(is_long).collect();
     // Everything that is added to the statement, including texts that are added below.
-    let mut said: BTreeSet<String> = found
+    let mut said: BTreeSet<String> = requirements
         .values()
         .filter(|it| it.coverage == Coverage::Added)
         .map(|it| it.what.clone())
         .collect();
     let mut open: Vec<(&TestFunction, BTreeSet<&String>)> = Vec::new();
     for test in tests {
-        let strings = &test.needs.strings;
+        let strings = &test.requirements.strings;
         let is_in_test = |text: &&String| strings.iter().any(|it| it.contains(text.as_str()));
         let mut unknown = BTreeSet::new();
         for text in long.iter().copied().filter(is_in_test) {
-            match shown.text_coverage(text) {
+            match texts.text_coverage(text) {
                 Some(coverage) => {
-                    add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+                    add_requirement(requirements, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
                 }
                 None => drop(unknown.insert(text)),
             }
@@ -183,8 +183,8 @@ fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTex
         let too_many = unknown.len() > limits.texts;
         for text in unknown {
             let coverage =
-                if too_many { Coverage::Uncovered } else { shown.addable_coverage(text) };
-            add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+                if too_many { Coverage::Uncovered } else { texts.addable_coverage(text) };
+            add_requirement(requirements, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
             if coverage == Coverage::Added {
                 said.insert(text.clone());
             }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::collect::solvability::file_requirements::FileRequirements;
 
-    const TESTS: &str = "\
+    const TEST_CODE: &str = "\
 from pkg import LIMIT, GONE, parse
 import pytest
 
@@ -247,7 +247,7 @@ def test_gone():
     assert parse(GONE)
 ";
 
-    const HIDDEN: &str = "\
+    const HIDDEN_CODE: &str = "\
 def parse(text, **options):
     tree._cache = options.get('max_depth')
     tree.shown = 'Written by the parser: ' + text
@@ -256,11 +256,11 @@ def parse(text, **options):
 
     fn sample_requirements() -> Vec<Requirement> {
         let roots = BTreeSet::from(["pkg".to_owned()]);
-        let read = FileRequirements::read(TESTS, "tests.test_m", &roots);
+        let read = FileRequirements::read(TEST_CODE, "tests.test_m", &roots);
         let test = |name: &str| TestFunction {
             name: name.to_owned(),
-            needs: read.for_test(&format!("t.py::{name}")),
-            calls: BTreeMap::from([("parse".to_owned(), true)]),
+            requirements: read.requirements_for_test(&format!("t.py::{name}")),
+            called_functions: BTreeMap::from([("parse".to_owned(), true)]),
         };
         let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
         let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
@@ -269,7 +269,7 @@ def parse(text, **options):
             statement: &VisibleText::new(
                 "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
             ),
-            hidden: &CodeVocabulary::from_code(HIDDEN),
+            hidden: &CodeVocabulary::from_code(HIDDEN_CODE),
             limits: &limits,
         };
         find_requirements(&names.map(test), &shown)
@@ -310,11 +310,11 @@ def parse(text, **options):
     fn text_added_for_one_test_counts_as_known_to_the_others() {
         let test = |name: &str, strings: &[&str]| TestFunction {
             name: name.to_owned(),
-            needs: TestRequirements {
+            requirements: TestRequirements {
                 strings: strings.iter().map(|&it| it.to_owned()).collect(),
                 ..TestRequirements::default()
             },
-            calls: BTreeMap::new(),
+            called_functions: BTreeMap::new(),
         };
         let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
         let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };

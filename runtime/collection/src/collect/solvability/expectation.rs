@@ -11,7 +11,7 @@ pub(super) struct Expectation {
     /// The expected text, and whether the text is a regular expression.
     pub(super) text: Option<(String, bool)>,
     /// The function that is passed to the call and should raise the exception or issue the warning.
-    pub(super) called: Option<String>,
+    pub(super) called_function: Option<String>,
 }
 
 impl Expectation {
@@ -40,7 +40,7 @@ impl Expectation {
             _ => return None,
         };
         let types = match (types, name.as_str()) {
-            (Some(types), _) => classes(types),
+            (Some(types), _) => class_names(types),
             (None, "deprecated_call") => vec!["DeprecationWarning".to_owned()],
             (None, _) => Vec::new(),
         };
@@ -50,7 +50,7 @@ impl Expectation {
             is_warning,
             types,
             text: text.map(|literal| (literal.value.to_str().to_owned(), is_pattern)),
-            called: called.and_then(last_component),
+            called_function: called.and_then(last_component),
         })
     }
 }
@@ -60,9 +60,9 @@ const CATCH_ALL_TYPES: [&str; 3] = ["Exception", "BaseException", "Warning"];
 
 /// Returns the classes that an expression names. Variables are skipped, because their values are
 /// unknown.
-fn classes(expr: &Expr) -> Vec<String> {
+fn class_names(expr: &Expr) -> Vec<String> {
     match expr {
-        Expr::Tuple(tuple) => tuple.elts.iter().flat_map(classes).collect(),
+        Expr::Tuple(tuple) => tuple.elts.iter().flat_map(class_names).collect(),
         _ => last_component(expr)
             .filter(|name| is_class(name) && !CATCH_ALL_TYPES.contains(&&**name))
             .into_iter()
@@ -137,7 +137,7 @@ mod tests {
             parse_expectation("self.assertRaisesRegex(pkg.Bad, 'no (\\w+)', pkg.run, 1)").unwrap();
         assert_eq!(found.types, ["Bad"]);
         assert_eq!(found.text, Some(("no (\\w+)".to_owned(), true)));
-        assert_eq!((found.called.as_deref(), found.is_warning), (Some("run"), false));
+        assert_eq!((found.called_function.as_deref(), found.is_warning), (Some("run"), false));
         let found = parse_expectation("self.assertWarnsMessage(UserWarning, 'old', f)").unwrap();
         assert_eq!((found.text, found.is_warning), (Some(("old".to_owned(), false)), true));
         let found =

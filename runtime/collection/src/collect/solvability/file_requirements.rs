@@ -17,7 +17,7 @@ use super::{
     test_requirements::TestRequirements,
 };
 use crate::{
-    carve::{dotted_name, top_level},
+    carve::{dotted_name, top_level_statements},
     collect::level_two::imported_module,
 };
 
@@ -33,14 +33,14 @@ const SETUP_METHODS: [&str; 6] =
 /// `Class::method`, as in test ids.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileRequirements {
-    units: BTreeMap<String, Unit>,
+    units: BTreeMap<String, CodeUnit>,
     /// Names of autouse fixtures.
-    autouse: BTreeSet<String>,
+    autouse_fixtures: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Unit {
-    needs: TestRequirements,
+struct CodeUnit {
+    requirements: TestRequirements,
     /// Names that this unit uses and that may refer to other units.
     used_names: BTreeSet<String>,
     /// The base classes, if this is a class.
@@ -52,14 +52,14 @@ impl FileRequirements {
     /// Reads a test file. `own` is the file's dotted module name, against which relative imports
     /// are resolved. `roots` are the library's top-level packages. A file that cannot be parsed has
     /// no requirements.
-    pub(super) fn read(text: &str, own: &str, roots: &BTreeSet<String>) -> Self {
+    pub(super) fn read(text: &str, own_module: &str, roots: &BTreeSet<String>) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let body = &parsed.syntax().body;
-        let mut imports = Imports { own, bound: BTreeMap::new() };
+        let mut imports = ImportCollector { own_module: own: own_module, bound_names: BTreeMap::new() };
         body.iter().for_each(|stmt| imports.visit_stmt(stmt));
-        let file = File { text, imports: imports.bound, roots };
+        let file = FileContext { text, imports: imports.bound_names, roots };
         let mut out = Self::default();
-        for stmt in top_level(body) {
+        for stmt in top_level_statements(body) {
             match stmt {
                 Stmt::FunctionDef(def) => out.add_function(&file, def, ""),
                 Stmt::ClassDef(def) => out.add_class(&file, def, ""),
@@ -70,12 +70,12 @@ impl FileRequirements {
         out
     }
 
-    pub(super) fn for_test(&self, id: &str) -> TestRequirements {
+    pub(super) fn requirements_for_test(&self, id: &str) -> TestRequirements {
         let Some(start) = self.find_unit(id) else { return TestRequirements::default() };
         let own_class = test_path(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();
         let mut open: Vec<String> = vec![start];
-        open.extend(self.autouse.iter().cloned());
-        for class in self.with_bases(&own_class) {
+        open.extend(self.autouse_fixtures.iter().cloned());
+        for class in self.class_with_bases(&own_class) {
             open.extend(SETUP_METHODS.iter().map(|name| format!("{class}::{name}")));
             open.push(class);
         }
@@ -85,11 +85,11 @@ impl FileRequirements {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            out.add(&unit.needs);
+            out.add(&unit.requirements);
             open.extend(unit.used_names.iter().cloned());
             // Add all methods of a class that the test uses. Skip the test's own class, because its
             // methods include other tests.
-            if unit.is_class && !self.with_bases(&own_class).contains(&name) {
+            if unit.is_class && !self.class_with_bases(&own_class).contains(&name) {
                 let below = format!("{name}::");
                 open.extend(self.units.keys().filter(|it| it.starts_with(&below)).cloned());
                 open.extend(unit.bases.iter().cloned());
@@ -99,8 +99,8 @@ impl FileRequirements {
     }
 
     /// Returns the module and name of each library object that the file uses.
-    pub(super) fn names(&self) -> BTreeSet<(String, String)> {
-        self.units.values().flat_map(|unit| unit.needs.names.iter().cloned()).collect()
+    pub(super) fn library_names(&self) -> BTreeSet<(String, String)> {
+        self.units.values().flat_map(|unit| unit.requirements.names.iter().cloned()).collect()
     }
 
     /// Returns the unit for a test. A test may be inherited from a base class in the same file.
@@ -110,11 +110,11 @@ impl FileRequirements {
             return Some(path.to_owned());
         }
         let (class, name) = path.rsplit_once("::")?;
-        let bases = self.with_bases(class).into_iter();
+        let bases = self.class_with_bases(class).into_iter();
         bases.map(|class| format!("{class}::{name}")).find(|name| self.units.contains_key(name))
     }
 
-    fn with_bases(&self, class: &str) -> Vec<String> {
+    fn class_with_bases(&self, class: &str) -> Vec<String> {
         let (mut open, mut out) = (vec![class.to_owned()], Vec::new());
         while let Some(class) = open.pop() {
             let Some(unit) = self.units.get(&class) else { continue };
@@ -127,26 +127,26 @@ impl FileRequirements {
         out
     }
 
-    fn add_function(&mut self, file: &File<'_>, def: &StmtFunctionDef, class: &str) {
-        let mut reader = Reader::new(file, class);
+    fn add_function(&mut self, file: &FileContext<'_>, def: &StmtFunctionDef, class: &str) {
+        let mut reader = UnitReader::new(file, class);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
             // A parameter may be a fixture with the same name.
-            reader.named.insert(parameter.parameter.name.to_string());
-            reader.named.insert(qualified_name(class, &parameter.parameter.name));
+            reader.referenced_names.insert(parameter.parameter.name.to_string());
+            reader.referenced_names.insert(qualified_name(class, &parameter.parameter.name));
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
         }
         def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
         let path = qualified_name(class, &def.name);
         if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
-            self.autouse.insert(path.clone());
+            self.autouse_fixtures.insert(path.clone());
         }
-        self.put(path, reader.into_unit());
+        self.add_unit(path, reader.into_unit());
     }
 
-    fn add_class(&mut self, file: &File<'_>, def: &StmtClassDef, outer: &str) {
+    fn add_class(&mut self, file: &FileContext<'_>, def: &StmtClassDef, outer: &str) {
         let path = qualified_name(outer, &def.name);
-        let mut reader = Reader::new(file, &path);
+        let mut reader = UnitReader::new(file, &path);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         let mut bases = Vec::new();
         for base in def.arguments.iter().flat_map(|it| it.args.iter()) {
@@ -160,28 +160,28 @@ impl FileRequirements {
                 other => reader.visit_stmt(other),
             }
         }
-        let unit = Unit { bases, is_class: true, ..reader.into_unit() };
-        self.put(path, unit);
+        let unit = CodeUnit { bases, is_class: true, ..reader.into_unit() };
+        self.add_unit(path, unit);
     }
 
     /// Adds a unit for each name that a module-level statement binds.
-    fn add_variables(&mut self, file: &File<'_>, stmt: &Stmt) {
-        let mut bound = BoundNames::default();
+    fn add_variables(&mut self, file: &FileContext<'_>, stmt: &Stmt) {
+        let mut bound = BoundNameCollector::default();
         bound.visit_stmt(stmt);
         if bound.0.is_empty() {
             return;
         }
-        let mut reader = Reader::new(file, "");
+        let mut reader = UnitReader::new(file, "");
         reader.visit_stmt(stmt);
         let unit = reader.into_unit();
-        bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
+        bound.0.into_iter().for_each(|name| self.add_unit(name, unit.clone()));
     }
 
     /// Adds a unit. If there already is a unit with this name, both are merged, because both
     /// branches of an `if` may define the same name.
-    fn put(&mut self, name: String, unit: Unit) {
+    fn add_unit(&mut self, name: String, unit: CodeUnit) {
         let all = self.units.entry(name).or_default();
-        all.needs.add(&unit.needs);
+        all.requirements.add(&unit.requirements);
         all.used_names.extend(unit.used_names);
         all.bases.extend(unit.bases);
         all.is_class |= unit.is_class;
@@ -203,14 +203,14 @@ fn is_autouse(decorator: &Expr) -> bool {
     call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
 }
 
-struct File<'a> {
+struct FileContext<'a> {
     text: &'a str,
     /// The module and name to which each local name refers.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
 }
 
-impl File<'_> {
+impl FileContext<'_> {
     fn is_library_module(&self, module: &str) -> bool {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
@@ -230,12 +230,12 @@ impl File<'_> {
     }
 }
 
-struct Imports<'a> {
-    own: &'a str,
-    bound: BTreeMap<String, (String, Option<String>)>,
+struct ImportCollector<'a> {
+    own_module: &'a str,
+    bound_names: BTreeMap<String, (String, Option<String>)>,
 }
 
-impl<'a> Visitor<'a> for Imports<'_> {
+impl<'a> Visitor<'a> for ImportCollector<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Import(import) => {
@@ -244,18 +244,18 @@ impl<'a> Visitor<'a> for Imports<'_> {
                     // key `a.b`.
                     let first = alias.name.split('.').next().unwrap_or_default().to_owned();
                     if alias.asname.is_none() {
-                        self.bound.entry(first.clone()).or_insert((first, None));
+                        self.bound_names.entry(first.clone()).or_insert((first, None));
                     }
                     let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
-                    self.bound.insert(local, (alias.name.to_string(), None));
+                    self.bound_names.insert(local, (alias.name.to_string(), None));
                 }
             }
             Stmt::ImportFrom(import) => {
-                let module = imported_module(import, self.own, false);
+                let module = imported_module(import, self.own_module, false);
                 for alias in &import.names {
                     let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
                     let name = Some(alias.name.to_string());
-                    self.bound.insert(local, (module.clone(), name));
+                    self.bound_names.insert(local, (module.clone(), name));
                 }
             }
             _ => visitor::walk_stmt(self, stmt),
@@ -265,9 +265,9 @@ impl<'a> Visitor<'a> for Imports<'_> {
 
 /// Collects the names that a statement binds.
 #[derive(Default)]
-struct BoundNames(BTreeSet<String>);
+struct BoundNameCollector(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for BoundNames {
+impl<'a> Visitor<'a> for BoundNameCollector {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
             visitor::walk_stmt(self, stmt);
@@ -285,29 +285,29 @@ impl<'a> Visitor<'a> for BoundNames {
 }
 
 /// Reads the requirements of one unit.
-struct Reader<'f> {
-    file: &'f File<'f>,
+struct UnitReader<'f> {
+    file: &'f FileContext<'f>,
     class: &'f str,
-    needs: TestRequirements,
-    named: BTreeSet<String>,
-    loaded: BTreeSet<String>,
-    accessed: BTreeSet<(String, String)>,
+    requirements: TestRequirements,
+    referenced_names: BTreeSet<String>,
+    loaded_names: BTreeSet<String>,
+    accessed_attributes: BTreeSet<(String, String)>,
 }
 
-impl<'f> Reader<'f> {
-    fn new(file: &'f File<'f>, class: &'f str) -> Self {
+impl<'f> UnitReader<'f> {
+    fn new(file: &'f FileContext<'f>, class: &'f str) -> Self {
         Self {
             file,
             class,
-            needs: TestRequirements::default(),
-            named: BTreeSet::new(),
-            loaded: BTreeSet::new(),
-            accessed: BTreeSet::new(),
+            requirements: TestRequirements::default(),
+            referenced_names: BTreeSet::new(),
+            loaded_names: BTreeSet::new(),
+            accessed_attributes: BTreeSet::new(),
         }
     }
 
-    fn into_unit(self) -> Unit {
-        let Self { file, mut needs, mut named, loaded, accessed, .. } = self;
+    fn into_unit(self) -> CodeUnit {
+        let Self { file, requirements: mut needs, referenced_names: mut named, loaded_names: loaded, accessed_attributes: accessed, .. } = self;
         let mut names = BTreeSet::new();
         for name in &loaded {
             if let Some((module, Some(inner))) = file.imports.get(name) {
@@ -325,13 +325,13 @@ impl<'f> Reader<'f> {
         names.retain(|(module, _)| file.is_library_module(module));
         needs.names.extend(names);
         named.extend(loaded);
-        Unit { needs, used_names: named, ..Unit::default() }
+        CodeUnit { requirements: needs, used_names: named, ..CodeUnit::default() }
     }
 
     fn read_call(&mut self, call: &ExprCall) {
         if let Some(expectation) = Expectation::from_call(call) {
-            let by = expectation.called.iter().cloned().collect();
-            self.needs.add_expectation(&expectation, &by);
+            let by = expectation.called_function.iter().cloned().collect();
+            self.requirements.add_expectation(&expectation, &by);
         }
         let name = last_component(&call.func);
         if name.as_deref().is_some_and(|name| name.starts_with("assert"))
@@ -351,7 +351,7 @@ impl<'f> Reader<'f> {
             return;
         }
         for keyword in call.arguments.keywords.iter().filter_map(|it| it.arg.as_ref()) {
-            let by = self.needs.keywords.entry(keyword.to_string()).or_default();
+            let by = self.requirements.keywords.entry(keyword.to_string()).or_default();
             by.extend(name.clone());
         }
     }
@@ -359,13 +359,13 @@ impl<'f> Reader<'f> {
     fn add_messages<'a>(&mut self, exprs: impl Iterator<Item = &'a Expr>, is_pattern: bool) {
         for expr in exprs {
             if let Expr::StringLiteral(literal) = expr {
-                self.needs.add_message(literal.value.to_str(), is_pattern, &BTreeSet::new());
+                self.requirements.add_message(literal.value.to_str(), is_pattern, &BTreeSet::new());
             }
         }
     }
 }
 
-impl<'a> Visitor<'a> for Reader<'_> {
+impl<'a> Visitor<'a> for UnitReader<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             // Skip docstrings.
@@ -376,9 +376,9 @@ impl<'a> Visitor<'a> for Reader<'_> {
                     _ => None,
                 });
                 for expectation in expected {
-                    let mut calls = Calls::default();
+                    let mut calls = CallCollector::default();
                     with.body.iter().for_each(|stmt| calls.visit_stmt(stmt));
-                    self.needs.add_expectation(&expectation, &calls.0);
+                    self.requirements.add_expectation(&expectation, &calls.0);
                 }
             }
             _ => {}
@@ -388,24 +388,24 @@ impl<'a> Visitor<'a> for Reader<'_> {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
+            Expr::Name(name) => drop(self.loaded_names.insert(name.id.to_string())),
             Expr::StringLiteral(literal) => {
-                self.needs.strings.insert(literal.value.to_str().to_owned());
+                self.requirements.strings.insert(literal.value.to_str().to_owned());
             }
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.to_string();
                 if let Some(owner) = dotted_name(&attribute.value) {
-                    self.accessed.insert((owner, name.clone()));
+                    self.accessed_attributes.insert((owner, name.clone()));
                 }
                 let owner = attribute.value.as_name_expr().map(|it| it.id.as_str());
                 if matches!(owner, Some("self" | "cls")) {
-                    self.named.insert(qualified_name(self.class, &name));
+                    self.referenced_names.insert(qualified_name(self.class, &name));
                 } else if !self.file.is_foreign(expr) {
                     let text = &self.file.text[expr.start().to_usize()..expr.end().to_usize()];
                     let is_short =
                         text.len() <= MAX_EXPRESSION_BYTES && !text.contains(['\n', '`']);
                     let text = if is_short { text.to_owned() } else { format!("(...).{name}") };
-                    self.needs.attributes.entry(name).or_insert(text);
+                    self.requirements.attributes.entry(name).or_insert(text);
                 }
             }
             Expr::Compare(compare) => {
@@ -423,9 +423,9 @@ impl<'a> Visitor<'a> for Reader<'_> {
 
 /// Collects the names of called functions. Only the last component of a dotted name is kept.
 #[derive(Default)]
-struct Calls(BTreeSet<String>);
+struct CallCollector(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Calls {
+impl<'a> Visitor<'a> for CallCollector {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Call(call) = expr {
             self.0.extend(last_component(&call.func));
@@ -438,7 +438,7 @@ impl<'a> Visitor<'a> for Calls {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "\
+    const TEST_FILE: &str = "\
 import warnings
 import os.path
 import pytest
@@ -483,17 +483,17 @@ def test_two():
         parse(2)
 ";
 
-    fn read() -> FileRequirements {
-        FileRequirements::read(TEXT, "tests.test_m", &BTreeSet::from(["pkg".to_owned()]))
+    fn read_sample() -> FileRequirements {
+        FileRequirements::read(TEST_FILE, "tests.test_m", &BTreeSet::from(["pkg".to_owned()]))
     }
 
-    fn set(names: &[&str]) -> BTreeSet<String> {
+    fn name_set(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
     #[test]
     fn requirements_include_those_of_fixtures_and_variables() {
-        let needs = read().for_test("tests/test_m.py::TestParse::test_one[a-the first case]");
+        let needs = read_sample().requirements_for_test("tests/test_m.py::TestParse::test_one[a-the first case]");
         let names: Vec<String> =
             needs.names.iter().map(|(module, name)| format!("{module}:{name}")).collect();
         assert_eq!(
@@ -507,34 +507,34 @@ def test_two():
                 "pkg.errors:make"
             ]
         );
-        assert_eq!(needs.raised, BTreeMap::from([("ParseError".into(), set(&["parse", "walk"]))]));
+        assert_eq!(needs.exceptions, BTreeMap::from([("ParseError".into(), name_set(&["parse", "walk"]))]));
         let texts: Vec<(&str, bool)> =
             needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
         assert_eq!(texts, [("bad \\w+", true), ("bad token at 3", false)]);
         assert!(needs.strings.contains("the first case") && needs.strings.contains("a fixture"));
         assert!(!needs.strings.iter().any(|it| it.contains("docstring")), "{:?}", needs.strings);
-        assert_eq!(needs.keywords.get("strict_mode"), Some(&set(&["parse"])));
+        assert_eq!(needs.keywords.get("strict_mode"), Some(&name_set(&["parse"])));
         // `sep` is an argument of another package's function.
         assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
         assert_eq!(needs.attributes["walk"], "parse(one).walk");
-        assert!(!needs.attributes.contains_key("join") && needs.warned.is_empty());
+        assert!(!needs.attributes.contains_key("join") && needs.warnings.is_empty());
     }
 
     #[test]
     fn expected_exceptions_are_recorded_with_the_called_functions() {
-        let needs = read().for_test("tests/test_m.py::test_two");
-        assert_eq!(needs.warned, BTreeMap::from([("DeprecationWarning".into(), set(&["parse"]))]));
-        let raised: Vec<&str> = needs.raised.keys().map(String::as_str).collect();
+        let needs = read_sample().requirements_for_test("tests/test_m.py::test_two");
+        assert_eq!(needs.warnings, BTreeMap::from([("DeprecationWarning".into(), name_set(&["parse"]))]));
+        let raised: Vec<&str> = needs.exceptions.keys().map(String::as_str).collect();
         // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);
-        assert_eq!(needs.raised["KeyError"], set(&["parse"]));
+        assert_eq!(needs.exceptions["KeyError"], name_set(&["parse"]));
     }
 
     #[test]
     fn inherited_test_has_the_requirements_of_the_base_class_method() {
-        let needs = read().for_test("tests/test_m.py::TestParse::test_inherited");
+        let needs = read_sample().requirements_for_test("tests/test_m.py::TestParse::test_inherited");
         assert_eq!(needs.attributes["_cache"], "parse('x')._cache");
         assert!(needs.names.contains(&("pkg.deep".into(), "DEPTH".into())), "{:?}", needs.names);
-        assert_eq!(read().for_test("tests/test_m.py::test_none"), TestRequirements::default());
+        assert_eq!(read_sample().requirements_for_test("tests/test_m.py::test_none"), TestRequirements::default());
     }
 }

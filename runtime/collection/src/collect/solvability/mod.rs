@@ -115,8 +115,8 @@ impl Solvability {
 }
 
 impl SolvabilityCounts {
-    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
+    pub(super) fn sum<'a>(all_counts: impl Iterator<Item = &'a Self>) -> Self {
+        all_counts.fold(Self::default(), |sum, one| Self {
             requirements: sum.requirements + one.requirements,
             in_tree: sum.in_tree + one.in_tree,
             in_statement: sum.in_statement + one.in_statement,
@@ -186,14 +186,14 @@ mod tests {
 
     fn requirement(
         kind: RequirementKind,
-        what: &str,
-        by: &[&str],
+        requirement_text: &str,
+        functions: &[&str],
         coverage: Coverage,
     ) -> Requirement {
         Requirement {
             kind,
-            what: what.to_owned(),
-            by: by.iter().map(|&it| it.to_owned()).collect(),
+            what: requirement_text.to_owned(),
+            by: functions.iter().map(|&it| it.to_owned()).collect(),
             coverage,
             tests: BTreeSet::from(["t".to_owned()]),
         }

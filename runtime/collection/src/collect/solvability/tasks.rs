@@ -29,26 +29,26 @@ impl Solvability {
     ///
     /// # Errors
     /// A rejection if no fail-to-pass test is left.
-    pub(in crate::collect) fn remove_left_out(&self, task: &mut Task) -> Result<(), StopReason> {
-        let left: BTreeSet<&String> = self.left_out.iter().collect();
-        task.fail_to_pass.retain(|id| !left.contains(id));
+    pub(in crate::collect) fn remove_left_out_tests(&self, task: &mut Task) -> Result<(), StopReason> {
+        let left_out_ids: BTreeSet<&String> = self.left_out.iter().collect();
+        task.fail_to_pass.retain(|id| !left_out_ids.contains(id));
         if !task.fail_to_pass.is_empty() {
             return Ok(());
         }
         let uncovered = self.requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
         let named: Vec<&str> =
             uncovered.map(|it| it.what.as_str()).take(MAX_LISTED_REQUIREMENTS).collect();
-        let why = format!(
+        let reason = format!(
             "each of its tests requires something that neither the code nor the statement mentions: {}",
             named.join(", ")
         );
-        Err(StopReason::Reject("solvability", why))
+        Err(StopReason::Reject("solvability", reason))
     }
 }
 
 impl CandidateContext<'_> {
     /// Creates a level-1 task's report from its fail-to-pass tests.
-    pub(in crate::collect) fn solvability(
+    pub(in crate::collect) fn level_one_solvability(
         &self,
         file: &str,
         task: &Task,
@@ -58,32 +58,32 @@ impl CandidateContext<'_> {
         let mut hidden = CodeVocabulary::default();
         for (before, after) in removal.carving.files.values() {
             hidden.extend(
-                CodeVocabulary::from_code(before).without(&CodeVocabulary::from_code(after)),
+                CodeVocabulary::from_code(before).difference(&CodeVocabulary::from_code(after)),
             );
         }
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let gone = removal.extracted.all();
+        let removed_objects = removal.extracted.all_objects();
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.callees_of_test(file, id);
-            let called = called.into_iter().filter(|number| gone.contains(number));
+            let called = called.into_iter().filter(|number| removed_objects.contains(number));
             called
                 .filter_map(|number| {
                     let object = self.objects.list.get(number)?;
-                    Some((object.path.clone(), removal.extracted.shown.contains(&number)))
+                    Some((object.path.clone(), removal.extracted.shown_objects.contains(&number)))
                 })
                 .collect()
         };
-        let seen = ReportInputs {
+        let report_inputs = ReportInputs {
             text: &text,
             tree: &VisibleText::new(self.remaining_text(task, removal)),
             hidden: &hidden,
             statement,
         };
-        self.build_solvability(file, task, &seen, &calls)
+        self.build_solvability(file, task, &report_inputs, &calls)
     }
 
     /// Creates a level-2 task's report. `text` is the rewritten test file.
-    pub(in crate::collect) fn solvability_from_scratch(
+    pub(in crate::collect) fn level_two_solvability(
         &self,
         file: &str,
         task: &Task,
@@ -112,8 +112,8 @@ impl CandidateContext<'_> {
             });
             of_asked.collect()
         };
-        let seen = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
-        self.build_solvability(file, task, &seen, &calls)
+        let report_inputs = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
+        self.build_solvability(file, task, &report_inputs, &calls)
     }
 
     /// Returns the module and name of each library object that a rewritten test file still imports.
@@ -122,8 +122,8 @@ impl CandidateContext<'_> {
         file: &str,
         text: &str,
     ) -> BTreeSet<(String, String)> {
-        let own = module_name(file, &self.project.root);
-        let mut names = FileRequirements::read(text, &own, &self.top_level_packages()).names();
+        let test_module = module_name(file, &self.project.root);
+        let mut names = FileRequirements::read(text, &test_module, &self.top_level_packages()).library_names();
         names.retain(|name| self.is_in_library(name));
         names
     }
@@ -132,25 +132,25 @@ impl CandidateContext<'_> {
         &self,
         file: &str,
         task: &Task,
-        seen: &ReportInputs<'_>,
+        inputs: &ReportInputs<'_>,
         calls: &dyn Fn(&String) -> BTreeMap<String, bool>,
     ) -> Solvability {
-        let own = module_name(file, &self.project.root);
-        let read = FileRequirements::read(seen.text, &own, &self.top_level_packages());
+        let test_module = module_name(file, &self.project.root);
+        let read = FileRequirements::read(inputs.text, &test_module, &self.top_level_packages());
         let mut tests: BTreeMap<&str, TestFunction> = BTreeMap::new();
         for id in &task.fail_to_pass {
             let test = tests.entry(test_path(id)).or_insert_with(|| {
-                let mut needs = read.for_test(id);
+                let mut needs = read.requirements_for_test(id);
                 needs.names.retain(|name| self.is_in_library(name));
-                TestFunction { name: test_path(id).to_owned(), needs, calls: BTreeMap::new() }
+                TestFunction { name: test_path(id).to_owned(), requirements: needs, called_functions: BTreeMap::new() }
             });
-            test.calls.extend(calls(id));
+            test.called_functions.extend(calls(id));
         }
         let tests: Vec<TestFunction> = tests.into_values().collect();
         let shown = TaskTexts {
-            tree: seen.tree,
-            statement: &VisibleText::new(seen.statement.to_owned()),
-            hidden: seen.hidden,
+            tree: inputs.tree,
+            statement: &VisibleText::new(inputs.statement.to_owned()),
+            hidden: inputs.hidden,
             limits: &self.settings.solvability,
         };
         let requirements = find_requirements(&tests, &shown);
@@ -172,7 +172,7 @@ impl CandidateContext<'_> {
         let mut out = BTreeSet::new();
         for (caller, called) in edges.into_iter().flatten() {
             let is_test =
-                caller.is_none_or(|caller| matches!(node(caller), Some(Node::Outside(_))));
+                caller.is_none_or(|caller| matches!(node(caller), Some(Node::External(_))));
             if is_test && let Some(Node::Object(number)) = node(*called) {
                 out.insert(number);
             }

@@ -10,9 +10,9 @@ pub(super) struct TestRequirements {
     /// imported module.
     pub(super) names: BTreeSet<(String, String)>,
     /// Expected exceptions, with the functions that should raise them.
-    pub(super) raised: BTreeMap<String, BTreeSet<String>>,
+    pub(super) exceptions: BTreeMap<String, BTreeSet<String>>,
     /// Expected warning categories, with the functions that should issue them.
-    pub(super) warned: BTreeMap<String, BTreeSet<String>>,
+    pub(super) warnings: BTreeMap<String, BTreeSet<String>>,
     /// Expected texts of exceptions and warnings.
     pub(super) messages: BTreeMap<String, Message>,
     /// All string literals in the test.
@@ -28,23 +28,23 @@ pub(super) struct Message {
     /// Whether the text is a regular expression.
     pub(super) is_pattern: bool,
     /// The functions that should produce the message.
-    pub(super) by: BTreeSet<String>,
+    pub(super) functions: BTreeSet<String>,
 }
 
 impl TestRequirements {
     pub(super) fn add(&mut self, other: &Self) {
         let sets = |to: &mut BTreeMap<String, BTreeSet<String>>,
-                    from: &BTreeMap<String, BTreeSet<String>>| {
-            for (name, by) in from {
+                    source: &BTreeMap<String, BTreeSet<String>>| {
+            for (name, by) in source {
                 to.entry(name.clone()).or_default().extend(by.iter().cloned());
             }
         };
         self.names.extend(other.names.iter().cloned());
-        sets(&mut self.raised, &other.raised);
-        sets(&mut self.warned, &other.warned);
+        sets(&mut self.exceptions, &other.exceptions);
+        sets(&mut self.warnings, &other.warnings);
         sets(&mut self.keywords, &other.keywords);
         for (text, message) in &other.messages {
-            self.add_message(text, message.is_pattern, &message.by);
+            self.add_message(text, message.is_pattern, &message.functions);
         }
         self.strings.extend(other.strings.iter().cloned());
         for (name, written) in &other.attributes {
@@ -52,20 +52,20 @@ impl TestRequirements {
         }
     }
 
-    pub(super) fn add_expectation(&mut self, expectation: &Expectation, by: &BTreeSet<String>) {
-        let (raised, warned) = (&mut self.raised, &mut self.warned);
+    pub(super) fn add_expectation(&mut self, expectation: &Expectation, functions: &BTreeSet<String>) {
+        let (raised, warned) = (&mut self.exceptions, &mut self.warnings);
         let types = if expectation.is_warning { warned } else { raised };
         for name in &expectation.types {
-            types.entry(name.clone()).or_default().extend(by.iter().cloned());
+            types.entry(name.clone()).or_default().extend(functions.iter().cloned());
         }
         if let Some((text, is_pattern)) = &expectation.text {
-            self.add_message(text, *is_pattern, by);
+            self.add_message(text, *is_pattern, functions);
         }
     }
 
-    pub(super) fn add_message(&mut self, text: &str, is_pattern: bool, by: &BTreeSet<String>) {
+    pub(super) fn add_message(&mut self, text: &str, is_pattern: bool, functions: &BTreeSet<String>) {
         let message = self.messages.entry(text.to_owned()).or_default();
         message.is_pattern |= is_pattern;
-        message.by.extend(by.iter().cloned());
+        message.functions.extend(functions.iter().cloned());
     }
 }

@@ -13,7 +13,7 @@ use ruff_python_parser::parse_module;
 pub(super) struct CodeVocabulary {
     /// Names of functions, classes, parameters, attributes and variables, and strings that could be
     /// names.
-    pub(super) bound: BTreeSet<String>,
+    pub(super) names: BTreeSet<String>,
     /// Fixed parts of strings, without placeholders. Docstrings are excluded.
     pub(super) texts: BTreeSet<String>,
 }
@@ -21,7 +21,7 @@ pub(super) struct CodeVocabulary {
 impl CodeVocabulary {
     /// Extracts names and texts from code. The result is empty if the code cannot be parsed.
     pub(super) fn from_code(code: &str) -> Self {
-        let mut reader = Reader::default();
+        let mut reader = VocabularyReader::default();
         if let Ok(parsed) = parse_module(code) {
             parsed.syntax().body.iter().for_each(|stmt| reader.visit_stmt(stmt));
         }
@@ -29,45 +29,45 @@ impl CodeVocabulary {
     }
 
     pub(super) fn extend(&mut self, other: Self) {
-        self.bound.extend(other.bound);
+        self.names.extend(other.names);
         self.texts.extend(other.texts);
     }
 
     /// Removes the names and texts that also occur in `other`.
-    pub(super) fn without(mut self, other: &Self) -> Self {
-        self.bound.retain(|name| !other.bound.contains(name));
-        self.texts.retain(|text| !other.texts.contains(text));
+    pub(super) fn difference(mut self, excluded: &Self) -> Self {
+        self.names.retain(|name| !excluded.names.contains(name));
+        self.texts.retain(|text| !excluded.texts.contains(text));
         self
     }
 }
 
 #[derive(Default)]
-struct Reader(CodeVocabulary);
+struct VocabularyReader(CodeVocabulary);
 
-impl Reader {
+impl VocabularyReader {
     fn add_text(&mut self, text: &str) {
         let is_name = |text: &str| {
             text.chars().all(|c| c.is_alphanumeric() || c == '_')
                 && text.chars().next().is_some_and(|c| !c.is_numeric())
         };
         if is_name(text) {
-            self.0.bound.insert(text.to_owned());
+            self.0.names.insert(text.to_owned());
         }
         self.0.texts.extend(fixed_parts(text));
     }
 }
 
-impl<'a> Visitor<'a> for Reader {
+impl<'a> Visitor<'a> for VocabularyReader {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
             Stmt::FunctionDef(def) => {
-                self.0.bound.insert(def.name.to_string());
+                self.0.names.insert(def.name.to_string());
                 for parameter in def.parameters.iter_non_variadic_params() {
-                    self.0.bound.insert(parameter.parameter.name.to_string());
+                    self.0.names.insert(parameter.parameter.name.to_string());
                 }
             }
-            Stmt::ClassDef(def) => drop(self.0.bound.insert(def.name.to_string())),
+            Stmt::ClassDef(def) => drop(self.0.names.insert(def.name.to_string())),
             _ => {}
         }
         visitor::walk_stmt(self, stmt);
@@ -76,10 +76,10 @@ impl<'a> Visitor<'a> for Reader {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Name(name) if name.ctx == ExprContext::Store => {
-                self.0.bound.insert(name.id.to_string());
+                self.0.names.insert(name.id.to_string());
             }
             Expr::Attribute(attribute) if attribute.ctx == ExprContext::Store => {
-                self.0.bound.insert(attribute.attr.to_string());
+                self.0.names.insert(attribute.attr.to_string());
             }
             Expr::StringLiteral(literal) => self.add_text(literal.value.to_str()),
             _ => {}
@@ -175,11 +175,11 @@ mod tests {
         );
         let texts: Vec<&str> = words.texts.iter().map(String::as_str).collect();
         assert_eq!(texts, ["(at", ")", "in", "left", "max_depth", "no", "right", "second line"]);
-        let bound: Vec<&str> = words.bound.iter().map(String::as_str).collect();
+        let bound: Vec<&str> = words.names.iter().map(String::as_str).collect();
         assert_eq!(bound, ["A", "_seen", "depth", "f", "max_depth", "self", "total"]);
         assert_eq!(
             CodeVocabulary::from_code("x = 'a text'\n")
-                .without(&CodeVocabulary::from_code("y = 'a text'\n"))
+                .difference(&CodeVocabulary::from_code("y = 'a text'\n"))
                 .texts
                 .len(),
             0

@@ -17,7 +17,7 @@ use crate::errors::RowError;
 /// Path components that make a file a test when the benchmark splits patches.
 const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
 
-pub(super) struct Completion {
+pub(super) struct RowCompletion {
     pub patch: String,
     pub test_patch: String,
     pub non_py_patch: String,
@@ -31,51 +31,51 @@ pub(super) struct Completion {
 
 /// The two commits that a pull request's changes lie between, and the commit that contains the pull
 /// request's text.
-struct Change {
-    from: String,
-    to: String,
-    message: Commit,
+struct CommitRange {
+    base: String,
+    head: String,
+    message_commit: Commit,
     source: &'static str,
 }
 
-pub(super) fn complete(
+pub(super) fn complete_from_clone(
     repos: &Path,
     repo: &str,
     base: &str,
-    number: &str,
-) -> Result<Completion, RowError> {
-    let folder = folder_of(repos, repo)?;
+    pull_number: &str,
+) -> Result<RowCompletion, RowError> {
+    let folder = clone_folder(repos, repo)?;
     let fault = |what: String| RowError::invalid_row(format!("{}: {what}", folder.display()));
     let clone = Repository::open(&folder).map_err(fault)?;
     let base = clone.resolve_commit(base).ok_or_else(|| {
         RowError::invalid_field("base_commit", format!("{base} is not in {}", folder.display()))
     })?;
-    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(RowError::invalid_field("pull_number", format!("{number:?} is not a number")));
+    if pull_number.is_empty() || !pull_number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(RowError::invalid_field("pull_number", format!("{pull_number:?} is not a number")));
     }
-    let change = find_pull(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
+    let change = find_pull(&clone, &base, pull_number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
-            "{number} is not refs/pull/{number}/head, a merge or a squashed commit in {}; fetch \
+            "{pull_number} is not refs/pull/{pull_number}/head, a merge or a squashed commit in {}; fetch \
              `+refs/pull/*/head:refs/pull/*/head`",
             folder.display()
         );
         RowError::invalid_field("pull_number", what)
     })?;
-    let whole = clone.diff(&change.from, &change.to).map_err(fault)?;
+    let whole = clone.diff(&change.base, &change.head).map_err(fault)?;
     let is_test = |path: &str| TEST_WORDS.iter().any(|word| path.contains(word));
-    let SplitDiff { patch, test_patch, non_py_patch, python } = split_diff(&whole, is_test);
+    let SplitDiff { patch, test_patch, non_py_patch, python_files: python } = split_diff(&whole, is_test);
     let mut components = Vec::new();
     for path in &python {
-        let before = clone.read_file(&change.from, path).unwrap_or_default();
-        let after = clone.read_file(&change.to, path).unwrap_or_default();
+        let before = clone.read_file(&change.base, path).unwrap_or_default();
+        let after = clone.read_file(&change.head, path).unwrap_or_default();
         let added = components::added_components(path, &before, &after).unwrap_or_default();
         components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
-        return Err(RowError::invalid_field("pull_number", format!("{number} changes only tests")));
+        return Err(RowError::invalid_field("pull_number", format!("{pull_number} changes only tests")));
     }
-    let (title, body) = title_and_body(&change.message, number);
-    Ok(Completion {
+    let (title, body) = title_and_body(&change.message_commit, pull_number);
+    Ok(RowCompletion {
         patch,
         test_patch,
         non_py_patch,
@@ -96,14 +96,14 @@ pub struct SplitDiff {
     /// The part of `patch` that is not Python.
     pub non_py_patch: String,
     /// The Python files of `patch`.
-    pub python: Vec<String>,
+    pub python_files: Vec<String>,
 }
 
 /// Splits a diff into tests and everything else.
-pub fn split_diff(whole: &str, is_test: impl Fn(&str) -> bool) -> SplitDiff {
+pub fn split_diff(diff: &str, is_test: impl Fn(&str) -> bool) -> SplitDiff {
     let mut out = SplitDiff::default();
-    for file in Patch::parse(whole.as_bytes()).files {
-        let part = &whole[file.text.clone()];
+    for file in Patch::parse(diff.as_bytes()).files {
+        let part = &diff[file.text_range.clone()];
         let path = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
         if is_test(&path) {
             out.test_patch.push_str(part);
@@ -111,7 +111,7 @@ pub fn split_diff(whole: &str, is_test: impl Fn(&str) -> bool) -> SplitDiff {
         }
         out.patch.push_str(part);
         match path.ends_with(".py") {
-            true => out.python.push(path),
+            true => out.python_files.push(path),
             false => out.non_py_patch.push_str(part),
         }
     }
@@ -119,7 +119,7 @@ pub fn split_diff(whole: &str, is_test: impl Fn(&str) -> bool) -> SplitDiff {
 }
 
 /// Returns the clone: `owner__name` or just `name` below the directory, or the directory itself.
-fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError> {
+fn clone_folder(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError> {
     let name = repo.rsplit('/').next().unwrap_or(repo);
     let wanted = repo.replace('/', "__");
     let candidates = [repos.join(&wanted), repos.join(format!("{wanted}.git")), repos.join(name)];
@@ -129,13 +129,13 @@ fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError> {
 }
 
 /// Finds the pull request by its ref, by its merge commit, or by its squashed commit.
-fn find_pull(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, String> {
-    let merge = clone.find(&format!("^Merge pull request #{number} "))?;
+fn find_pull(clone: &Repository, base: &str, pull_number: &str) -> Result<Option<CommitRange>, String> {
+    let merge = clone.find_commits(&format!("^Merge pull request #{pull_number} "))?;
     let merge = merge.into_iter().find(|commit| commit.parents.len() == 2);
     let refs = [
-        format!("refs/pull/{number}/head"),
-        format!("refs/remotes/origin/pull/{number}/head"),
-        format!("refs/remotes/origin/pr/{number}"),
+        format!("refs/pull/{pull_number}/head"),
+        format!("refs/remotes/origin/pull/{pull_number}/head"),
+        format!("refs/remotes/origin/pr/{pull_number}"),
     ];
     let head = refs.iter().find_map(|name| clone.resolve_commit(name));
     let head = head.or_else(|| merge.as_ref().and_then(|commit| commit.parents.get(1).cloned()));
@@ -146,22 +146,22 @@ fn find_pull(clone: &Repository, base: &str, number: &str) -> Result<Option<Chan
             None => clone.read_commit(&head)?,
         };
         let source = "pull_request";
-        return Ok(message.map(|message| Change { from, to: head, message, source }));
+        return Ok(message.map(|message| CommitRange { base: from, head, message_commit: message, source }));
     }
     // Only a number at the end of the first line identifies the pull request. Elsewhere it is just
     // a mention.
-    let squashed = clone.find(&format!("\\(#{number}\\)$"))?;
+    let squashed = clone.find_commits(&format!("\\(#{pull_number}\\)$"))?;
     let squashed = squashed.into_iter().find(|commit| {
         commit.parents.len() == 1
             && commit
                 .message
                 .lines()
                 .next()
-                .is_some_and(|line| line.ends_with(&format!("(#{number})")))
+                .is_some_and(|line| line.ends_with(&format!("(#{pull_number})")))
     });
     Ok(squashed.and_then(|message| {
         let from = message.parents.first()?.clone();
-        Some(Change { from, to: message.id.clone(), message, source: "commit" })
+        Some(CommitRange { base: from, head: message.id.clone(), message_commit: message, source: "commit" })
     }))
 }
 

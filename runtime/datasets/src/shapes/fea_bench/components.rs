@@ -57,8 +57,8 @@ pub(super) fn parse_components(value: Value) -> Result<Vec<Component>, RowError>
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedComponent {
     pub component: Component,
-    pub first: usize,
-    pub last: usize,
+    pub first_line: usize,
+    pub last_line: usize,
 }
 
 /// Returns the components that `after` defines and `before` does not. `None` if the parser does not
@@ -79,26 +79,26 @@ pub fn added_components(file: &str, before: &str, after: &str) -> Option<Vec<Add
 pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<AddedComponent>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
-    walk(file, text, &parsed.syntax().body, "", &mut out);
+    collect_definitions(file, text, &parsed.syntax().body, "", &mut out);
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
     let spans = out.into_iter().map(|(component, first, end)| AddedComponent {
         component,
-        first: line(first),
+        first_line: line(first),
         // The end is the offset after the last character.
-        last: line(end.saturating_sub(1)),
+        last_line: line(end.saturating_sub(1)),
     });
     Some(spans.collect())
 }
 
-fn walk(
+fn collect_definitions(
     file: &str,
     text: &str,
     body: &[Stmt],
-    outer: &str,
-    out: &mut Vec<(Component, usize, usize)>,
+    prefix: &str,
+    components: &mut Vec<(Component, usize, usize)>,
 ) {
-    let dotted = |name: &str| match outer {
+    let dotted = |name: &str| match prefix {
         "" => name.to_owned(),
         outer => format!("{outer}.{name}"),
     };
@@ -116,40 +116,40 @@ fn walk(
             }
             // Definitions inside an `if` count, too.
             Stmt::If(stmt) => {
-                walk(file, text, &stmt.body, outer, out);
+                collect_definitions(file, text, &stmt.body, prefix, components);
                 for clause in &stmt.elif_else_clauses {
-                    walk(file, text, &clause.body, outer, out);
+                    collect_definitions(file, text, &clause.body, prefix, components);
                 }
                 continue;
             }
             Stmt::Try(stmt) => {
-                walk(file, text, &stmt.body, outer, out);
+                collect_definitions(file, text, &stmt.body, prefix, components);
                 for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
-                    walk(file, text, &handler.body, outer, out);
+                    collect_definitions(file, text, &handler.body, prefix, components);
                 }
                 for body in [&stmt.orelse, &stmt.finalbody] {
-                    walk(file, text, body, outer, out);
+                    collect_definitions(file, text, body, prefix, components);
                 }
                 continue;
             }
             Stmt::For(stmt) => {
-                walk(file, text, &stmt.body, outer, out);
-                walk(file, text, &stmt.orelse, outer, out);
+                collect_definitions(file, text, &stmt.body, prefix, components);
+                collect_definitions(file, text, &stmt.orelse, prefix, components);
                 continue;
             }
             Stmt::While(stmt) => {
-                walk(file, text, &stmt.body, outer, out);
-                walk(file, text, &stmt.orelse, outer, out);
+                collect_definitions(file, text, &stmt.body, prefix, components);
+                collect_definitions(file, text, &stmt.orelse, prefix, components);
                 continue;
             }
             Stmt::Match(stmt) => {
                 for case in &stmt.cases {
-                    walk(file, text, &case.body, outer, out);
+                    collect_definitions(file, text, &case.body, prefix, components);
                 }
                 continue;
             }
             Stmt::With(stmt) => {
-                walk(file, text, &stmt.body, outer, out);
+                collect_definitions(file, text, &stmt.body, prefix, components);
                 continue;
             }
             _ => continue,
@@ -162,8 +162,8 @@ fn walk(
             signature: signature(text, header.0.to_usize(), header.1.to_usize()),
             doc: docstring(inner),
         };
-        out.push((component, stmt.start().to_usize(), stmt.end().to_usize()));
-        walk(file, text, inner, &name, out);
+        components.push((component, stmt.start().to_usize(), stmt.end().to_usize()));
+        collect_definitions(file, text, inner, &name, components);
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added_components("p/a.py", before, after).unwrap();
-        let lines: Vec<(usize, usize)> = new.iter().map(|it| (it.first, it.last)).collect();
+        let lines: Vec<(usize, usize)> = new.iter().map(|it| (it.first_line, it.last_line)).collect();
         assert_eq!(lines, [(4, 13), (13, 13), (15, 16), (16, 16), (18, 18), (22, 22)]);
         let new: Vec<Component> = new.into_iter().map(|it| it.component).collect();
         let said: Vec<_> =

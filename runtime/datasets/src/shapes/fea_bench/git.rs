@@ -17,9 +17,9 @@ pub struct Commit {
     pub id: String,
     pub parents: Vec<String>,
     /// The author date, in seconds since the Unix epoch.
-    pub written: u64,
+    pub author_time: u64,
     /// The committer date, such as `2024-05-01T12:00:00Z`.
-    pub date: String,
+    pub commit_date: String,
     pub message: String,
 }
 
@@ -27,29 +27,29 @@ pub struct Commit {
 /// would not work as the terminator, because an empty field would look like the end of the commit.
 const COMMIT_FORMAT: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
 const DATE_FORMAT: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
-const END: &str = "\0\u{1}";
+const COMMIT_END: &str = "\0\u{1}";
 
 impl Repository {
     /// # Errors
     /// The directory is not a clone, or Git is not installed.
     pub fn open(folder: &Path) -> Result<Self, String> {
         let repository = Self { folder: folder.to_path_buf() };
-        repository.git(&["rev-parse", "--git-dir"])?;
+        repository.run_git_text(&["rev-parse", "--git-dir"])?;
         Ok(repository)
     }
 
     /// Returns the full id of a commit, if the clone has it.
     pub fn resolve_commit(&self, name: &str) -> Option<String> {
         let wanted = format!("{name}^{{commit}}");
-        let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
+        let found = self.run_git_text(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
         found.ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
     /// Returns the commits with a message line that matches the extended regular expression, newest
     /// first.
-    pub(super) fn find(&self, pattern: &str) -> Result<Vec<Commit>, String> {
+    pub(super) fn find_commits(&self, pattern: &str) -> Result<Vec<Commit>, String> {
         let grep = format!("--grep={pattern}");
-        let said = self.output(&["log", "--all", "-E", &grep, COMMIT_FORMAT, DATE_FORMAT])?;
+        let said = self.run_git(&["log", "--all", "-E", &grep, COMMIT_FORMAT, DATE_FORMAT])?;
         Ok(parse_commits(&said))
     }
 
@@ -58,13 +58,13 @@ impl Repository {
     /// # Errors
     /// Git fails.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
-        self.output(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
+        self.run_git(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
             .map(|said| parse_commits(&said))
     }
 
     /// Returns the earliest author date of the commits after `from`, up to `to`.
-    pub fn earliest_author_date(&self, from: &str, to: &str) -> Option<u64> {
-        let said = self.git(&["log", "--format=%at", &format!("{from}..{to}")]).ok()?;
+    pub fn earliest_author_date(&self, base: &str, head: &str) -> Option<u64> {
+        let said = self.run_git_text(&["log", "--format=%at", &format!("{base}..{head}")]).ok()?;
         said.lines().filter_map(|line| line.trim().parse().ok()).min()
     }
 
@@ -73,49 +73,49 @@ impl Repository {
     /// # Errors
     /// Git fails.
     pub fn top_level_names(&self, commit: &str) -> Result<Vec<String>, String> {
-        let said = self.git(&["ls-tree", "--name-only", "-z", commit])?;
+        let said = self.run_git_text(&["ls-tree", "--name-only", "-z", commit])?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
     /// Returns the URL from which the clone was made.
     pub fn origin_url(&self) -> Option<String> {
-        let said = self.git(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
+        let said = self.run_git_text(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())
     }
 
     pub(super) fn read_commit(&self, id: &str) -> Result<Option<Commit>, String> {
-        let said = self.output(&["log", "-1", COMMIT_FORMAT, DATE_FORMAT, id])?;
+        let said = self.run_git(&["log", "-1", COMMIT_FORMAT, DATE_FORMAT, id])?;
         Ok(parse_commits(&said).pop())
     }
 
     /// # Errors
     /// Git fails, or the two commits have no common ancestor.
-    pub fn merge_base(&self, one: &str, two: &str) -> Result<String, String> {
-        self.git(&["merge-base", one, two]).map(|id| id.trim().to_owned())
+    pub fn merge_base(&self, first: &str, second: &str) -> Result<String, String> {
+        self.run_git_text(&["merge-base", first, second]).map(|id| id.trim().to_owned())
     }
 
     /// Returns the diff between two commits. A rename is shown as a deletion and an addition.
     ///
     /// # Errors
     /// Git fails, or the diff is not UTF-8.
-    pub fn diff(&self, from: &str, to: &str) -> Result<String, String> {
+    pub fn diff(&self, base: &str, head: &str) -> Result<String, String> {
         let plain = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames"];
-        self.git(
-            &[&plain[..], &["--binary", "--src-prefix=a/", "--dst-prefix=b/", from, to]].concat(),
+        self.run_git_text(
+            &[&plain[..], &["--binary", "--src-prefix=a/", "--dst-prefix=b/", base, head]].concat(),
         )
     }
 
     /// Returns a file at a commit, if it exists and is text.
     pub fn read_file(&self, commit: &str, path: &str) -> Option<String> {
-        self.git(&["cat-file", "blob", &format!("{commit}:{path}")]).ok()
+        self.run_git_text(&["cat-file", "blob", &format!("{commit}:{path}")]).ok()
     }
 
-    fn git(&self, args: &[&str]) -> Result<String, String> {
-        let printed = self.output(args)?;
+    fn run_git_text(&self, args: &[&str]) -> Result<String, String> {
+        let printed = self.run_git(args)?;
         String::from_utf8(printed).map_err(|_| "git's output is not UTF-8".to_owned())
     }
 
-    fn output(&self, args: &[&str]) -> Result<Vec<u8>, String> {
+    fn run_git(&self, args: &[&str]) -> Result<Vec<u8>, String> {
         let output = Command::new("git")
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "core.quotePath=true", "-c", "diff.noprefix=false"])
@@ -148,8 +148,8 @@ impl Repository {
 
 /// Parses commits. Messages may have any encoding, and invalid UTF-8 in one message must not affect
 /// the other commits.
-fn parse_commits(printed: &[u8]) -> Vec<Commit> {
-    String::from_utf8_lossy(printed).split(END).filter_map(parse_commit).collect()
+fn parse_commits(output: &[u8]) -> Vec<Commit> {
+    String::from_utf8_lossy(output).split(COMMIT_END).filter_map(parse_commit).collect()
 }
 
 fn parse_commit(text: &str) -> Option<Commit> {
@@ -160,8 +160,8 @@ fn parse_commit(text: &str) -> Option<Commit> {
         id: id.to_owned(),
         parents: parents.split(' ').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
         // Some commits have a date before the Unix epoch.
-        written: written.parse().unwrap_or(0),
-        date: date.to_owned(),
+        author_time: written.parse().unwrap_or(0),
+        commit_date: date.to_owned(),
         message: message.trim().to_owned(),
     })
 }

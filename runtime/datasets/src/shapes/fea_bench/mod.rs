@@ -10,15 +10,15 @@ mod spans;
 pub use clone::{SplitDiff, split_diff};
 pub use components::{AddedComponent, added_components};
 pub use git::{Commit, Repository};
-pub use spans::{Span, new_spans};
+pub use spans::{DefinitionSpan, new_spans};
 
 pub(crate) use components::definitions;
 
 use proctor_types::{DetailField, Details, NewComponent, Source};
 use serde_json::Value;
 
-use super::{draft::Draft, fields::Fields};
-use crate::{address::Options, errors::RowError};
+use super::{draft::TaskDraft, fields::RowFields};
+use crate::{address::AddressOptions, errors::RowError};
 
 /// The texts that the Standard and Oracle datasets contain, derived from a row of the medium form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +36,17 @@ pub struct PullTexts {
 /// # Errors
 /// `problem_info` lacks a field. The error names that field.
 pub fn build_texts(info: &Value, components: &[NewComponent]) -> Result<PullTexts, String> {
-    let request = request::request_from_pull(info).map_err(|complaint| complaint.what)?;
-    let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
+    let request = request::request_from_pull(info).map_err(|complaint| complaint.message)?;
+    let statement = request::build_complete_statement(request.clone(), components).map_err(|it| it.message)?;
     Ok(PullTexts { request, discussion: request::discussion(info), statement })
 }
 
 /// Completes a row's statement, patch and test patch. Returns the clone if one was used.
-pub(super) fn complete(
-    fields: &mut Fields<'_>,
+pub(super) fn complete_row(
+    fields: &mut RowFields<'_>,
     details: &mut Details,
     repo: &str,
-    options: &Options,
+    options: &AddressOptions,
 ) -> Result<Option<String>, RowError> {
     let mut clone = None;
     let mut components = match fields.take_named("new_components") {
@@ -60,17 +60,17 @@ pub(super) fn complete(
                         `#repos=FOLDER`, a folder of clones named `owner__name`";
             return Err(RowError::invalid_field("patch", what));
         };
-        let base = details.base_commit.text().unwrap_or_default();
+        let base = details.base_commit.non_empty_text().unwrap_or_default();
         let number = details.pull_number.get().map(ToString::to_string).unwrap_or_default();
-        let found = clone::complete(repos, repo, base, &number)?;
+        let found = clone::complete_from_clone(repos, repo, base, &number)?;
         source = found.source;
-        fields.put("patch", found.patch);
-        fields.put("test_patch", found.test_patch);
+        fields.set_field("patch", found.patch);
+        fields.set_field("test_patch", found.test_patch);
         details.non_py_patch = found.non_py_patch.into();
         clone = Some(found.folder);
         if !fields.has_value("problem_info") && !fields.has_value("pull_request_text") {
             fields
-                .put("pull_request_text", request::request_from_commit(&found.title, &found.body)?);
+                .set_field("pull_request_text", request::request_from_commit(&found.title, &found.body)?);
         }
         if components.is_empty() {
             components = found.components;
@@ -87,12 +87,12 @@ pub(super) fn complete(
                     )
                 })?;
                 if let Some(hints) = request::discussion(&info) {
-                    fields.put("hints_text", hints);
+                    fields.set_field("hints_text", hints);
                 }
                 request::request_from_pull(&info)?
             }
         };
-        fields.put("problem_statement", request::statement(request, &components)?);
+        fields.set_field("problem_statement", request::build_complete_statement(request, &components)?);
     }
     let count = |kind: &str| {
         DetailField::from(
@@ -112,7 +112,7 @@ pub(super) fn complete(
 }
 
 /// Adds the source to a task that runs without an image, with the host's programs.
-pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
+pub(super) fn add_source(draft: &mut TaskDraft<'_>) -> Result<(), RowError> {
     let clone = draft.clone.take();
     if draft.task.environment.base.is_none() {
         return Ok(());

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{super::statement::render, components::Component};
+use super::{super::statement::render_statement, components::Component};
 use crate::errors::RowError;
 
-const STATEMENT: &str = include_str!("../../../../../prompts/fea-bench/statement.md.j2");
-const REQUEST: &str = include_str!("../../../../../prompts/fea-bench/request.md.j2");
+const STATEMENT_TEMPLATE: &str = include_str!("../../../../../prompts/fea-bench/statement.md.j2");
+const REQUEST_TEMPLATE: &str = include_str!("../../../../../prompts/fea-bench/request.md.j2");
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -18,7 +18,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     fn text(&self) -> Result<String, RowError> {
-        let inner = render(REQUEST, self)?;
+        let inner = render_statement(REQUEST_TEMPLATE, self)?;
         Ok(format!("<request>\n{}\n</request>", inner.trim()))
     }
 }
@@ -86,7 +86,7 @@ struct File<'a> {
 }
 
 /// Builds the complete statement: the request, and the definitions to implement.
-pub(super) fn statement(request: String, components: &[Component]) -> Result<String, RowError> {
+pub(super) fn build_complete_statement(request: String, components: &[Component]) -> Result<String, RowError> {
     let mut files: Vec<File<'_>> = Vec::new();
     for component in components {
         match files.iter_mut().find(|file| file.file == component.file) {
@@ -94,7 +94,7 @@ pub(super) fn statement(request: String, components: &[Component]) -> Result<Str
             None => files.push(File { file: &component.file, components: vec![component] }),
         }
     }
-    render(STATEMENT, TemplateVariables { request, files })
+    render_statement(STATEMENT_TEMPLATE, TemplateVariables { request, files })
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
             doc: doc.into(),
         };
         let all = [component("f", "Does f."), component("C.g", "")];
-        let said = statement(request_from_pull(&info).unwrap(), &all).unwrap();
+        let said = build_complete_statement(request_from_pull(&info).unwrap(), &all).unwrap();
         let expected = "This is a feature request which requires a new feature to add in the code repository.\n\
             <<NEW FEATURE REQUEST>>\n<request>\nAdd f\nIt adds f.\n----------\nearly\n</request>\n\n\n\
             There are several new functions or classes that need to be implemented, using the definitions below: \n\

@@ -13,83 +13,83 @@ use ruff_text_size::Ranged;
 /// As in the benchmark's script, `async def` is not counted, and an async function is not part of
 /// the dotted names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct DefinitionSpan {
     pub is_class: bool,
     /// Dotted name.
     pub name: String,
     /// The line of `def` or `class`, without decorators.
-    pub first: usize,
+    pub first_line: usize,
     /// The last line on which one of the definition's nodes starts. The rest of a multi-line string
     /// or bracket is not included.
-    pub last: usize,
+    pub last_line: usize,
 }
 
 /// Returns the functions and classes that `after` defines and `before` does not. If the file is
 /// new, returns all of them. Returns `None` if the parser does not support the Python code of one
 /// of the texts.
-pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
-    let after = spans(after)?;
+pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<DefinitionSpan>> {
+    let after = find_spans(after)?;
     let Some(before) = before else { return Some(after) };
-    let known: BTreeSet<String> = spans(before)?.into_iter().map(|span| span.name).collect();
+    let known: BTreeSet<String> = find_spans(before)?.into_iter().map(|span| span.name).collect();
     // Like the benchmark's script, key definitions by name. If a name is defined twice, the last
     // definition counts.
-    let by_name: BTreeMap<String, Span> =
+    let by_name: BTreeMap<String, DefinitionSpan> =
         after.into_iter().map(|span| (span.name.clone(), span)).collect();
     Some(by_name.into_values().filter(|span| !known.contains(&span.name)).collect())
 }
 
-fn spans(text: &str) -> Option<Vec<Span>> {
+fn find_spans(text: &str) -> Option<Vec<DefinitionSpan>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    let mut walk = SpanVisitor { starts, scope: Vec::new(), open: Vec::new(), found: Vec::new() };
+    let mut walk = SpanVisitor { line_starts: starts, scope: Vec::new(), open_spans: Vec::new(), spans: Vec::new() };
     walk_body(&mut walk, &parsed.syntax().body);
-    Some(walk.found)
+    Some(walk.spans)
 }
 
 struct SpanVisitor {
     /// Offsets of all lines except the first.
-    starts: Vec<usize>,
+    line_starts: Vec<usize>,
     /// The names that enclose the current node.
     scope: Vec<String>,
     /// The indices in `found` of the definitions that enclose the current node.
-    open: Vec<usize>,
-    found: Vec<Span>,
+    open_spans: Vec<usize>,
+    spans: Vec<DefinitionSpan>,
 }
 
 impl SpanVisitor {
-    fn line(&self, at: usize) -> usize {
-        self.starts.partition_point(|start| *start <= at) + 1
+    fn line_number(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= offset) + 1
     }
 }
 
 impl<'a> SourceOrderVisitor<'a> for SpanVisitor {
     fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
-        let line = node_start(node).map(|at| self.line(at));
+        let line = node_start(node).map(|at| self.line_number(at));
         if let Some(line) = line {
-            for index in &self.open {
-                if let Some(span) = self.found.get_mut(*index) {
-                    span.last = span.last.max(line);
+            for index in &self.open_spans {
+                if let Some(span) = self.spans.get_mut(*index) {
+                    span.last_line = span.last_line.max(line);
                 }
             }
         }
-        if let (Some((is_class, name)), Some(first)) = (definition(node), line) {
+        if let (Some((is_class, name)), Some(first)) = (parse_definition(node), line) {
             self.scope.push(name.to_owned());
-            self.open.push(self.found.len());
+            self.open_spans.push(self.spans.len());
             let name = self.scope.join(".");
-            self.found.push(Span { is_class, name, first, last: first });
+            self.spans.push(DefinitionSpan { is_class, name, first_line: first, last_line: first });
         }
         TraversalSignal::Traverse
     }
 
     fn leave_node(&mut self, node: AnyNodeRef<'a>) {
-        if definition(node).is_some() {
+        if parse_definition(node).is_some() {
             self.scope.pop();
-            self.open.pop();
+            self.open_spans.pop();
         }
     }
 }
 
-fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
+fn parse_definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
     match node {
         AnyNodeRef::StmtFunctionDef(def) if !def.is_async => Some((false, def.name.as_str())),
         AnyNodeRef::StmtClassDef(def) => Some((true, def.name.as_str())),
@@ -181,7 +181,7 @@ def f():
 "#;
         let lines = |before| {
             let spans = new_spans(before, after).unwrap();
-            spans.into_iter().map(|it| (it.name, it.first, it.last)).collect::<Vec<_>>()
+            spans.into_iter().map(|it| (it.name, it.first_line, it.last_line)).collect::<Vec<_>>()
         };
         let of = |name: &str, first, last| (name.to_owned(), first, last);
         assert_eq!(

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 /// Number of rows in SWE-bench's test split.
-pub const SWE_BENCH: usize = 2294;
+pub const SWE_BENCH_ROW_COUNT: usize = 2294;
 /// Number of rows in FeatureBench's full split.
-pub const FEATUREBENCH: usize = 200;
+pub const FEATUREBENCH_ROW_COUNT: usize = 200;
 
 /// A small random number generator. No crate is used, because its output might change between
 /// versions.
@@ -70,7 +70,7 @@ impl Generator {
 }
 
 /// A row in SWE-bench's classic form, with lists as JSON text. About 16 KB.
-pub fn swe_bench(index: usize) -> Value {
+pub fn generate_swe_bench_row(index: usize) -> Value {
     let mut generator = Generator(index as u64 * 2 + 1);
     let (statement, hints) = (100 + generator.below(300), generator.below(400));
     let (patch, test_patch, p2p) =
@@ -90,7 +90,7 @@ pub fn swe_bench(index: usize) -> Value {
 
 /// A row in FeatureBench's form, with a long statement, corruption patches and settings as JSON
 /// text. About 110 KB.
-pub fn featurebench(index: usize) -> Value {
+pub fn generate_featurebench_row(index: usize) -> Value {
     let mut generator = Generator(index as u64 * 2 + 7);
     let statement = 3000 + generator.below(4000);
     let (patch, test_patch) = (500 + generator.below(1500), 200 + generator.below(800));

@@ -75,7 +75,7 @@ pub fn load_rows(rows: &[Value], options: &str) -> LoadedDataset {
 /// Returns the task of a single row.
 pub fn load_task(row: Value, options: &str) -> proctor_types::Task {
     let mut loaded = load_rows(&[row], options);
-    assert_eq!(loaded.bad, []);
+    assert_eq!(loaded.bad_rows, []);
     loaded.tasks.remove(0)
 }
 
@@ -83,6 +83,6 @@ pub fn load_task(row: Value, options: &str) -> proctor_types::Task {
 pub fn row_error(row: Value, options: &str) -> String {
     let loaded = load_rows(&[row], options);
     assert_eq!(loaded.tasks, []);
-    let bad = &loaded.bad[0];
-    format!("{}: {}", bad.field.as_deref().unwrap_or("row"), bad.what)
+    let bad = &loaded.bad_rows[0];
+    format!("{}: {}", bad.field.as_deref().unwrap_or("row"), bad.message)
 }

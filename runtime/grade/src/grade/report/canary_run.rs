@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
-use proctor_types::{Evidence, Fault, Layer};
+use proctor_types::{Evidence, Fault, FaultLayer};
 
 use super::{BaseTree, ReportGrading, RunResults};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// The result of a run with canaries, and its log.
 struct CanaryRunResult {
-    reading: RunResults,
+    results: RunResults,
     log: Vec<u8>,
 }
 
@@ -33,11 +33,11 @@ impl ReportGrading<'_> {
         &self,
         tree: &BaseTree<'_>,
         patch: &[u8],
-        reading: &RunResults,
+        results: &RunResults,
         log: &mut Vec<u8>,
     ) -> Result<Vec<Evidence>, Fault> {
         let (task, apart) = (self.task, &self.options.quarantine);
-        let RunResults { report, tests, .. } = reading;
+        let RunResults { report, tests, .. } = results;
         let made = report_canary::create_report_canaries(
             task,
             tree.pristine,
@@ -45,21 +45,21 @@ impl ReportGrading<'_> {
             tests,
             (patch, apart),
         )?;
-        let Some(canaries) = made else { return Ok(vec![self.unverified_report()]) };
+        let Some(canaries) = made else { return Ok(vec![self.unverified_report_evidence()]) };
         let (mut evidence, mut runs) = (Vec::new(), Vec::new());
-        while !canaries.list.is_empty() && runs.len() < CANARY_RUNS {
-            match self.run_with(tree, patch, &canaries.files).await? {
-                Ok(CanaryRunResult { reading: second, log: run_log }) => {
+        while !canaries.canaries.is_empty() && runs.len() < CANARY_RUNS {
+            match self.run_with_files(tree, patch, &canaries.files).await? {
+                Ok(CanaryRunResult { results: second, log: run_log }) => {
                     log.extend_from_slice(
                         b"\n===== tests that ran again with mistakes and must fail =====\n",
                     );
-                    for canary in &canaries.list {
-                        log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
+                    for canary in &canaries.canaries {
+                        log.extend_from_slice(format!("{}\n", canary.description).as_bytes());
                     }
                     log.extend_from_slice(&run_log);
                     let changed = second.evidence.into_iter();
                     evidence.extend(changed.filter(|one| one.kind == CHANGED_DURING_RUN));
-                    runs.push(CanaryRun { tests: second.tests, is_complete: second.complete });
+                    runs.push(CanaryRun { tests: second.tests, is_complete: second.is_complete });
                 }
                 // The run made the sandbox unusable.
                 Err(found) => {
@@ -67,7 +67,7 @@ impl ReportGrading<'_> {
                     return Ok(evidence);
                 }
             }
-            if !runs.last().is_some_and(|run| canaries.any_passed(run)) {
+            if !runs.last().is_some_and(|run| canaries.has_passed_canary(run)) {
                 break;
             }
         }
@@ -77,14 +77,14 @@ impl ReportGrading<'_> {
 
     /// Runs the test command with changed test files. If possible, uses a sandbox where no graded
     /// code has run. Returns evidence instead of a run if the run made the sandbox unusable.
-    async fn run_with(
+    async fn run_with_files(
         &self,
         tree: &BaseTree<'_>,
         patch: &[u8],
         files: &BTreeMap<String, CurrentFile>,
     ) -> Result<Result<CanaryRunResult, Evidence>, Fault> {
-        let Some(fresh) = self.fresh else {
-            return self.run_in(self.handle, tree, files).await.map(Ok);
+        let Some(fresh) = self.fresh_sandboxes else {
+            return self.run_in_sandbox(self.handle, tree, files).await.map(Ok);
         };
         let mut sandbox = fresh.open().await?;
         let handle = sandbox.handle();
@@ -92,20 +92,20 @@ impl ReportGrading<'_> {
             self.strip_sandbox(handle, tree).await?;
             if let Err(error) = self.apply_and_restore(handle, tree, patch).await? {
                 let what = "the patch applies in one sandbox but not in another";
-                return Err(Fault::new(Layer::Grade, format!("{}: {what}: {error}", self.task.id)));
+                return Err(Fault::new(FaultLayer::Grade, format!("{}: {what}: {error}", self.task.id)));
             }
-            self.run_in(handle, tree, files).await
+            self.run_in_sandbox(handle, tree, files).await
         };
         let run = match run.await {
             Ok(run) => Ok(Ok(run)),
-            Err(fault) => exhaustion::classify_fault(handle, fault).await.map(Err),
+            Err(fault) => exhaustion::exhaustion_evidence(handle, fault).await.map(Err),
         };
         // Keep the results even if closing fails: dropping the sandbox also shuts it down.
         let _ = sandbox.close().await;
         run
     }
 
-    async fn run_in(
+    async fn run_in_sandbox(
         &self,
         handle: &SandboxHandle,
         tree: &BaseTree<'_>,
@@ -116,8 +116,8 @@ impl ReportGrading<'_> {
         }
         let run = self.run(handle, tree).await?;
         let reading = self.parse_results(&run);
-        let log = self.log(&run, &reading);
-        Ok(CanaryRunResult { reading, log })
+        let log = self.build_log(&run, &reading);
+        Ok(CanaryRunResult { results: reading, log })
     }
 
     /// Returns the test files in which canaries can be made, in addition to the files that the task
@@ -135,10 +135,10 @@ impl ReportGrading<'_> {
             **kind == EntryKind::File
                 && !is_scratch
                 && rules.language_of(path).is_some()
-                && paths.guard(path) == Some(GuardReason::Test)
+                && paths.guard_reason(path) == Some(GuardReason::Test)
         };
         let readable: BTreeSet<String> = pristine
-            .names
+            .entries
             .iter()
             .filter(is_readable)
             .map(|(path, _)| path.clone())
@@ -157,7 +157,7 @@ impl ReportGrading<'_> {
     ) -> Result<(), Fault> {
         let rules = &Policy::get()?.report.canaries;
         for (path, file) in &tree.pristine.files {
-            if rules.language_of(path).is_some() && tree.paths.guard(path).is_some() {
+            if rules.language_of(path).is_some() && tree.paths.guard_reason(path).is_some() {
                 replace_entry(handle, &self.task.workdir, path, Some(file)).await?;
             }
         }

@@ -4,16 +4,16 @@ use proctor_types::TestResults;
 
 /// The path of the results pipe, for programs that accept an output path. The program's child
 /// processes do not inherit the pipe.
-const PIPE: &str = "/dev/fd/3";
-const REPORTER: &str = "--test-reporter";
-const DESTINATION: &str = "--test-reporter-destination";
+const PIPE_PATH: &str = "/dev/fd/3";
+const REPORTER_OPTION: &str = "--test-reporter";
+const DESTINATION_OPTION: &str = "--test-reporter-destination";
 
 /// The command of a run, and where it writes the report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReportCommand {
     pub command: Vec<String>,
     /// Whether the report comes through the results pipe.
-    pub by_pipe: bool,
+    pub is_from_pipe: bool,
 }
 
 /// Redirects the report to the results pipe if `test_command` starts one of `programs` and an
@@ -28,18 +28,18 @@ pub(super) fn redirect_report(
     let is_direct = program.is_some_and(|name| programs.iter().any(|known| known == name));
     let redirected = match &results.path {
         _ if !is_direct => None,
-        Some(path) => redirect_path(test_command, path),
-        None => redirect_node(test_command),
+        Some(path) => redirect_report_path(test_command, path),
+        None => redirect_node_report(test_command),
     };
     match redirected {
-        Some(command) => ReportCommand { command, by_pipe: true },
-        None => ReportCommand { command: test_command.to_vec(), by_pipe: false },
+        Some(command) => ReportCommand { command, is_from_pipe: true },
+        None => ReportCommand { command: test_command.to_vec(), is_from_pipe: false },
     }
 }
 
 /// Handles `--outputFile=report.json`, `--outputFile report.json` and
 /// `--reporter-option output=report.json`.
-fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
+fn redirect_report_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
     let names = |(at, argument): (usize, &String)| {
         let is_value = at > 1 && test_command[at - 1].starts_with('-') && argument == path;
         let is_assigned = argument.strip_suffix(path).is_some_and(|option| option.ends_with('='));
@@ -50,19 +50,19 @@ fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
     let (at, None) = (found.next()?, found.next()) else { return None };
     let mut command = test_command.to_vec();
     let option = command[at].strip_suffix(path)?;
-    command[at] = format!("{option}{PIPE}");
+    command[at] = format!("{option}{PIPE_PATH}");
     Some(command)
 }
 
 /// Handles `node --test --test-reporter=tap`, which writes to standard output.
-fn redirect_node(test_command: &[String]) -> Option<Vec<String>> {
+fn redirect_node_report(test_command: &[String]) -> Option<Vec<String>> {
     let count = |option: &str| test_command.iter().filter(|one| is_option(one, option)).count();
-    if count(REPORTER) != 1 || count(DESTINATION) != 0 {
+    if count(REPORTER_OPTION) != 1 || count(DESTINATION_OPTION) != 0 {
         return None;
     }
-    let at = test_command.iter().position(|argument| is_option(argument, REPORTER))?;
+    let at = test_command.iter().position(|argument| is_option(argument, REPORTER_OPTION))?;
     let mut command = test_command.to_vec();
-    command.insert(at, format!("{DESTINATION}={PIPE}"));
+    command.insert(at, format!("{DESTINATION_OPTION}={PIPE_PATH}"));
     Some(command)
 }
 
@@ -79,7 +79,7 @@ mod tests {
         let results =
             TestResults { format: proctor_types::TestFormat::Tap, path: path.map(str::to_owned) };
         let programs = ["node", "jest", "mocha"].map(str::to_owned);
-        let ReportCommand { command, by_pipe } = redirect_report(&words, &results, &programs);
+        let ReportCommand { command, is_from_pipe: by_pipe } = redirect_report(&words, &results, &programs);
         assert_eq!(by_pipe, command != words);
         by_pipe.then(|| command.join(" "))
     }

@@ -15,11 +15,11 @@ pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task
 }
 
 /// Returns whether `official` and `strict` resolve the task.
-pub fn grade_with_both(task: &Task, log: &str) -> (bool, bool) {
-    policies(&verdict(task, log))
+pub fn grade_with_both_policies(task: &Task, log: &str) -> (bool, bool) {
+    resolved_by_policy(&verdict(task, log))
 }
 
-pub fn policies(verdict: &Verdict) -> (bool, bool) {
+pub fn resolved_by_policy(verdict: &Verdict) -> (bool, bool) {
     let (official, strict) = (&verdict.policies["official"], &verdict.policies["strict"]);
     assert_eq!(verdict.resolved, official.resolved, "the top level repeats the official result");
     (official.resolved, strict.resolved)
@@ -30,21 +30,21 @@ pub fn verdict(task: &Task, log: &str) -> Verdict {
 }
 
 /// Output between the markers of an evaluation script, with the exit status that it prints.
-pub fn with_markers(command: &str, output: &str, exit: i32) -> String {
+pub fn with_markers(command: &str, output: &str, exit_status: i32) -> String {
     format!(
         "Applied patch test_a.py cleanly.\n+ : '>>>>> Start Test Output'\n+ {command} test_a.py\n\
-         {output}+ : '>>>>> End Test Output'\n>>>>> Test Exit Code: {exit}\n"
+         {output}+ : '>>>>> End Test Output'\n>>>>> Test Exit Code: {exit_status}\n"
     )
 }
 
 /// A pytest run with `-rA`: the output of its tests and its short summary.
-pub fn pytest_session_log(printed: &str, summary: &[&str], totals: &str) -> String {
+pub fn pytest_session_log(printed_text: &str, summary: &[&str], totals: &str) -> String {
     let counts =
         totals.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
     let collected: usize = counts.sum();
     format!(
         "============ test session starts ============\ncollected {collected} items\n\ntest_a.py ..\n\n\
-         =========== PASSES ===========\n{printed}\
+         =========== PASSES ===========\n{printed_text}\
          ========= short test summary info ==========\n{}\n========== {totals} in 0.01s ==========\n",
         summary.join("\n")
     )

@@ -17,19 +17,19 @@ pub struct Report {
     pub doubts: Vec<String>,
     /// Failures that don't belong to a test, such as a file that cannot be loaded or a package that
     /// cannot be built.
-    pub other_failures: usize,
+    pub other_failure_count: usize,
 }
 
 impl Report {
     /// Returns the statuses of the expected tests.
-    pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
+    pub fn expected_statuses(&self, expected_ids: &[String]) -> BTreeMap<String, TestStatus> {
         let status = |id: &String| {
-            self.resolve(id)
+            self.resolve_id(id)
                 .and_then(|id| self.tests.get(id))
                 .copied()
                 .unwrap_or(TestStatus::Missing)
         };
-        wanted.iter().map(|id| (id.clone(), status(id))).collect()
+        expected_ids.iter().map(|id| (id.clone(), status(id))).collect()
     }
 
     /// Returns the reported id that an expected id refers to: the same id, or the only one that
@@ -37,21 +37,21 @@ impl Report {
     ///
     /// A suffix that consists of whole components is preferred. For example, `adds` refers to
     /// `Calc::adds` even if there is a test `Calc::never adds`.
-    pub fn resolve(&self, wanted: &str) -> Option<&str> {
-        if let Some((id, _)) = self.tests.get_key_value(wanted) {
+    pub fn resolve_id(&self, expected_id: &str) -> Option<&str> {
+        if let Some((id, _)) = self.tests.get_key_value(expected_id) {
             return Some(id.as_str());
         }
-        if wanted.is_empty() {
+        if expected_id.is_empty() {
             return None;
         }
         let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
         let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let found = self
-            .find_unique_suffix(wanted, &is_part)
-            .or_else(|| self.find_unique_suffix(wanted, &is_word));
+            .find_unique_suffix(expected_id, &is_part)
+            .or_else(|| self.find_unique_suffix(expected_id, &is_word));
         // pytest's JUnit report splits a node id into a class and a name.
         found.flatten().or_else(|| {
-            let (class, name) = split_node_id(wanted);
+            let (class, name) = split_node_id(expected_id);
             self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
         })
     }
@@ -60,10 +60,10 @@ impl Report {
     /// `None` if no id matches, and `Some(None)` if several match.
     fn find_unique_suffix(
         &self,
-        wanted: &str,
-        fits: &dyn Fn(&str) -> bool,
+        expected_id: &str,
+        predicate: &dyn Fn(&str) -> bool,
     ) -> Option<Option<&str>> {
-        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
+        let ends = |id: &&String| id.strip_suffix(expected_id).is_some_and(predicate);
         let mut found = self.tests.keys().filter(ends);
         let first = found.next()?;
         Some(found.next().is_none().then_some(first.as_str()))
@@ -81,17 +81,17 @@ impl Report {
 
     /// Number of failed tests, plus failures that do not belong to a test.
     pub fn failure_count(&self) -> usize {
-        self.count_with_status(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
+        self.count_with_status(&[TestStatus::Failed, TestStatus::Error]) + self.other_failure_count
     }
 
     /// Compares the runner's counts with the results that it lists.
-    pub(in crate::reader) fn compare(&mut self, account: &RunCounts) {
-        self.doubts.extend(account.disagreements());
+    pub(in crate::reader) fn add_disagreements(&mut self, counts: &RunCounts) {
+        self.doubts.extend(counts.disagreements());
     }
 
-    pub(in crate::reader) fn into_log_reading(self, wanted: &[String]) -> LogReading {
+    pub(in crate::reader) fn into_log_reading(self, expected_ids: &[String]) -> LogReading {
         LogReading {
-            tests: self.statuses(wanted),
+            tests: self.expected_statuses(expected_ids),
             is_complete: self.is_complete,
             doubts: self.doubts,
         }

@@ -56,12 +56,12 @@ pub(super) fn read(log: &str) -> Report {
     let (passed, failed) = (listed("passed"), listed("failed"));
     let summary = results.get("summary");
     let counted = |key: &str| summary.and_then(|summary| count_field(summary, key));
-    report.compare(&RunCounts {
-        counted: counted("failed"),
-        shown_min: failed,
-        shown_max: failed,
+    report.add_disagreements(&RunCounts {
+        runner_failure_count: counted("failed"),
+        min_shown_failures: failed,
+        max_shown_failures: failed,
         max_passed: counted("passed"),
-        passed,
+        passed_count: passed,
         ..RunCounts::default()
     });
     report

@@ -37,7 +37,7 @@ pub(super) fn read(log: &str) -> Report {
     for event in json_lines(log).filter(is_event) {
         let action = str_field(&event, "Action").unwrap_or_default();
         let Some(package) = str_field(&event, "Package") else {
-            report.other_failures += usize::from(action == "build-fail");
+            report.other_failure_count += usize::from(action == "build-fail");
             continue;
         };
         let ends = packages.entry(package.to_owned()).or_default();
@@ -74,7 +74,7 @@ pub(super) fn read(log: &str) -> Report {
             id.starts_with(&prefix) && *status == TestStatus::Failed
         };
         if *ends == Some(TestStatus::Failed) && !report.tests.iter().any(has_failed) {
-            report.other_failures += 1;
+            report.other_failure_count += 1;
         }
     }
     report.is_complete = !packages.is_empty() && packages.values().all(Option::is_some);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     content::Report,
     json::{array_field, count_field, find_object, str_field},
-    root::Root,
+    root::ReportRoot,
 };
 use crate::reader::agreement::RunCounts;
 
@@ -27,7 +27,7 @@ pub(super) fn matches_format(log: &str) -> bool {
     find_report(log).is_some()
 }
 
-pub(super) fn read(log: &str, root: &Root) -> Report {
+pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
     match find_report(log) {
         Some(value) if is_jest(&value) => read_jest(&value, root),
         Some(value) => read_mocha(&value, root),
@@ -36,16 +36,16 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
 }
 
 /// Returns `file::outer > inner > name`, or without a file, `outer > inner > name`.
-fn test_id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
+fn test_id(file: Option<&str>, suites: &[&str], name: &str, root: &ReportRoot) -> String {
     let path: Vec<&str> = suites.iter().copied().chain([name]).collect();
     let path = path.join(" > ");
     match file.filter(|file| !file.is_empty()) {
-        Some(file) => format!("{}::{path}", root.relative(file)),
+        Some(file) => format!("{}::{path}", root.relative_path(file)),
         None => path,
     }
 }
 
-fn read_jest(value: &Value, root: &Root) -> Report {
+fn read_jest(value: &Value, root: &ReportRoot) -> Report {
     let mut report = Report::default();
     let (mut passed, mut failed) = (0, 0);
     for file in array_field(value, "testResults") {
@@ -71,23 +71,23 @@ fn read_jest(value: &Value, root: &Root) -> Report {
         }
         let is_failed = |test: &Value| str_field(test, "status") == Some("failed");
         if is_failed(file) && !tests.iter().any(is_failed) {
-            report.other_failures += 1;
+            report.other_failure_count += 1;
         }
     }
     // Only jest reports whether a run was interrupted. vitest does not have this key.
     report.is_complete = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
-    report.compare(&RunCounts {
-        counted: count_field(value, "numFailedTests"),
-        shown_min: failed,
-        shown_max: failed,
+    report.add_disagreements(&RunCounts {
+        runner_failure_count: count_field(value, "numFailedTests"),
+        min_shown_failures: failed,
+        max_shown_failures: failed,
         max_passed: count_field(value, "numPassedTests"),
-        passed,
+        passed_count: passed,
         ..RunCounts::default()
     });
     report
 }
 
-fn read_mocha(value: &Value, root: &Root) -> Report {
+fn read_mocha(value: &Value, root: &ReportRoot) -> Report {
     let mut report = Report { is_complete: true, ..Report::default() };
     let kinds = [
         ("passes", TestStatus::Passed),
@@ -113,12 +113,12 @@ fn read_mocha(value: &Value, root: &Root) -> Report {
     let counted = |key: &str| stats.and_then(|stats| count_field(stats, key));
     let (passed, failed) =
         (array_field(value, "passes").len(), array_field(value, "failures").len());
-    report.compare(&RunCounts {
-        counted: counted("failures"),
-        shown_min: failed,
-        shown_max: failed,
+    report.add_disagreements(&RunCounts {
+        runner_failure_count: counted("failures"),
+        min_shown_failures: failed,
+        max_shown_failures: failed,
         max_passed: counted("passes"),
-        passed,
+        passed_count: passed,
         ..RunCounts::default()
     });
     report
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn read_report(log: &str, root: &str) -> Report {
-        read(log, &Root::new(root))
+        read(log, &ReportRoot::new(root))
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             // reported ids.
             let elsewhere = read_report(log, "/other");
             let id = format!("{file}::top level");
-            assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);
+            assert_eq!(elsewhere.expected_statuses(std::slice::from_ref(&id))[&id], Passed);
         }
     }
 

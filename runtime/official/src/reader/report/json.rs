@@ -4,7 +4,7 @@ use serde_json::{Deserializer, Value};
 
 /// Returns the first object that starts at the beginning of a line and satisfies `fits`. Runners
 /// print the object on standard output, where package managers and tests may print other text.
-pub(super) fn find_object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
+pub(super) fn find_object(text: &str, predicate: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
@@ -14,7 +14,7 @@ pub(super) fn find_object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<V
         }
         let mut values = Deserializer::from_str(&text[start..]).into_iter::<Value>();
         let Some(Ok(value)) = values.next() else { continue };
-        if fits(&value) {
+        if predicate(&value) {
             return Some(value);
         }
         from = start + values.byte_offset();

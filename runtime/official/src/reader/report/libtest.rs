@@ -13,33 +13,33 @@ use super::{
 use crate::{parsers::text::pattern, reader::agreement::RunCounts};
 
 /// cargo prints the name of a binary before its tests, on standard error.
-static BINARY: LazyLock<Regex> = LazyLock::new(|| {
+static BINARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()`]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
     )
 });
-static RUNNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^running (\d+) tests?$"));
-static TEST: LazyLock<Regex> =
+static SUITE_START_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^running (\d+) tests?$"));
+static TEST_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^test (.+?)(?: - should panic)? \.\.\. ?(.*)$"));
-static RESULT: LazyLock<Regex> = LazyLock::new(|| {
+static RESULT_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^test result: (ok|FAILED)\. (\d+) passed; (\d+) failed(?:; (\d+) ignored)?")
 });
 /// `PASS [   0.005s] (1/9) crate::binary path::to::test`.
-static NEXTEST: LazyLock<Regex> = LazyLock::new(|| {
+static NEXTEST_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^\s*(?:TRY (\d+) )?([A-Z][A-Z -]*?)(?: \d+/\d+)? \[[ >\d.]*s? *\](?: \([ \d/─-]+\))? +(\S+) +(\S.*)$",
     )
 });
-static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
+static SUMMARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\s*Summary \[[^\]]*\] +(?:\d+/)?(\d+) tests? run: (\d+) passed(.*)$")
 });
-static FAILED: LazyLock<Regex> =
+static FAILURE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(\d+) (?:failed|timed out|exec failed)"));
 
 pub(super) fn matches_format(log: &str) -> bool {
     let has = |pattern: &Regex| log.lines().any(|line| pattern.is_match(line));
-    has(&RUNNING) && (has(&RESULT) || has(&TEST))
-        || has(&SUMMARY)
+    has(&SUITE_START_PATTERN) && (has(&RESULT_PATTERN) || has(&TEST_PATTERN))
+        || has(&SUMMARY_PATTERN)
         || log.lines().any(|line| parse_nextest_line(line).is_some())
         || json_lines(log).take(100).any(|value| is_event(&value))
 }
@@ -51,7 +51,7 @@ fn is_event(value: &Value) -> bool {
 }
 
 pub(super) fn read(log: &str) -> Report {
-    let mut reader = Reader::default();
+    let mut reader = LibtestReader::default();
     for line in log.lines() {
         reader.read_line(line);
     }
@@ -61,30 +61,30 @@ pub(super) fn read(log: &str) -> Report {
 /// The tests of one binary that have been read so far.
 #[derive(Default)]
 struct Suite {
-    announced: usize,
-    passed: usize,
-    failed: usize,
-    results: usize,
+    announced_count: usize,
+    passed_count: usize,
+    failed_count: usize,
+    result_count: usize,
 }
 
 #[derive(Default)]
-struct Reader {
+struct LibtestReader {
     report: Report,
     /// The binary of the next tests, if cargo printed its name.
     binary: Option<String>,
     suite: Option<Suite>,
     /// A test whose status is on a later line. If output is not captured, the test's output is
     /// printed before the status.
-    pending: Option<String>,
+    pending_test: Option<String>,
     /// Whether the current line is in the list of failures, which quotes the output of failed
     /// tests.
-    in_failures: bool,
+    is_in_failures: bool,
     /// The last attempt of each test that nextest reran.
-    tries: BTreeMap<String, TestStatus>,
-    ends: usize,
+    rerun_statuses: BTreeMap<String, TestStatus>,
+    end_count: usize,
 }
 
-impl Reader {
+impl LibtestReader {
     fn test_id(&self, test: &str) -> String {
         match &self.binary {
             Some(binary) => format!("{binary}::{test}"),
@@ -93,38 +93,38 @@ impl Reader {
     }
 
     fn read_line(&mut self, line: &str) {
-        let is_last = |result: &str| !self.in_failures || result == "FAILED";
-        if let Some(found) = RESULT.captures(line).filter(|found| is_last(&found[1])) {
+        let is_last = |result: &str| !self.is_in_failures || result == "FAILED";
+        if let Some(found) = RESULT_PATTERN.captures(line).filter(|found| is_last(&found[1])) {
             self.read_result(&found);
-        } else if self.in_failures {
+        } else if self.is_in_failures {
             // This section quotes the output of failed tests and repeats their names.
-        } else if let Some(found) = RUNNING.captures(line) {
+        } else if let Some(found) = SUITE_START_PATTERN.captures(line) {
             self.close_suite();
             let announced = found[1].parse().unwrap_or(usize::MAX);
-            self.suite = Some(Suite { announced, ..Suite::default() });
+            self.suite = Some(Suite { announced_count: announced, ..Suite::default() });
         } else if line == "failures:" {
-            self.in_failures = true;
-        } else if let Some(found) = TEST.captures(line).filter(|_| self.suite.is_some()) {
+            self.is_in_failures = true;
+        } else if let Some(found) = TEST_PATTERN.captures(line).filter(|_| self.suite.is_some()) {
             let test = found[1].to_owned();
             match parse_status(&found[2]) {
                 Some(status) => self.add_result(&test, status),
-                None => self.pending = Some(test),
+                None => self.pending_test = Some(test),
             }
-        } else if let Some(status) = parse_status(line).filter(|_| self.pending.is_some()) {
-            if let Some(test) = self.pending.take() {
+        } else if let Some(status) = parse_status(line).filter(|_| self.pending_test.is_some()) {
+            if let Some(test) = self.pending_test.take() {
                 self.add_result(&test, status);
             }
-        } else if let Some(found) = BINARY.captures(line) {
+        } else if let Some(found) = BINARY_PATTERN.captures(line) {
             self.close_suite();
             let name = found.get(1).or_else(|| found.get(2));
             self.binary = name.map(|name| name.as_str().to_owned());
         } else if let Some(found) = parse_nextest_line(line) {
-            if found.is_try {
-                self.tries.insert(found.id, found.status);
+            if found.is_rerun {
+                self.rerun_statuses.insert(found.id, found.status);
             } else {
                 self.report.add(found.id, found.status);
             }
-        } else if let Some(found) = SUMMARY.captures(line) {
+        } else if let Some(found) = SUMMARY_PATTERN.captures(line) {
             self.read_summary(&found);
         } else if line.trim_start().starts_with('{')
             && let Ok(event) = serde_json::from_str::<Value>(line)
@@ -136,59 +136,59 @@ impl Reader {
 
     fn add_result(&mut self, test: &str, status: TestStatus) {
         if let Some(suite) = &mut self.suite {
-            suite.results += 1;
-            suite.passed += usize::from(status == TestStatus::Passed);
-            suite.failed += usize::from(status == TestStatus::Failed);
+            suite.result_count += 1;
+            suite.passed_count += usize::from(status == TestStatus::Passed);
+            suite.failed_count += usize::from(status == TestStatus::Failed);
         }
         let id = self.test_id(test);
         self.report.add(id, status);
     }
 
     /// Reads `test result: ...`, which ends a binary's tests.
-    fn read_result(&mut self, found: &regex::Captures<'_>) {
-        self.in_failures = false;
-        self.pending = None;
+    fn read_result(&mut self, captures: &regex::Captures<'_>) {
+        self.is_in_failures = false;
+        self.pending_test = None;
         let Some(suite) = self.suite.take() else { return };
-        self.ends += 1;
+        self.end_count += 1;
         let count =
-            |at: usize| found.get(at).and_then(|count| count.as_str().parse::<usize>().ok());
-        self.report.compare(&RunCounts {
-            counted: count(3),
-            shown_min: suite.failed,
-            shown_max: suite.failed,
+            |at: usize| captures.get(at).and_then(|count| count.as_str().parse::<usize>().ok());
+        self.report.add_disagreements(&RunCounts {
+            runner_failure_count: count(3),
+            min_shown_failures: suite.failed_count,
+            max_shown_failures: suite.failed_count,
             max_passed: count(2),
-            passed: suite.passed,
+            passed_count: suite.passed_count,
             ..RunCounts::default()
         });
     }
 
     /// Ends the tests of a binary. If the binary has no result, the run was cut off.
     fn close_suite(&mut self) {
-        self.pending = None;
+        self.pending_test = None;
         if let Some(suite) = self.suite.take() {
-            let what = format!("tests announced: {}, finished: {}", suite.announced, suite.results);
+            let what = format!("tests announced: {}, finished: {}", suite.announced_count, suite.result_count);
             self.report.doubts.push(format!("a run has no result; {what}"));
         }
     }
 
-    fn read_summary(&mut self, found: &regex::Captures<'_>) {
-        self.ends += 1;
-        self.add_last_attempts();
-        let failed = FAILED
-            .captures_iter(&found[3])
+    fn read_summary(&mut self, captures: &regex::Captures<'_>) {
+        self.end_count += 1;
+        self.add_rerun_statuses();
+        let failed = FAILURE_PATTERN
+            .captures_iter(&captures[3])
             .filter_map(|count| count[1].parse::<usize>().ok())
             .fold(0, usize::saturating_add);
         let shown = self.report.failure_count();
-        self.report.compare(&RunCounts {
-            counted: Some(failed),
-            shown_min: shown,
-            shown_max: shown,
+        self.report.add_disagreements(&RunCounts {
+            runner_failure_count: Some(failed),
+            min_shown_failures: shown,
+            max_shown_failures: shown,
             ..RunCounts::default()
         });
     }
 
-    fn add_last_attempts(&mut self) {
-        for (id, status) in std::mem::take(&mut self.tries) {
+    fn add_rerun_statuses(&mut self) {
+        for (id, status) in std::mem::take(&mut self.rerun_statuses) {
             self.report.add(id, status);
         }
     }
@@ -199,17 +199,17 @@ impl Reader {
             Some("suite") if what == "started" => {
                 self.close_suite();
                 let announced = count_field(event, "test_count").unwrap_or_default();
-                self.suite = Some(Suite { announced, ..Suite::default() });
+                self.suite = Some(Suite { announced_count: announced, ..Suite::default() });
             }
             Some("suite") => {
                 let Some(suite) = self.suite.take() else { return };
-                self.ends += 1;
-                self.report.compare(&RunCounts {
-                    counted: count_field(event, "failed"),
-                    shown_min: suite.failed,
-                    shown_max: suite.failed,
+                self.end_count += 1;
+                self.report.add_disagreements(&RunCounts {
+                    runner_failure_count: count_field(event, "failed"),
+                    min_shown_failures: suite.failed_count,
+                    max_shown_failures: suite.failed_count,
                     max_passed: count_field(event, "passed"),
-                    passed: suite.passed,
+                    passed_count: suite.passed_count,
                     ..RunCounts::default()
                 });
             }
@@ -224,7 +224,7 @@ impl Reader {
                 match name.split_once('$') {
                     Some((binary, test)) => {
                         let outer = self.binary.replace(binary.to_owned());
-                        self.add_result(strip_attempt_number(test), status);
+                        self.add_result(strip_rerun_number(test), status);
                         self.binary = outer;
                     }
                     None => self.add_result(name, status),
@@ -237,13 +237,13 @@ impl Reader {
     fn into_report(mut self) -> Report {
         let is_open = self.suite.is_some();
         self.close_suite();
-        self.add_last_attempts();
-        self.report.is_complete = self.ends > 0 && !is_open;
+        self.add_rerun_statuses();
+        self.report.is_complete = self.end_count > 0 && !is_open;
         self.report
     }
 }
 
-fn strip_attempt_number(test: &str) -> &str {
+fn strip_rerun_number(test: &str) -> &str {
     match test.rsplit_once('#') {
         Some((name, number))
             if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
@@ -282,11 +282,11 @@ struct NextestLine {
     id: String,
     status: TestStatus,
     /// Whether the test is rerun if it fails. The last attempt counts.
-    is_try: bool,
+    is_rerun: bool,
 }
 
 fn parse_nextest_line(line: &str) -> Option<NextestLine> {
-    let found = NEXTEST.captures(line)?;
+    let found = NEXTEST_PATTERN.captures(line)?;
     let is_try = found.get(1).is_some();
     let status = match &found[2] {
         "PASS" if is_try => TestStatus::Flaky,
@@ -298,7 +298,7 @@ fn parse_nextest_line(line: &str) -> Option<NextestLine> {
         // `SLOW`, `START`, `TERMINATING`: the test is still running.
         _ => return None,
     };
-    Some(NextestLine { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_try })
+    Some(NextestLine { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_rerun: is_try })
 }
 
 #[cfg(test)]
@@ -367,7 +367,7 @@ mod tests {
             ],
         );
         assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
-        assert_eq!(report.resolve("tests::a"), Some("calc::tests::a"));
+        assert_eq!(report.resolve_id("tests::a"), Some("calc::tests::a"));
     }
 
     #[test]
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_run_is_not_ended() {
+    fn truncated_run_is_incomplete() {
         let whole =
             "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
         let torn = "running 2 tests\ntest b ... ok\n";

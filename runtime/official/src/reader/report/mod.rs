@@ -16,7 +16,7 @@ mod tap;
 use proctor_types::TestFormat;
 
 pub use content::Report;
-use root::Root;
+use root::ReportRoot;
 
 use crate::reader::{junit, to_plain_text};
 
@@ -32,13 +32,13 @@ impl Report {
             }
             report.is_complete = one.is_complete && (at == 0 || report.is_complete);
             report.doubts.extend(one.doubts);
-            report.other_failures += one.other_failures;
+            report.other_failure_count += one.other_failure_count;
         }
         report
     }
 
     pub(super) fn from_text(format: TestFormat, text: &str, root: &str) -> Self {
-        let root = Root::new(root);
+        let root = ReportRoot::new(root);
         match format {
             // pytest's own log is not a report. Another reader handles this log.
             TestFormat::Pytest => Self::default(),
@@ -112,7 +112,7 @@ mod tests {
             ("nowhere", None),
             ("tests/test_a.py::Case::test_b[x::y]", Some("tests.test_a.Case::test_b[x::y]")),
         ] {
-            assert_eq!(report.resolve(wanted), found, "{wanted}");
+            assert_eq!(report.resolve_id(wanted), found, "{wanted}");
         }
     }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_give_an_empty_unfinished_report() {
+    fn missing_files_give_an_empty_incomplete_report() {
         let wanted = ["a".to_owned()];
         for format in [
             TestFormat::Junit,
@@ -140,7 +140,7 @@ mod tests {
             for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
                 let report = Report::read(format, &files, "/testbed");
                 assert!(!report.is_complete, "{format}");
-                assert_eq!(report.statuses(&wanted)["a"], TestStatus::Missing, "{format}");
+                assert_eq!(report.expected_statuses(&wanted)["a"], TestStatus::Missing, "{format}");
             }
         }
     }

@@ -6,25 +6,25 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use proctor_types::TestStatus;
 use regex::Regex;
 
-use super::{content::Report, root::Root};
+use super::{content::Report, root::ReportRoot};
 use crate::parsers::text::pattern;
 
-static POINT: LazyLock<Regex> =
+static POINT_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(not )?ok(?:[ \t]+(\d+))?(?:[ \t]+(?:-(?:[ \t]+|$))?(.*))?$"));
-static PLAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \t]*(?:#.*)?$"));
-static DIRECTIVE: LazyLock<Regex> =
+static PLAN_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \t]*(?:#.*)?$"));
+static DIRECTIVE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[ \t])#[ \t]*(skip|todo)\w*(?:\W.*)?$"));
 /// node-tap appends this to a description.
-static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
+static DURATION_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
 /// Number of columns by which subtests are indented.
-const INDENT: usize = 4;
+const INDENT_WIDTH: usize = 4;
 
 pub(super) fn matches_format(log: &str) -> bool {
     let (mut version, mut plan, mut point) = (false, false, false);
     for line in log.lines() {
         version |= line.starts_with("TAP version 1");
-        plan |= PLAN.is_match(line);
-        point |= POINT.captures(line).is_some_and(|found| found.get(2).is_some());
+        plan |= PLAN_PATTERN.is_match(line);
+        point |= POINT_PATTERN.captures(line).is_some_and(|found| found.get(2).is_some());
     }
     point && (version || plan)
 }
@@ -34,41 +34,41 @@ type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
 struct TapReader {
-    levels: BTreeMap<usize, PendingResults>,
+    results_by_level: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces, by level.
-    open: BTreeMap<usize, String>,
+    open_tests: BTreeMap<usize, String>,
     /// Names from `# Subtest: name`, by the level of the comment.
     announced_names: BTreeMap<usize, String>,
-    planned: usize,
+    planned_count: usize,
     has_plan: bool,
     /// Number of test points at the outermost level.
-    points: usize,
+    point_count: usize,
     /// Number of lines with only `ok`: a point without a number, or printed by `prove` when a file
     /// ends.
-    bare_ok_lines: usize,
+    bare_ok_count: usize,
 }
 
 impl TapReader {
     /// Moves the results below a test to the level of the test.
     fn nest_results(&mut self, level: usize, name: &str) {
-        let below = self.levels.remove(&(level + 1)).unwrap_or_default();
+        let below = self.results_by_level.remove(&(level + 1)).unwrap_or_default();
         let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));
-        self.levels.entry(level).or_default().extend(named);
+        self.results_by_level.entry(level).or_default().extend(named);
     }
 
-    fn add_point(&mut self, level: usize, failed: bool, number: Option<&str>, rest: &str) {
+    fn add_point(&mut self, level: usize, is_failed: bool, number: Option<&str>, rest: &str) {
         let (rest, is_open) = match rest.strip_suffix('{') {
             Some(head) if head.is_empty() || head.ends_with([' ', '\t']) => (head, true),
             _ => (rest, false),
         };
-        let directive = DIRECTIVE.captures(rest);
+        let directive = DIRECTIVE_PATTERN.captures(rest);
         let end = directive.as_ref().and_then(|found| found.get(0)).map(|found| found.start());
-        let name = DURATION.replace(&rest[..end.unwrap_or(rest.len())], "");
+        let name = DURATION_PATTERN.replace(&rest[..end.unwrap_or(rest.len())], "");
         let name = unescape(name.trim());
         if level == 0 {
             match (number, name.is_empty()) {
-                (None, true) => self.bare_ok_lines += 1,
-                _ => self.points += 1,
+                (None, true) => self.bare_ok_count += 1,
+                _ => self.point_count += 1,
             }
         }
         let name = match (name.is_empty(), number) {
@@ -77,7 +77,7 @@ impl TapReader {
             (true, None) => return,
         };
         let word = directive.as_ref().map(|found| found[1].to_ascii_lowercase());
-        let status = match (word.as_deref(), failed) {
+        let status = match (word.as_deref(), is_failed) {
             (Some("skip"), _) => TestStatus::Skipped,
             (Some(_), true) => TestStatus::Xfailed,
             (Some(_), false) => TestStatus::Xpassed,
@@ -85,14 +85,14 @@ impl TapReader {
             (None, false) => TestStatus::Passed,
         };
         self.nest_results(level, &name);
-        self.levels.entry(level).or_default().push((name.clone(), status));
+        self.results_by_level.entry(level).or_default().push((name.clone(), status));
         if is_open {
-            self.open.insert(level, name);
+            self.open_tests.insert(level, name);
         }
     }
 }
 
-pub(super) fn read(log: &str, root: &Root) -> Report {
+pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
     let mut report = Report::default();
     let mut reading = TapReader::default();
     let (mut in_yaml, mut after_point) = (false, false);
@@ -104,7 +104,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             in_yaml = text != "...";
             continue;
         }
-        let level = column / INDENT;
+        let level = column / INDENT_WIDTH;
         // A YAML block belongs to the point directly above it. Anywhere else, a test may have
         // printed the marker.
         let is_yaml = std::mem::take(&mut after_point) && text == "---" && column > 0;
@@ -113,20 +113,20 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         } else if let Some(name) = text.strip_prefix("# Subtest: ") {
             reading.announced_names.insert(level, unescape(name));
         } else if text == "}"
-            && let Some(name) = reading.open.remove(&level)
+            && let Some(name) = reading.open_tests.remove(&level)
         {
             reading.nest_results(level, &name);
         } else if text.starts_with("Bail out!") {
             report.doubts.push(format!("the run was aborted: {text}"));
-        } else if !column.is_multiple_of(INDENT) {
+        } else if !column.is_multiple_of(INDENT_WIDTH) {
             // Output of a test, or a diagnostic.
-        } else if let Some(found) = PLAN.captures(text) {
+        } else if let Some(found) = PLAN_PATTERN.captures(text) {
             if level == 0 {
                 reading.has_plan = true;
                 let count: usize = found[1].parse().unwrap_or(usize::MAX);
-                reading.planned = reading.planned.saturating_add(count);
+                reading.planned_count = reading.planned_count.saturating_add(count);
             }
-        } else if let Some(found) = POINT.captures(text) {
+        } else if let Some(found) = POINT_PATTERN.captures(text) {
             let rest = found.get(3).map_or("", |rest| rest.as_str());
             let number = found.get(2).map(|number| number.as_str());
             reading.add_point(level, found.get(1).is_some(), number, rest);
@@ -134,22 +134,22 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         }
     }
     // These subtests have a parent that has no result.
-    while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
+    while let Some(deepest) = reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
     {
         let announced =
             reading.announced_names.get(&(deepest - 1)).or(reading.announced_names.get(&deepest));
         let name = announced.cloned().unwrap_or_else(|| "?".to_owned());
         reading.nest_results(deepest - 1, &name);
     }
-    let (points, bare) = (reading.points, reading.bare_ok_lines);
-    let is_counted = (points..=points.saturating_add(bare)).contains(&reading.planned);
+    let (points, bare) = (reading.point_count, reading.bare_ok_count);
+    let is_counted = (points..=points.saturating_add(bare)).contains(&reading.planned_count);
     report.is_complete = reading.has_plan && is_counted && report.doubts.is_empty();
-    if reading.has_plan && reading.planned < points {
-        report.doubts.push(format!("tests planned: {}, listed: {points}", reading.planned));
+    if reading.has_plan && reading.planned_count < points {
+        report.doubts.push(format!("tests planned: {}, listed: {points}", reading.planned_count));
     }
-    for (id, status) in reading.levels.into_values().flatten() {
+    for (id, status) in reading.results_by_level.into_values().flatten() {
         // node uses a file's path as its name.
-        report.add(root.relative(&id).to_owned(), status);
+        report.add(root.relative_path(&id).to_owned(), status);
     }
     report
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn read_report(log: &str) -> Report {
-        read(log, &Root::new("/testbed"))
+        read(log, &ReportRoot::new("/testbed"))
     }
 
     fn assert_tests(report: &Report, expected: &[(&str, TestStatus)]) {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_tap_is_not_ended() {
+    fn truncated_tap_is_incomplete() {
         assert!(!read_report("ok 1 - a\n").is_complete);
         assert!(!read_report("1..2\nok 1 - a\n").is_complete);
         assert!(!read_report("1..1\nok 1 - a\nBail out! no disk\n").is_complete);

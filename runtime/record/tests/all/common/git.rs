@@ -16,14 +16,14 @@ use std::{
 
 use crate::common::{Node, Nodes};
 
-fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
+fn git(dir: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
     let mut child = Command::new("git")
         .args(["-c", "core.autocrlf=false", "-c", "init.defaultBranch=main"])
         .args(arguments)
-        .current_dir(at)
+        .current_dir(dir)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CEILING_DIRECTORIES", at.parent().unwrap())
+        .env("GIT_CEILING_DIRECTORIES", dir.parent().unwrap())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -77,9 +77,9 @@ pub fn diff(base: &Nodes, end: &Nodes, arguments: &[&str]) -> Vec<u8> {
     git(at, &arguments, b"").unwrap()
 }
 
-fn write_nodes(at: &Path, nodes: &Nodes) {
+fn write_nodes(dir: &Path, nodes: &Nodes) {
     for (path, node) in nodes {
-        let full = at.join(OsStr::from_bytes(path));
+        let full = dir.join(OsStr::from_bytes(path));
         fs::create_dir_all(full.parent().unwrap()).unwrap();
         match node {
             Node::File(bytes, run) => {
@@ -92,8 +92,8 @@ fn write_nodes(at: &Path, nodes: &Nodes) {
     }
 }
 
-fn read_nodes(root: &Path, at: &Path, nodes: &mut Nodes) {
-    for entry in fs::read_dir(at).unwrap() {
+fn read_nodes(root: &Path, dir: &Path, nodes: &mut Nodes) {
+    for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let found = fs::symlink_metadata(&path).unwrap();
         let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();

@@ -11,7 +11,7 @@ use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 
 /// Stores the files' contents as blobs and returns the manifest.
-pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
+pub fn tree_from_nodes(nodes: &Nodes, blobs: &Blobs) -> Tree {
     let mut tree = Tree::default();
     for (path, node) in nodes {
         let path = RawPath::new(path.clone());

@@ -7,22 +7,22 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-use super::{Names, Scope, ScopeCode, ScopeKind, top_level_name};
-use crate::python::shapes::statements;
+use super::{NameTable, Scope, ScopeCode, ScopeKind, top_level_name};
+use crate::python::shapes::collect_statements;
 
 /// Collects the names that are bound in one scope.
-pub(super) struct Binder<'n, 'a> {
-    names: &'n mut Names<'a>,
+pub(super) struct NameBinder<'n, 'a> {
+    names: &'n mut NameTable<'a>,
     depth: usize,
 }
 
-impl<'n, 'a> Binder<'n, 'a> {
-    pub(super) fn new(names: &'n mut Names<'a>) -> Self {
+impl<'n, 'a> NameBinder<'n, 'a> {
+    pub(super) fn new(names: &'n mut NameTable<'a>) -> Self {
         Self { names, depth: 0 }
     }
 }
 
-impl<'b> Visitor<'b> for Binder<'_, '_> {
+impl<'b> Visitor<'b> for NameBinder<'_, '_> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         if self.depth > self.names.rules.table.limits.depth {
             return;
@@ -44,7 +44,7 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                     let name =
                         alias.asname.as_ref().map_or(top_level_name(module), |name| name.as_str());
                     if let Some(scope) = self.names.scopes.last_mut() {
-                        scope.modules.insert(name.to_owned());
+                        scope.module_names.insert(name.to_owned());
                     }
                     match &alias.asname {
                         Some(name) => self.names.add_alias(name.as_str(), module.to_owned()),
@@ -62,29 +62,29 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 let of = format!("{dot}{module}");
                 for alias in &import.names {
                     if alias.name.as_str() == "*" {
-                        self.names.alias_all(&of);
+                        self.names.alias_all_exports(&of);
                         continue;
                     }
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
-                    let export = self.names.exported(&of, alias.name.as_str());
-                    let path = self.names.attribute_of(&of, alias.name.as_str());
+                    let export = self.names.find_export(&of, alias.name.as_str());
+                    let path = self.names.attribute_path(&of, alias.name.as_str());
                     let is_carried = self.names.rules.table.carried_modules.contains(&path);
                     if (is_carried || export.is_some_and(|export| export.is_module))
                         && let Some(scope) = self.names.scopes.last_mut()
                     {
-                        scope.modules.insert(name.to_owned());
+                        scope.module_names.insert(name.to_owned());
                     }
                     self.names.add_alias(name, path);
                 }
             }
             Stmt::Assign(assign) => {
                 for target in &assign.targets {
-                    self.names.alias(target, &assign.value);
+                    self.names.alias_target(target, &assign.value);
                 }
             }
             Stmt::AnnAssign(assign) => {
                 if let Some(value) = &assign.value {
-                    self.names.alias(&assign.target, value);
+                    self.names.alias_target(&assign.target, value);
                 }
             }
             Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
@@ -106,7 +106,7 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
         }
         match expr {
             Expr::Lambda(_) => return,
-            Expr::Named(named) => self.names.alias(&named.target, &named.value),
+            Expr::Named(named) => self.names.alias_target(&named.target, &named.value),
             Expr::Name(name) if matches!(name.ctx, ExprContext::Store | ExprContext::Del) => {
                 self.names.bind(name.id.as_str());
             }
@@ -131,7 +131,7 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
     }
 }
 
-impl Binder<'_, '_> {
+impl NameBinder<'_, '_> {
     /// Binds the names of a module that a function in it declares `global`.
     fn bind_globals(&mut self, body: &[Stmt]) {
         let is_module =
@@ -145,7 +145,7 @@ impl Binder<'_, '_> {
     fn bind_globals_below(&mut self, body: &[Stmt], depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
         let mut all = Vec::new();
-        statements(body, depth, &mut all);
+        collect_statements(body, depth, &mut all);
         let mut declared: BTreeSet<&str> = BTreeSet::new();
         for stmt in &all {
             if let Stmt::Global(global) = stmt {
@@ -153,9 +153,9 @@ impl Binder<'_, '_> {
             }
         }
         if !declared.is_empty() {
-            self.names.enter(ScopeKind::Function, None, &ScopeCode::Body(body));
+            self.names.enter_scope(ScopeKind::Function, None, &ScopeCode::Body(body));
             let scope = self.names.scopes.pop();
-            let Some(Scope { mut aliases, modules, .. }) = scope else { return };
+            let Some(Scope { mut aliases, module_names: modules, .. }) = scope else { return };
             for name in declared {
                 if let Some(path) = aliases.remove(name) {
                     self.names.add_alias(name, path);
@@ -163,7 +163,7 @@ impl Binder<'_, '_> {
                 if modules.contains(name)
                     && let Some(scope) = self.names.scopes.last_mut()
                 {
-                    scope.modules.insert(name.to_owned());
+                    scope.module_names.insert(name.to_owned());
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Binder<'_, '_> {
 
     fn declare(&mut self, names: &[Identifier]) {
         if let Some(scope) = self.names.scopes.last_mut() {
-            scope.outer.extend(names.iter().map(|name| name.as_str().to_owned()));
+            scope.outer_names.extend(names.iter().map(|name| name.as_str().to_owned()));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use ruff_python_ast::{Expr, Pattern};
 
-use super::{Names, element_indices, elements};
+use super::{NameTable, element_indices, elements};
 
-impl Names<'_> {
+impl NameTable<'_> {
     /// Returns the patterns directly inside a pattern, each with the dotted name of the value that
     /// it matches.
     pub(in crate::python) fn inner_patterns<'p>(
@@ -27,19 +27,19 @@ impl Names<'_> {
             }
             Pattern::MatchMapping(mapping) => {
                 for (key, inner) in mapping.keys.iter().zip(mapping.patterns.iter()) {
-                    found.push((inner, path.map(|path| self.entry_of(path, key))));
+                    found.push((inner, path.map(|path| self.entry_path(path, key))));
                 }
             }
             Pattern::MatchClass(class) => {
                 // The only positional pattern of a built-in class, as in `list(table)`, matches the
                 // value itself.
                 let is_builtin =
-                    self.path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
+                    self.dotted_path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
                 for inner in &class.arguments.patterns {
                     found.push((inner, path.filter(|_| is_builtin).map(str::to_owned)));
                 }
                 for keyword in &class.arguments.keywords {
-                    let of = path.map(|path| self.attribute_of(path, keyword.attr.as_str()));
+                    let of = path.map(|path| self.attribute_path(path, keyword.attr.as_str()));
                     found.push((&keyword.pattern, of));
                 }
             }
@@ -64,7 +64,7 @@ impl Names<'_> {
             pairs.into_iter().for_each(|(pattern, value)| self.alias_match(pattern, value));
             return;
         }
-        let path = self.path(subject);
+        let path = self.dotted_path(subject);
         self.alias_pattern(pattern, path.as_deref());
     }
 

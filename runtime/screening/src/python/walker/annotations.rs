@@ -8,7 +8,7 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
 use crate::python::{
-    constant::fold,
+    constant::constant_string,
     parser::{nests_too_deeply, parse},
 };
 
@@ -18,12 +18,12 @@ const CODE_CHARS: [char; 4] = ['(', '[', '.', ':'];
 impl Walker<'_> {
     /// Checks the strings in an annotation as code. Ignores strings that are not valid code.
     pub(super) fn check_annotation_texts(&mut self, annotation: &Expr) {
-        let mut texts = StringCollector { depth: self.max_depth(), found: Vec::new() };
+        let mut texts = StringCollector { depth: self.max_depth(), strings: Vec::new() };
         texts.visit_expr(annotation);
-        for (range, text) in texts.found {
+        for (range, text) in texts.strings {
             let text = text.trim();
             if self.depth > self.max_depth() || nests_too_deeply(text, &self.rules.table.limits) {
-                self.too_deep = true;
+                self.is_too_deep = true;
                 continue;
             }
             let parsed = parse(text);
@@ -37,16 +37,16 @@ impl Walker<'_> {
 /// Collects the strings in an expression.
 struct StringCollector {
     depth: usize,
-    found: Vec<(TextRange, String)>,
+    strings: Vec<(TextRange, String)>,
 }
 
 impl<'b> Visitor<'b> for StringCollector {
     fn visit_expr(&mut self, expr: &'b Expr) {
         if matches!(expr, Expr::StringLiteral(_))
-            && let Some(text) = fold(expr)
+            && let Some(text) = constant_string(expr)
             && text.contains(CODE_CHARS)
         {
-            self.found.push((expr.range(), text));
+            self.strings.push((expr.range(), text));
         }
         if let Some(depth) = self.depth.checked_sub(1) {
             self.depth = depth;

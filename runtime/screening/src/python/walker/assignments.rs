@@ -6,7 +6,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{constant_prefix, fold},
+        constant::{constant_prefix, constant_string},
         names::top_level_name,
     },
     rules::Rule,
@@ -25,19 +25,19 @@ impl Walker<'_> {
             }
             Expr::Subscript(subscript) => {
                 self.check_entry_assignment(target.range(), &subscript.value);
-                let Some(path) = self.names.path(&subscript.value) else { return };
+                let Some(path) = self.names.dotted_path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.check_module_table(target.range(), Some(&subscript.slice));
                 } else if path
                     .strip_suffix(".__dict__")
                     .is_some_and(|path| self.names.is_foreign(path))
                 {
-                    self.record_hits(target.range(), |rule| rule.foreign);
+                    self.record_hits_where(target.range(), |rule| rule.foreign);
                 }
             }
             Expr::Name(name) if name.id.as_str() == "__class__" => {
                 let is_it = |rule: &Rule| rule.class_names.iter().any(|it| it == "__class__");
-                self.record_hits(target.range(), is_it);
+                self.record_hits_where(target.range(), is_it);
             }
             _ => {}
         }
@@ -47,13 +47,13 @@ impl Walker<'_> {
     pub(super) fn check_entry_assignment(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
-            self.record_hits(range, |rule| rule.filled.iter().any(|it| it == name));
+            self.record_hits_where(range, |rule| rule.filled.iter().any(|it| it == name));
         }
     }
 
     /// Checks an attribute that is assigned or deleted.
     pub(super) fn check_attribute_assignment(&mut self, range: TextRange, base: &Expr, name: &str) {
-        let path = self.names.path(base);
+        let path = self.names.dotted_path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");
             if !self.rules.table.extension_points.contains(&whole) {
@@ -74,13 +74,13 @@ impl Walker<'_> {
                 return;
             }
             if let Some(text) = constant_prefix(key) {
-                let is_whole = fold(key).is_some() || text.contains('.');
-                if is_whole && self.names.owns(top_level_name(&text)) {
+                let is_whole = constant_string(key).is_some() || text.contains('.');
+                if is_whole && self.names.owns_package(top_level_name(&text)) {
                     return;
                 }
             }
         }
-        self.record_hits(range, |rule| rule.module_table);
+        self.record_hits_where(range, |rule| rule.module_table);
     }
 }
 

@@ -5,7 +5,7 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::{Walker, assignments::is_self, is_code};
 use crate::python::{
-    constant::{fold, is_literal},
+    constant::{constant_string, is_literal},
     parser::{nests_too_deeply, parse},
 };
 
@@ -30,7 +30,7 @@ impl Walker<'_> {
         for keyword in keywords {
             if let Some(name) = &keyword.arg {
                 let name = name.as_str();
-                self.record_hits(range, |rule| rule.keywords.iter().any(|it| it == name));
+                self.record_hits_where(range, |rule| rule.keywords.iter().any(|it| it == name));
             }
             self.check_iterated_table(&keyword.value);
         }
@@ -40,28 +40,28 @@ impl Walker<'_> {
         {
             self.check_entry_assignment(range, &function.value);
         }
-        let Some(function) = self.names.path(&call.func) else { return };
+        let Some(function) = self.names.dotted_path(&call.func) else { return };
         let result = format!("{function}()");
         self.check_reference(range, &result, Some(&function));
         self.check_restricted_use(range, &result);
         self.check_stack_call(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
-        for rule in self.rules.rules_where(|rule| is(&rule.dynamic)) {
+        for rule in self.rules.find_rules(|rule| is(&rule.dynamic)) {
             self.check_dynamic_code(rule, range, (function.as_str(), first, second));
         }
-        if first.and_then(fold).is_some() {
-            self.record_hits(range, |rule| is(&rule.decoders));
+        if first.and_then(constant_string).is_some() {
+            self.record_hits_where(range, |rule| is(&rule.decoders));
         }
         let named = match function.as_str() {
             "builtins.getattr" | "builtins.setattr" => second,
             "builtins.__import__" | "importlib.import_module" => first,
             _ => None,
         };
-        if named.is_some_and(|name| !is_literal(name) && fold(name).is_some()) {
-            self.record_hits(range, |rule| rule.joined_names);
+        if named.is_some_and(|name| !is_literal(name) && constant_string(name).is_some()) {
+            self.record_hits_where(range, |rule| rule.joined_names);
         }
-        let importing = self.rules.rules_where(|rule| is(&rule.importers));
+        let importing = self.rules.find_rules(|rule| is(&rule.importers));
         if !importing.is_empty() && first.is_some_and(|module| self.names_test_module(module)) {
             importing.into_iter().for_each(|rule| self.record_hit(rule, range));
         }
@@ -69,19 +69,19 @@ impl Walker<'_> {
         if let (Some(base), Some(name)) = (first, second)
             && matches!(last, "setattr" | "delattr" | "__setattr__" | "__delattr__")
         {
-            match fold(name) {
+            match constant_string(name) {
                 Some(name) => self.check_attribute_assignment(range, base, &name),
-                None if self.names.path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
-                    self.record_hits(range, |rule| rule.foreign);
+                None if self.names.dotted_path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
+                    self.record_hits_where(range, |rule| rule.foreign);
                 }
                 None => {}
             }
         }
-        if let (Some(of), Some(name)) = (first, second.and_then(fold))
+        if let (Some(of), Some(name)) = (first, second.and_then(constant_string))
             && last == "__getattribute__"
             && !is_self(of)
         {
-            self.record_hits(range, |rule| rule.taken.contains(&name));
+            self.record_hits_where(range, |rule| rule.taken.contains(&name));
         }
         let changes =
             ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];
@@ -93,20 +93,20 @@ impl Walker<'_> {
                 Some(Expr::Tuple(tuple)) => tuple.elts.as_slice(),
                 class => class.map(std::slice::from_ref).unwrap_or_default(),
             };
-            self.compared.extend(classes.iter().map(Ranged::range));
+            self.compared_ranges.extend(classes.iter().map(Ranged::range));
         }
         if function == "builtins.type" && args.len() == 1 && first.is_some_and(is_code) {
-            self.record_hits(range, |rule| !rule.type_checks.is_empty());
+            self.record_hits_where(range, |rule| !rule.type_checks.is_empty());
         }
         if function == "builtins.type" && args.len() == 3 {
             args.get(2).into_iter().for_each(|namespace| self.check_namespace(namespace));
         }
-        if let (Some(of), Some(name)) = (first, second.and_then(fold))
+        if let (Some(of), Some(name)) = (first, second.and_then(constant_string))
             && function == "builtins.getattr"
         {
             self.check_attribute_name(range, &name);
             let is_own = is_self(of);
-            let of = self.names.path(of);
+            let of = self.names.dotted_path(of);
             if !is_own {
                 let path = of.as_ref().map(|of| format!("{of}.{name}"));
                 self.check_unique_name(range, &name, path.as_deref());
@@ -118,14 +118,14 @@ impl Walker<'_> {
         }
         // `vars(it)` is `it.__dict__`. An entry with a constant name is checked as an attribute.
         if function == "builtins.vars"
-            && self.entered != Some(range)
-            && let Some(of) = first.and_then(|of| self.names.path(of))
+            && self.entered_range != Some(range)
+            && let Some(of) = first.and_then(|of| self.names.dotted_path(of))
         {
             self.check_reference(range, &format!("{of}.__dict__"), Some(&of));
             self.check_foreign_attribute(range, &of, "__dict__");
         }
         if PATH_FUNCTIONS.contains(&last) {
-            for text in args.iter().filter_map(fold) {
+            for text in args.iter().filter_map(constant_string) {
                 if self.rules.is_test_name(&text) {
                     self.record_hits_as(range, &text, |rule| rule.test_paths);
                 }
@@ -140,7 +140,7 @@ impl Walker<'_> {
         range: TextRange,
         (function, text, mode): (&str, Option<&Expr>, Option<&Expr>),
     ) {
-        let Some(text) = text.and_then(fold) else { return self.record_hit(rule, range) };
+        let Some(text) = text.and_then(constant_string) else { return self.record_hit(rule, range) };
         if function == "builtins.compile" && mode.is_none() {
             return;
         }
@@ -158,12 +158,12 @@ impl Walker<'_> {
     /// Checks code inside a string like the rest of the file.
     pub(super) fn check_inner_code(&mut self, range: TextRange, text: &str, body: &[Stmt]) {
         let mut inner = Walker {
-            line: Some(self.line_of(range)),
+            line: Some(self.line_number(range)),
             depth: self.depth + 1,
             ..Walker::new(self.rules, text, self.names.clone())
         };
         inner.walk_module(body);
-        self.too_deep |= inner.too_deep;
+        self.is_too_deep |= inner.is_too_deep;
         self.hits.append(&mut inner.hits);
     }
 }

@@ -5,9 +5,9 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
 use crate::python::{
-    constant::fold,
+    constant::constant_string,
     names::top_level_name,
-    shapes::{StatementKind, contains_statement, is_fabricated, returned_values, truth},
+    shapes::{StatementKind, contains_statement, is_fabricated, returned_values, constant_truth},
 };
 
 impl Walker<'_> {
@@ -16,19 +16,19 @@ impl Walker<'_> {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {
             let Some(key) = &item.key else { continue };
-            let Some(name) = fold(key) else { continue };
+            let Some(name) = constant_string(key) else { continue };
             if name == "__module__" {
                 self.check_claimed_module(&item.value);
             }
-            self.record_hits(key.range(), |rule| rule.class_names.contains(&name));
+            self.record_hits_where(key.range(), |rule| rule.class_names.contains(&name));
         }
     }
 
     /// Checks the module that a class claims to belong to.
     pub(super) fn check_claimed_module(&mut self, value: &Expr) {
-        let Some(module) = fold(value) else { return };
-        if !self.names.owns(top_level_name(&module)) && module != "__main__" {
-            self.record_hits(value.range(), |rule| rule.foreign_module);
+        let Some(module) = constant_string(value) else { return };
+        if !self.names.owns_package(top_level_name(&module)) && module != "__main__" {
+            self.record_hits_where(value.range(), |rule| rule.foreign_module);
         }
     }
 
@@ -60,11 +60,11 @@ impl Walker<'_> {
         let has = |names: &[String]| names.iter().any(|it| it == name);
         // `None` disables a protocol.
         if !matches!(value, Expr::NoneLiteral(_)) {
-            self.record_hits(range, |rule| has(&rule.class_names));
+            self.record_hits_where(range, |rule| has(&rule.class_names));
         }
         if let Expr::Lambda(ExprLambda { body, parameters, .. }) = value {
-            self.record_hits(range, |rule| {
-                let truth = truth(body);
+            self.record_hits_where(range, |rule| {
+                let truth = constant_truth(body);
                 (truth == Some(true) && (has(&rule.always_true) || has(&rule.swallows)))
                     || (truth == Some(false) && has(&rule.always_false))
                     || (is_fabricated(body, parameters.as_deref()) && has(&rule.always_answers))
@@ -80,10 +80,10 @@ impl Walker<'_> {
         let all =
             |holds: &dyn Fn(&Expr) -> bool| !values.is_empty() && values.iter().copied().all(holds);
         let (all_true, all_false) =
-            (all(&|value| truth(value) == Some(true)), all(&|value| truth(value) == Some(false)));
+            (all(&|value| constant_truth(value) == Some(true)), all(&|value| constant_truth(value) == Some(false)));
         let answers = all(&|value| is_fabricated(value, Some(&def.parameters)))
             && !contains_statement(&def.body, StatementKind::Raise, most);
-        let broken = self.rules.rules_where(|rule| {
+        let broken = self.rules.find_rules(|rule| {
             has(&rule.methods)
                 || (all_true && has(&rule.always_true))
                 || (all_false && has(&rule.always_false))

@@ -26,17 +26,17 @@ impl Walker<'_> {
     /// Records a violation for a value whose uses are restricted, unless this use was allowed
     /// before.
     pub(super) fn check_restricted_use(&mut self, range: TextRange, path: &str) {
-        if self.allowed.contains(&range) {
+        if self.allowed_ranges.contains(&range) {
             return;
         }
-        for (rule, held) in self.rules.restricting(path) {
+        for (rule, held) in self.rules.rules_restricting(path) {
             self.record_hit_as(rule, range, held.to_owned());
         }
     }
 
     /// Allows the use of a value in this expression.
     pub(super) fn allow_use(&mut self, expr: &Expr) {
-        self.allowed.insert(expr.range());
+        self.allowed_ranges.insert(expr.range());
     }
 
     /// Allows an assignment to names, because the names are then tracked like the value itself.
@@ -62,32 +62,32 @@ impl Walker<'_> {
         }
         // A class that gets another name is also tracked.
         if allows && matches!(target, Expr::Name(_)) {
-            self.compared.insert(value.range());
+            self.compared_ranges.insert(value.range());
         }
     }
 
     /// Allows a loop over a stack.
     pub(super) fn allow_stack_loop(&mut self, target: &Expr, iter: &Expr) {
-        if self.names.path(iter).is_some_and(|path| path.ends_with(')')) {
+        if self.names.dotted_path(iter).is_some_and(|path| path.ends_with(')')) {
             self.allow_assignment(target, iter);
         }
     }
 
     /// Allows an attribute of a row.
-    pub(super) fn allow_row_attribute(&mut self, of: &Expr, path: &str, name: &str) {
+    pub(super) fn allow_row_attribute(&mut self, base: &Expr, path: &str, name: &str) {
         if !path.ends_with(')') && READABLE_ATTRIBUTES.contains(&name) {
-            self.allow_use(of);
+            self.allow_use(base);
         }
     }
 
     /// Allows a row of a stack, and a part of a row. Other rules check the frame and the source
     /// lines.
-    pub(super) fn allow_stack_entry(&mut self, of: &Expr, path: &str, key: &Expr) {
-        let is_part = |key: &Expr| number(key).is_some_and(|key| key < ROW_PARTS);
+    pub(super) fn allow_stack_entry(&mut self, table: &Expr, path: &str, key: &Expr) {
+        let is_part = |key: &Expr| constant_number(key).is_some_and(|key| key < ROW_PARTS);
         let allows = if path.ends_with(')') {
             true
         } else if let Expr::Slice(slice) = key {
-            let bound = |bound: &Option<Box<Expr>>| bound.as_deref().and_then(number);
+            let bound = |bound: &Option<Box<Expr>>| bound.as_deref().and_then(constant_number);
             let (lower, upper) = (bound(&slice.lower), bound(&slice.upper));
             lower.is_some_and(|lower| lower >= 1)
                 && upper.is_some_and(|upper| upper <= 4)
@@ -96,7 +96,7 @@ impl Walker<'_> {
             is_part(key)
         };
         if allows {
-            self.allow_use(of);
+            self.allow_use(table);
         }
     }
 
@@ -107,9 +107,9 @@ impl Walker<'_> {
         if self.rules.is_restricted(function) && !function.ends_with([')', ']']) {
             self.allow_use(&call.func);
             let mut values = args.iter().chain(keywords.iter().map(|keyword| &keyword.value));
-            let is_short = |lines: &Expr| number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
+            let is_short = |lines: &Expr| constant_number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
             if !values.all(is_short) {
-                for (rule, held) in self.rules.restricting(function) {
+                for (rule, held) in self.rules.rules_restricting(function) {
                     self.record_hit_as(rule, range, format!("{held}(context)"));
                 }
             }
@@ -123,7 +123,7 @@ impl Walker<'_> {
 }
 
 /// Returns the value of a number that is not negative.
-fn number(expr: &Expr) -> Option<u64> {
+fn constant_number(expr: &Expr) -> Option<u64> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
             Number::Int(number) => number.as_u64(),

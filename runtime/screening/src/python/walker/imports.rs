@@ -6,16 +6,16 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{constant_prefix, fold},
+        constant::{constant_prefix, constant_string},
         names::top_level_name,
     },
     rules::Rule,
 };
 
 impl Walker<'_> {
-    pub(super) fn check_imported(&mut self, range: TextRange, module: &str) {
+    pub(super) fn check_imported_module(&mut self, range: TextRange, module: &str) {
         let first = top_level_name(module);
-        if !self.names.owns(first) {
+        if !self.names.owns_package(first) {
             let is_below = |known: &String| {
                 module
                     .strip_prefix(known.as_str())
@@ -25,13 +25,13 @@ impl Walker<'_> {
             self.record_hits_as(range, &format!("import {first}"), is_it);
         }
         if self.is_test_import(module) {
-            self.record_hits(range, |rule| rule.test_imports);
+            self.record_hits_where(range, |rule| rule.test_imports);
         }
     }
 
     /// Whether an expression evaluates to the name of a test module, or to a string that starts like one.
     pub(super) fn names_test_module(&self, name: &Expr) -> bool {
-        match fold(name) {
+        match constant_string(name) {
             Some(name) => self.is_test_import(&name),
             // `x` stands for the rest of the name.
             None => {
@@ -44,7 +44,7 @@ impl Walker<'_> {
     pub(super) fn is_test_import(&self, module: &str) -> bool {
         let mut parts = module.split(['.', ':']);
         let first = parts.next().unwrap_or(module);
-        if first.is_empty() || self.names.owns(first) {
+        if first.is_empty() || self.names.owns_package(first) {
             return parts.any(|part| self.rules.is_test_module(part));
         }
         // `test` is a package of the standard library.
@@ -55,7 +55,7 @@ impl Walker<'_> {
         for alias in &import.names {
             let module = alias.name.as_str();
             self.check_look_alike(alias.name.range(), module);
-            self.check_imported(range, module);
+            self.check_imported_module(range, module);
             self.check_reference(range, module, None);
             if self.names.is_in_class() && self.names.is_foreign(module) {
                 self.record_hits_as(range, module, |rule| rule.passed_modules);
@@ -69,7 +69,7 @@ impl Walker<'_> {
         if import.level > 0 {
             let is_test = |name: &str| !name.is_empty() && self.rules.is_test_module(name);
             if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
-                self.record_hits(range, |rule| rule.test_imports);
+                self.record_hits_where(range, |rule| rule.test_imports);
             }
             names().for_each(|name| self.check_unique_name(range, name, None));
             return;
@@ -80,17 +80,17 @@ impl Walker<'_> {
         for alias in &import.names {
             self.check_look_alike(alias.name.range(), alias.name.as_str());
         }
-        self.check_imported(range, module);
+        self.check_imported_module(range, module);
         self.check_reference(range, module, None);
         let mut bound =
             import.names.iter().map(|alias| alias.asname.as_ref().unwrap_or(&alias.name));
         if bound.all(|name| self.names.keeps_meaning(name.as_str())) {
-            self.compared.insert(range);
+            self.compared_ranges.insert(range);
         }
         for name in names() {
             if name == "*" {
                 if self.rules.has_references_below(module) {
-                    self.record_hits(range, |rule| rule.joined_names);
+                    self.record_hits_where(range, |rule| rule.joined_names);
                 }
             } else {
                 let path = format!("{module}.{name}");

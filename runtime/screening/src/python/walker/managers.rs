@@ -6,7 +6,7 @@ use ruff_text_size::Ranged;
 use super::Walker;
 use crate::{
     python::shapes::{
-        StatementKind, bodies, contains_statement, is_presence_check, statements, truth,
+        StatementKind, bodies, contains_statement, is_presence_check, collect_statements, constant_truth,
     },
     rules::Rule,
 };
@@ -23,7 +23,7 @@ impl Walker<'_> {
         let Some(depth) = depth.checked_sub(1) else { return false };
         body.iter().any(|stmt| match stmt {
             Stmt::Return(returned) => returned.value.as_deref().is_some_and(|value| {
-                truth(value) == Some(true)
+                constant_truth(value) == Some(true)
                     || is_presence_check(value, parameters)
                     || self.checks_broad_class(rule, value)
             }),
@@ -51,13 +51,13 @@ impl Walker<'_> {
     }
 
     /// Whether an `except` clause catches failed assertions.
-    pub(super) fn catches_assertions(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
-        match caught {
+    pub(super) fn catches_assertions(&self, rule: &Rule, exception_class: Option<&Expr>) -> bool {
+        match exception_class {
             None => true,
             Some(Expr::Tuple(tuple)) => {
                 tuple.elts.iter().any(|caught| self.catches_assertions(rule, Some(caught)))
             }
-            Some(caught) => self.names.path(caught).is_some_and(|path| {
+            Some(caught) => self.names.dotted_path(caught).is_some_and(|path| {
                 let name = path.strip_prefix("builtins.");
                 name.is_some_and(|name| rule.caught.iter().any(|it| it == name))
             }),
@@ -69,16 +69,16 @@ impl Walker<'_> {
         let decorators: Vec<String> = def
             .decorator_list
             .iter()
-            .filter_map(|decorator| self.names.path(&decorator.expression))
+            .filter_map(|decorator| self.names.dotted_path(&decorator.expression))
             .collect();
         let manages = |rule: &Rule| rule.managers.iter().any(|it| decorators.contains(it));
-        let broken = self.rules.rules_where(manages);
+        let broken = self.rules.find_rules(manages);
         if broken.is_empty() {
             return;
         }
         let most = self.max_depth();
         let mut all = Vec::new();
-        statements(&def.body, most, &mut all);
+        collect_statements(&def.body, most, &mut all);
         for number in broken {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
             let keeps = all.iter().any(|stmt| match stmt {
@@ -102,7 +102,7 @@ impl Walker<'_> {
 
     pub(super) fn suppresses(&self, rule: &Rule, expr: &Expr) -> bool {
         let Expr::Call(call) = expr else { return false };
-        let path = self.names.path(&call.func);
+        let path = self.names.dotted_path(&call.func);
         path.is_some_and(|path| rule.suppressors.contains(&path))
             && call.arguments.args.iter().any(|caught| self.catches_assertions(rule, Some(caught)))
     }

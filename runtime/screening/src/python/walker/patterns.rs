@@ -14,7 +14,7 @@ impl Walker<'_> {
             pairs.into_iter().for_each(|(pattern, value)| self.check_match(pattern, value));
             return;
         }
-        let path = self.names.path(subject);
+        let path = self.names.dotted_path(subject);
         self.check_pattern(pattern, path.as_deref());
     }
 
@@ -56,7 +56,7 @@ impl Walker<'_> {
         self.check_unique_name(range, name, whole.as_deref());
         // Honest patterns name none of these, so the class of the value does not matter.
         let has = |names: &[String]| names.iter().any(|it| it == name);
-        self.record_hits(range, |rule| {
+        self.record_hits_where(range, |rule| {
             has(&rule.foreign_attributes) || has(&rule.climbed_attributes) || has(&rule.taken)
         });
     }

@@ -12,10 +12,10 @@ use proctor_sandbox_api::{Backend, Base, Command};
 use proctor_setup::{
     HiddenCopies, LayerFindings, LeakKind, Purpose, ReadySandbox, prepare_for_agent,
 };
-use proctor_types::{Layer, OnFinding};
+use proctor_types::{FaultLayer, OnFinding};
 
 use crate::not_run::not_run;
-use fixture::{build_environment, open_prepared, search_environment, set_up, task};
+use fixture::{build_environment, open_prepared_sandbox, search_environment, prepare_agent_sandbox, numerals_task};
 
 /// Planted copies: their kind, their path, and the kind of finding that each must yield.
 const PLANTED_COPIES: [(&str, &str, LeakKind); 38] = [
@@ -63,29 +63,29 @@ const PLANTED_COPIES: [(&str, &str, LeakKind); 38] = [
     ("hexadecimal", "/var/backups/dump.sql", LeakKind::Copy),
 ];
 
-fn lines(places: &[(&str, &str, LeakKind)]) -> String {
-    places.iter().map(|(kind, path, _)| format!("{kind} {path}\n")).collect()
+fn plant_lines(planted_copies: &[(&str, &str, LeakKind)]) -> String {
+    planted_copies.iter().map(|(kind, path, _)| format!("{kind} {path}\n")).collect()
 }
 
-fn print(leak_check: &LayerFindings) {
-    for leak in &leak_check.leaks {
+fn print_leaks(findings: &LayerFindings) {
+    for leak in &findings.leaks {
         println!("  {leak}");
     }
-    println!("  {:?}", leak_check.unseen);
+    println!("  {:?}", findings.unseen);
 }
 
 /// Asserts that every planted copy has a finding of its kind, and that there are no other findings.
-fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
-    for (how, path, kind) in places {
+fn assert_copies_found(findings: &LayerFindings, planted_copies: &[(&str, &str, LeakKind)]) {
+    for (how, path, kind) in planted_copies {
         let found: Vec<_> =
-            leak_check.leaks.iter().filter(|leak| leak.place.starts_with(path)).collect();
+            findings.leaks.iter().filter(|leak| leak.place.starts_with(path)).collect();
         assert!(!found.is_empty(), "{how} at {path} was not found");
         if *how != "sdist_without_a_name" {
             assert!(found.iter().any(|leak| leak.kind == *kind), "{how}: {found:?}");
         }
     }
-    for leak in &leak_check.leaks {
-        let is_planted = places.iter().any(|(_, path, _)| leak.place.starts_with(path));
+    for leak in &findings.leaks {
+        let is_planted = planted_copies.iter().any(|(_, path, _)| leak.place.starts_with(path));
         assert!(is_planted, "{leak} was not planted");
     }
 }
@@ -95,45 +95,45 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
 async fn check_planted_copies(
     backend: &dyn Backend,
     base: Base,
-    places: &[(&str, &str, LeakKind)],
+    planted_copies: &[(&str, &str, LeakKind)],
 ) {
     let folder = tempfile::tempdir().unwrap();
-    let task = task();
-    let environment = build_environment(backend, base, folder.path(), &lines(places)).await;
+    let task = numerals_task();
+    let environment = build_environment(backend, base, folder.path(), &plant_lines(planted_copies)).await;
     let leak_check = search_environment(backend, &environment, &task).await;
-    print(&leak_check);
-    assert_found(&leak_check, places);
+    print_leaks(&leak_check);
+    assert_copies_found(&leak_check, planted_copies);
 
     let refused =
-        set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
-    assert_eq!(refused.layer, Layer::Setup, "an infrastructure fault, never a zero");
+        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    assert_eq!(refused.layer, FaultLayer::Setup, "an infrastructure fault, never a zero");
     let said = refused.to_string();
     println!("{said}");
     assert!(leak_check.leaks.iter().take(5).all(|leak| said.contains(&leak.place)), "{said}");
     assert!(!said.contains("startswith") && !said.contains("pytest.raises"), "no gold: {said}");
 
     let removed =
-        set_up(backend, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
     assert_eq!(removed.removed.len(), leak_check.leaks.len());
 }
 
 async fn check_clean_sandbox(backend: &dyn Backend, base: Base) {
     let folder = tempfile::tempdir().unwrap();
-    let task = task();
+    let task = numerals_task();
     let environment = build_environment(backend, base, folder.path(), "").await;
     let leak_check = search_environment(backend, &environment, &task).await;
-    print(&leak_check);
+    print_leaks(&leak_check);
     assert_eq!(leak_check.leaks, [], "a clean image yields no finding");
     assert!(
         leak_check.unseen.files > 100,
         "the whole sandbox was scanned: {:?}",
         leak_check.unseen
     );
-    let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert_eq!(leaks.removed, [""; 0]);
 }
 
-fn native() -> (tempfile::TempDir, Native) {
+fn start_native() -> (tempfile::TempDir, Native) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     (cache, native)
@@ -141,7 +141,7 @@ fn native() -> (tempfile::TempDir, Native) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_copies_in_a_native_sandbox_are_found() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     let mut places = PLANTED_COPIES.to_vec();
     // `git gc` packs the planted blob as a delta. Only the reflog refers to the blob's commit.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
@@ -153,18 +153,18 @@ async fn planted_copies_in_a_native_sandbox_are_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_native_sandbox_is_set_up() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     check_clean_sandbox(&native, Base::Host).await;
 }
 
-const DEBIAN: &str = "proctor-test:bookworm";
+const DEBIAN_IMAGE: &str = "proctor-test:bookworm";
 
 /// Connects to Docker. If there is no Docker, reports that the test did not run.
-async fn connect_docker(test: &str) -> Option<Docker> {
+async fn connect_docker(test_name: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
         Err(fault) => {
-            not_run(test, "DOCKER", fault);
+            not_run(test_name, "DOCKER", fault);
             None
         }
     }
@@ -174,42 +174,42 @@ async fn connect_docker(test: &str) -> Option<Docker> {
 async fn planted_copies_in_a_docker_image_are_found() {
     let name = "planted_copies_in_a_docker_image_are_found";
     let Some(docker) = connect_docker(name).await else { return };
-    check_planted_copies(&docker, Base::Image(DEBIAN.into()), &PLANTED_COPIES).await;
+    check_planted_copies(&docker, Base::Image(DEBIAN_IMAGE.into()), &PLANTED_COPIES).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_docker_image_is_set_up() {
     let Some(docker) = connect_docker("clean_docker_image_is_set_up").await else { return };
-    check_clean_sandbox(&docker, Base::Image(DEBIAN.into())).await;
+    check_clean_sandbox(&docker, Base::Image(DEBIAN_IMAGE.into())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_in_the_work_directory_are_found_after_the_mask() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
-    let task = task();
+    let task = numerals_task();
     let places = "exact /testbed/build/lib/numerals/roman.py\nwheel /testbed/dist/any.whl\n\
                   loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
     let environment = build_environment(&native, Base::Host, folder.path(), places).await;
     let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, [], "the work directory is left to each trial's check");
     let fault =
-        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/testbed/build/lib/numerals/roman.py"), "{said}");
     assert!(said.contains("/testbed/dist/any.whl"), "{said}");
     assert!(!said.contains(".git") && !said.contains(".pyc"), "always removed: {said}");
-    let leaks = set_up(&native, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+    let leaks = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
     assert_eq!(leaks.removed.len(), 2, "{:?}", leaks.removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_in_the_surroundings_are_found() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let places = "exact /root/.netrc\n";
     let environment = build_environment(&native, Base::Host, folder.path(), places).await;
-    let mut task = task();
+    let mut task = numerals_task();
     task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
     // Without a mask, the task hides no content, but the check still looks for secrets of the host.
     task.mask = None;
@@ -217,7 +217,7 @@ async fn secrets_in_the_surroundings_are_found() {
     let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, []);
     let fault =
-        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("SERVICE_API_KEY") && said.contains("/root/.netrc"), "{said}");
     assert!(!said.contains("not to be told"), "{said}");
@@ -227,9 +227,9 @@ async fn secrets_in_the_surroundings_are_found() {
 /// work directory has the configured initial content.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_scratch_task_cannot_import_the_original() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
-    let mut task = task();
+    let mut task = numerals_task();
     (task.mask, task.hidden) = (None, Vec::new());
     task.from_scratch = serde_json::from_value(serde_json::json!({
         "files": {"README.md": "put all code here\n"}, "install": "pip install ."
@@ -241,18 +241,18 @@ async fn from_scratch_task_cannot_import_the_original() {
     );
     let environment = build_environment(&native, Base::Host, folder.path(), &places).await;
     let leak_check = search_environment(&native, &environment, &task).await;
-    print(&leak_check);
+    print_leaks(&leak_check);
     let at =
         |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
     assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding per package");
 
     let fault =
-        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
     let purpose = Purpose::Driving(OnFinding::Remove);
-    let ReadySandbox { mut sandbox, hidden } =
-        open_prepared(&native, &environment, &task, &leak_check, purpose).await.unwrap();
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } =
+        open_prepared_sandbox(&native, &environment, &task, &leak_check, purpose).await.unwrap();
     let handle = sandbox.handle();
     prepare_for_agent(handle, &task, &leak_check, &hidden, OnFinding::Remove).await.unwrap();
     let line = format!("ls -A /testbed; ls {site}; PYTHONPATH={site} python3 -c 'import numerals'");
@@ -264,7 +264,7 @@ async fn from_scratch_task_cannot_import_the_original() {
 
 /// All purposes of sandboxes. Content that is hidden from the agent must also be hidden from the
 /// code under test.
-const PURPOSES: [Purpose<'static>; 3] = [
+const SANDBOX_PURPOSES: [Purpose<'static>; 3] = [
     Purpose::Driving(OnFinding::Refuse),
     Purpose::Testing,
     Purpose::Procedure { commands: "pytest -rA" },
@@ -275,7 +275,7 @@ const PURPOSES: [Purpose<'static>; 3] = [
 async fn check_host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(backend, Base::Host, folder.path(), "").await;
-    let mut sandbox = fixture::open(backend, &environment).await;
+    let mut sandbox = fixture::open_sandbox(backend, &environment).await;
     let line = "python3 -c 'import textwrap; print(textwrap.__file__)'";
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
@@ -286,19 +286,19 @@ async fn check_host_copy(backend: &dyn Backend) {
     let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
     sandbox.close().await.unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    let mut task = task();
+    let mut task = numerals_task();
     (task.mask, task.hidden) = (None, Vec::new());
     let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
     let count = text.lines().count();
     task.gold = Some(format!("--- /dev/null\n+++ b/wrapping.py\n@@ -0,0 +1,{count} @@\n{added}"));
 
     let leak_check = search_environment(backend, &environment, &task).await;
-    print(&leak_check);
+    print_leaks(&leak_check);
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
-    let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
     // The check must find the copy in a sandbox that has it.
-    let mut open = fixture::open(backend, &environment).await;
+    let mut open = fixture::open_sandbox(backend, &environment).await;
     let (handle, nothing) = (open.handle(), HiddenCopies::default());
     let refused = prepare_for_agent(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
     assert!(refused.unwrap_err().what.contains(&path));
@@ -309,12 +309,12 @@ async fn check_host_copy(backend: &dyn Backend) {
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
-        let mut sandbox = fixture::open(backend, &environment).await;
+        let mut sandbox = fixture::open_sandbox(backend, &environment).await;
         plain.push(begun.elapsed());
         sandbox.close().await.unwrap();
         let begun = std::time::Instant::now();
         let ready =
-            open_prepared(backend, &environment, &task, &leak_check, Purpose::Testing).await;
+            open_prepared_sandbox(backend, &environment, &task, &leak_check, Purpose::Testing).await;
         without.push(begun.elapsed());
         ready.unwrap().sandbox.close().await.unwrap();
     }
@@ -331,10 +331,10 @@ async fn check_host_copy(backend: &dyn Backend) {
     };
     let expected: Vec<&str> = before.lines().filter(|line| !is_its_own(line)).collect();
     assert!(expected.len() < before.lines().count());
-    for purpose in PURPOSES {
-        let ReadySandbox { mut sandbox, hidden } =
-            open_prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
-        assert_eq!((hidden.provided_modules.len(), hidden.kept.len()), (0, 0));
+    for purpose in SANDBOX_PURPOSES {
+        let ReadySandbox { mut sandbox, hidden_copies: hidden } =
+            open_prepared_sandbox(backend, &environment, &task, &leak_check, purpose).await.unwrap();
+        assert_eq!((hidden.provided_modules.len(), hidden.remaining_copies.len()), (0, 0));
         let handle = sandbox.handle();
         let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
         assert_eq!(after.lines().collect::<Vec<_>>(), expected, "{purpose:?}");
@@ -364,7 +364,7 @@ async fn check_host_copy(backend: &dyn Backend) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copy_on_the_host_is_absent_in_a_native_sandbox() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     check_host_copy(&native).await;
 }
 
@@ -401,10 +401,10 @@ const STDLIB_MODULES: [&str; 16] = [
 /// and must not report any of the thousands of other files.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_code_is_found_without_false_positives() {
-    let (_cache, native) = native();
+    let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(&native, Base::Host, folder.path(), "").await;
-    let mut sandbox = fixture::open(&native, &environment).await;
+    let mut sandbox = fixture::open_sandbox(&native, &environment).await;
     let line = "python3 -c 'import os; print(os.path.dirname(os.__file__))'";
     let done = sandbox.handle().run(proctor_sandbox_api::Command::shell(line)).await.unwrap();
     let library = std::path::PathBuf::from(done.stdout.text().trim());
@@ -416,9 +416,9 @@ async fn real_code_is_found_without_false_positives() {
         gold += &format!("--- /dev/null\n+++ b/hidden/{name}.py\n@@ -0,0 +1,{count} @@\n");
         gold.extend(text.lines().map(|line| format!("+{line}\n")));
     }
-    let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..task() };
+    let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..numerals_task() };
     let leak_check = search_environment(&native, &environment, &task).await;
-    print(&leak_check);
+    print_leaks(&leak_check);
     for name in STDLIB_MODULES {
         let path = library.join(format!("{name}.py"));
         let is_it = |leak: &&proctor_setup::Leak| leak.place == path.to_str().unwrap();
@@ -436,13 +436,13 @@ async fn real_code_is_found_without_false_positives() {
 #[test]
 fn findings_are_cached_by_digest() {
     let folder = tempfile::tempdir().unwrap();
-    let task = task();
-    let key = LayerFindings::key(&task, "an environment", "an agent").unwrap();
-    assert_ne!(key, LayerFindings::key(&task, "another", "an agent").unwrap());
-    assert_ne!(key, LayerFindings::key(&task, "an environment", "another").unwrap());
+    let task = numerals_task();
+    let key = LayerFindings::cache_key(&task, "an environment", "an agent").unwrap();
+    assert_ne!(key, LayerFindings::cache_key(&task, "another", "an agent").unwrap());
+    assert_ne!(key, LayerFindings::cache_key(&task, "an environment", "another").unwrap());
     let mut other = task.clone();
     other.hidden.push("tests/more.py".into());
-    assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
+    assert_ne!(key, LayerFindings::cache_key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
     // Reading must not block if there is a named pipe at the file's path.
     let place = folder.path().join(&key).with_extension("json");

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
-use super::table::{EntryState, Table, push};
+use super::table::{EntryState, Table, push_name};
 
 pub enum Difference<'a> {
     /// Created or changed.
@@ -19,44 +19,44 @@ impl Difference<'_> {
 }
 
 /// Returns the differences directory by directory. Within a directory, removed entries come first.
-pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
-    let gone = before.folders().filter(|(path, _)| !seen.contains(path));
-    let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
+pub fn differences<'a>(previous: &'a Table, current: &'a Table) -> impl Iterator<Item = Difference<'a>> {
+    let gone = previous.folders().filter(|(path, _)| !current.contains(path));
+    let gone = gone.map(|(folder, old)| ListingPair::new_entries(folder, old, &[]));
     let there =
-        seen.folders().map(|(folder, new)| Listings::new(folder, before.listing(folder), new));
+        current.folders().map(|(folder, new)| ListingPair::new_entries(folder, previous.listing(folder), new));
     gone.chain(there).flatten()
 }
 
 /// Two listings of the same directory, compared in one parallel pass. A directory may have hundreds
 /// of entries, of which a step changes only a few.
-struct Listings<'a> {
+struct ListingPair<'a> {
     folder: &'a [u8],
-    old: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
-    new: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
+    old_entries: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
+    new_entries: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
 }
 
-impl<'a> Listings<'a> {
-    fn new(
+impl<'a> ListingPair<'a> {
+    fn new_entries(
         folder: &'a [u8],
-        old: &'a [(Vec<u8>, EntryState)],
+        old_entries: &'a [(Vec<u8>, EntryState)],
         new: &'a [(Vec<u8>, EntryState)],
     ) -> Self {
-        Self { folder, old: old.iter().peekable(), new: new.iter().peekable() }
+        Self { folder, old_entries: old_entries.iter().peekable(), new_entries: new.iter().peekable() }
     }
 
     fn path(&self, name: &[u8]) -> Vec<u8> {
         let mut path = self.folder.to_vec();
-        push(&mut path, name);
+        push_name(&mut path, name);
         path
     }
 }
 
-impl<'a> Iterator for Listings<'a> {
+impl<'a> Iterator for ListingPair<'a> {
     type Item = Difference<'a>;
 
     fn next(&mut self) -> Option<Difference<'a>> {
         loop {
-            let order = match (self.old.peek(), self.new.peek()) {
+            let order = match (self.old_entries.peek(), self.new_entries.peek()) {
                 (None, None) => return None,
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
@@ -64,16 +64,16 @@ impl<'a> Iterator for Listings<'a> {
             };
             match order {
                 Ordering::Less => {
-                    let (name, _) = self.old.next()?;
+                    let (name, _) = self.old_entries.next()?;
                     return Some(Difference::Removed(self.path(name)));
                 }
                 Ordering::Greater => {
-                    let (name, seen) = self.new.next()?;
+                    let (name, seen) = self.new_entries.next()?;
                     return Some(Difference::Changed(self.path(name), seen));
                 }
                 Ordering::Equal => {
-                    let ((_, old), (name, new)) = (self.old.next()?, self.new.next()?);
-                    if !old.same_entry(new) {
+                    let ((_, old), (name, new)) = (self.old_entries.next()?, self.new_entries.next()?);
+                    if !old.has_same_entry(new) {
                         return Some(Difference::Changed(self.path(name), new));
                     }
                 }

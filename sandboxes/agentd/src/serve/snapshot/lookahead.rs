@@ -25,7 +25,7 @@ const LOOKAHEAD_MIN_ENTRIES: usize = 1000;
 /// it.
 const MAX_HELD_ENTRIES: usize = 100_000;
 
-const STACK: usize = 128 << 10;
+const STACK_BYTES: usize = 128 << 10;
 
 const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -38,10 +38,10 @@ struct FolderEntries {
 
 #[derive(Default)]
 struct WalkProgress {
-    looked: HashMap<Vec<u8>, FolderEntries>,
+    folder_entries: HashMap<Vec<u8>, FolderEntries>,
     /// Directories that the walk has already reached.
-    reached: HashSet<Vec<u8>>,
-    over: bool,
+    reached_folders: HashSet<Vec<u8>>,
+    is_over: bool,
 }
 
 #[derive(Default)]
@@ -53,19 +53,19 @@ impl Lookahead {
     pub fn walk_with_lookahead<T>(
         &self,
         root: Option<&OwnedFd>,
-        before: &Table,
+        previous: &Table,
         walk: impl FnOnce() -> T,
     ) -> T {
         thread::scope(|scope| {
             if let Some(root) = root
-                && before.folders().map(|(_, listing)| listing.len()).sum::<usize>()
+                && previous.folders().map(|(_, listing)| listing.len()).sum::<usize>()
                     >= LOOKAHEAD_MIN_ENTRIES
             {
-                let builder = thread::Builder::new().stack_size(STACK);
-                drop(builder.spawn_scoped(scope, || self.stat_ahead(root, before)));
+                let builder = thread::Builder::new().stack_size(STACK_BYTES);
+                drop(builder.spawn_scoped(scope, || self.stat_ahead(root, previous)));
             }
             let done = walk();
-            self.state().over = true;
+            self.state().is_over = true;
             done
         })
     }
@@ -78,22 +78,22 @@ impl Lookahead {
         identity: (u64, u64),
     ) -> HashMap<Vec<u8>, StatFingerprint> {
         let mut state = self.state();
-        state.reached.insert(path.to_vec());
-        let looked = state.looked.remove(path).filter(|looked| looked.identity == identity);
+        state.reached_folders.insert(path.to_vec());
+        let looked = state.folder_entries.remove(path).filter(|looked| looked.identity == identity);
         looked.map(|looked| looked.entries).unwrap_or_default()
     }
 
     /// Reads directories from the first path to the last, because the walk goes from the last to
     /// the first.
-    fn stat_ahead(&self, root: &OwnedFd, before: &Table) {
+    fn stat_ahead(&self, root: &OwnedFd, previous: &Table) {
         let mut held = 0;
-        for (path, listing) in before.folders() {
+        for (path, listing) in previous.folders() {
             {
                 let state = self.state();
-                if state.over || held > MAX_HELD_ENTRIES {
+                if state.is_over || held > MAX_HELD_ENTRIES {
                     return;
                 }
-                if state.reached.contains(path) {
+                if state.reached_folders.contains(path) {
                     continue;
                 }
             }
@@ -101,8 +101,8 @@ impl Lookahead {
             let Ok(looked) = stat_entries(root, path) else { continue };
             held += listing.len();
             let mut state = self.state();
-            if !state.reached.contains(path) {
-                state.looked.insert(path.to_vec(), looked);
+            if !state.reached_folders.contains(path) {
+                state.folder_entries.insert(path.to_vec(), looked);
             }
         }
     }

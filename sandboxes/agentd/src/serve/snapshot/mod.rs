@@ -23,7 +23,7 @@ pub use state::SnapshotState;
 use table::Table;
 use walk::Walk;
 
-use super::{refusal::refuse, server::Server, stream::Stream};
+use super::{refusal::new_refusal, server::Server, stream::Stream};
 
 /// Bytes of the reply's frame that are reserved for everything except the manifest.
 const REPLY_MARGIN_BYTES: usize = 1024;
@@ -50,7 +50,7 @@ pub fn snapshot(
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
-    let root = root::open(&request.root, first, known.unwrap_or_default())?;
+    let root = root::open_root(&request.root, first, known.unwrap_or_default())?;
     let identity = root.as_ref().map(root::file_id).transpose()?;
     let before = match request.fresh {
         true => None,
@@ -64,7 +64,7 @@ pub fn snapshot(
         Some(root) => walk.walk_tree(root),
         None => Ok(()),
     });
-    let Walk { mut seen, entries, unwalked, new_hashes, .. } = walk;
+    let Walk { current: mut seen, entry_count: entries, unwalked, new_hashes, .. } = walk;
     let done = walked.and_then(|()| {
         for folder in &unwalked {
             seen.keep_previous_entries(&before, folder);
@@ -99,13 +99,13 @@ pub fn snapshot(
 
 /// Walks the root and replies with what changed after a given time. Reads no file contents and does
 /// not affect the tables of the snapshots. If the root is missing, there are no changes.
-pub fn changes(
+pub fn list_changes(
     server: &Server,
     stream: &Stream,
     request: &ChangesRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    let root = match root::open(&request.root, None, &[]) {
+    let root = match root::open_root(&request.root, None, &[]) {
         Ok(root) => root,
         Err(refusal) if refusal.why == RefusalKind::NotFound => None,
         Err(refusal) => return Err(refusal),
@@ -124,7 +124,7 @@ pub fn changes(
     if let Some(root) = &root {
         walk.walk_tree(root)?;
     }
-    let Walk { mut seen, entries, unwalked, .. } = walk;
+    let Walk { current: mut seen, entry_count: entries, unwalked, .. } = walk;
     seen.keep_changed_after(request.since);
     let unwalked = unwalked.into_iter().map(RawPath::new).collect();
     stream.send_end(&server.outbox, channel::STDOUT);
@@ -141,10 +141,10 @@ pub fn changes(
 fn send_difference(
     server: &Server,
     stream: &Stream,
-    (before, seen): (&Table, &Table),
+    (previous, current): (&Table, &Table),
     reply: &mut SnapshotReply,
 ) -> Result<(), Refusal> {
-    let mut few: Vec<_> = differences(before, seen).take(MAX_INLINE_CHANGES + 1).collect();
+    let mut few: Vec<_> = differences(previous, current).take(MAX_INLINE_CHANGES + 1).collect();
     if few.len() <= MAX_INLINE_CHANGES {
         few.sort_by(|one, other| one.path().cmp(other.path()));
         let mut whole = reply.clone();
@@ -154,38 +154,38 @@ fn send_difference(
                 Difference::Removed(path) => whole.removed.push(RawPath(path)),
             }
         }
-        if json_line(&whole)?.len() <= BODY_LIMIT - REPLY_MARGIN_BYTES {
+        if to_json_line(&whole)?.len() <= BODY_LIMIT - REPLY_MARGIN_BYTES {
             *reply = whole;
             return Ok(());
         }
     }
     let mut lines = Vec::new();
-    for one in differences(before, seen) {
+    for one in differences(previous, current) {
         lines.extend(match one {
-            Difference::Changed(path, entry) => json_line(&entry.to_entry(path))?,
-            Difference::Removed(path) => json_line(&RawPath(path))?,
+            Difference::Changed(path, entry) => to_json_line(&entry.to_entry(path))?,
+            Difference::Removed(path) => to_json_line(&RawPath(path))?,
         });
-        flush(server, stream, &mut lines, PAGE_BYTES)?;
+        flush_lines(server, stream, &mut lines, PAGE_BYTES)?;
     }
-    flush(server, stream, &mut lines, 0)?;
+    flush_lines(server, stream, &mut lines, 0)?;
     stream.send_end(&server.outbox, channel::RESULTS);
     Ok(())
 }
 
-fn json_line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
-    let wrong = |error: serde_json::Error| refuse(RefusalKind::Io, format!("manifest: {error}"));
+fn to_json_line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    let wrong = |error: serde_json::Error| new_refusal(RefusalKind::Io, format!("manifest: {error}"));
     let mut line = serde_json::to_vec(value).map_err(wrong)?;
     line.push(b'\n');
     Ok(line)
 }
 
-fn flush(
+fn flush_lines(
     server: &Server,
     stream: &Stream,
     lines: &mut Vec<u8>,
-    past: usize,
+    threshold: usize,
 ) -> Result<(), Refusal> {
-    if lines.len() > past {
+    if lines.len() > threshold {
         stream.send_all(&server.outbox, channel::RESULTS, lines)?;
         lines.clear();
     }

@@ -28,36 +28,36 @@ pub type FileId = (u64, u64);
 /// One kind of new link is followed: a link to a directory that contains most of `known`, the
 /// root's entries at the last snapshot. `mv` to another file system copies the directory, so a link
 /// at the old path leads to the same work.
-pub fn open(
+pub fn open_root(
     root: &RawPath,
-    first: Option<FileId>,
-    known: &[(Vec<u8>, EntryState)],
+    first_id: Option<FileId>,
+    known_entries: &[(Vec<u8>, EntryState)],
 ) -> Result<Option<OwnedFd>, Refusal> {
     let failed = |error| from_errno(error, root);
     let folder = match openat(CWD, root.as_bytes(), FOLDER_FLAGS, Mode::empty()) {
         Ok(folder) => folder,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if first.is_some() => return Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if first_id.is_some() => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let Some(first) = first else { return Ok(Some(folder)) };
+    let Some(first) = first_id else { return Ok(Some(folder)) };
     if file_id(&folder)? == first {
         return Ok(Some(folder));
     }
     match openat(CWD, root.as_bytes(), FOLDER_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(folder) => Ok(Some(folder)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Ok(contains_most(&folder, known).then_some(folder))
+            Ok(contains_most_entries(&folder, known_entries).then_some(folder))
         }
         Err(error) => Err(failed(error)),
     }
 }
 
 /// Returns whether a directory contains more than half of these names.
-fn contains_most(folder: &OwnedFd, known: &[(Vec<u8>, EntryState)]) -> bool {
+fn contains_most_entries(folder: &OwnedFd, known_entries: &[(Vec<u8>, EntryState)]) -> bool {
     let is_there = |(name, _): &&(Vec<u8>, EntryState)| {
         statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok()
     };
-    known.iter().filter(is_there).count() * 2 > known.len()
+    known_entries.iter().filter(is_there).count() * 2 > known_entries.len()
 }
 
 pub fn file_id(folder: &OwnedFd) -> Result<FileId, Refusal> {

@@ -37,20 +37,20 @@ impl Table {
         self.0.contains_key(folder)
     }
 
-    pub fn put(&mut self, folder: &[u8], listing: Listing) {
+    pub fn insert(&mut self, folder: &[u8], listing: Listing) {
         self.0.insert(folder.to_vec(), listing);
     }
 
     /// Keeps only the entries that changed after `since`.
     pub fn keep_changed_after(&mut self, since: ChangeTime) {
         for listing in self.0.values_mut() {
-            listing.retain(|(_, seen)| seen.stat_fingerprint.changed > since);
+            listing.retain(|(_, seen)| seen.stat_fingerprint.change_time > since);
         }
     }
 
     /// For a directory that was not walked completely, keeps the entries from the last snapshot.
-    pub fn keep_previous_entries(&mut self, before: &Self, folder: &[u8]) {
-        let from = before.0.range(folder.to_vec()..);
+    pub fn keep_previous_entries(&mut self, previous: &Self, folder: &[u8]) {
+        let from = previous.0.range(folder.to_vec()..);
         let known = from.take_while(|(path, _)| path.starts_with(folder));
         for (path, old) in known.filter(|(path, _)| is_within(path, folder)) {
             let listing = self.0.entry(path.clone()).or_default();
@@ -83,8 +83,8 @@ pub struct StatFingerprint {
     pub mode: u32,
     pub size: u64,
     inode: u64,
-    pub changed: ChangeTime,
-    modified: (i64, u64),
+    pub change_time: ChangeTime,
+    modification_time: (i64, u64),
     /// Whether the file's times were already at least one tick old when the file was checked. If
     /// not, the file is read again next time.
     is_settled: bool,
@@ -93,23 +93,23 @@ pub struct StatFingerprint {
 impl StatFingerprint {
     /// Creates a fingerprint. `stat` must be called before the content is read.
     pub fn new(stat: &Stat) -> Self {
-        let kind = entries::kind(stat);
-        let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        let age = SystemTime::now().duration_since(to_system_time(changed)).unwrap_or_default();
+        let kind = entries::entry_kind(stat);
+        let change_time = (stat.st_ctime, stat.st_ctime_nsec);
+        let age = SystemTime::now().duration_since(to_system_time(change_time)).unwrap_or_default();
         Self {
             kind,
-            mode: entries::mode(stat),
+            mode: entries::permission_bits(stat),
             // The size of a directory does not depend on its content.
             size: if kind == EntryKind::Dir { 0 } else { stat.st_size as u64 },
             inode: stat.st_ino,
-            changed,
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            change_time,
+            modification_time: (stat.st_mtime, stat.st_mtime_nsec),
             is_settled: age > TICK,
         }
     }
 
     /// Returns whether the entry shows no change between two checks.
-    pub fn same_as(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         Self { is_settled: true, ..*self } == Self { is_settled: true, ..*other }
     }
 
@@ -135,9 +135,9 @@ impl EntryState {
     }
 
     /// Returns whether reading the file now would return the same content as before.
-    pub fn is_still_valid(&self, now: &StatFingerprint) -> bool {
+    pub fn is_still_valid(&self, current: &StatFingerprint) -> bool {
         self.stat_fingerprint.is_settled
-            && StatFingerprint { is_settled: true, ..*now } == self.stat_fingerprint
+            && StatFingerprint { is_settled: true, ..*current } == self.stat_fingerprint
     }
 
     pub fn is_folder(&self) -> bool {
@@ -150,7 +150,7 @@ impl EntryState {
     }
 
     /// Returns whether both have the same manifest entry.
-    pub fn same_entry(&self, other: &Self) -> bool {
+    pub fn has_same_entry(&self, other: &Self) -> bool {
         let facts = |seen: &Self| {
             (seen.stat_fingerprint.kind, seen.stat_fingerprint.mode, seen.stat_fingerprint.size)
         };
@@ -170,7 +170,7 @@ impl EntryState {
     }
 }
 
-pub fn push(path: &mut Vec<u8>, name: &[u8]) {
+pub fn push_name(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() {
         path.push(b'/');
     }

@@ -13,11 +13,11 @@ use rustix::{
 
 use super::{
     lookahead::Lookahead,
-    table::{EntryState, Listing, StatFingerprint, Table, push},
+    table::{EntryState, Listing, StatFingerprint, Table, push_name},
 };
 use crate::serve::{
     entries,
-    refusal::{cancelled, from_errno},
+    refusal::{cancelled_refusal, from_errno},
     server::Server,
     stream::{CHUNK_BYTES, Stream},
 };
@@ -48,12 +48,12 @@ pub struct Walk<'a> {
     pub server: &'a Server,
     pub stream: &'a Stream,
     pub request: &'a SnapshotRequest,
-    pub before: &'a Table,
-    pub ahead: &'a Lookahead,
+    pub previous: &'a Table,
+    pub lookahead: &'a Lookahead,
     pub hashes: &'a HashSet<[u8; 32]>,
-    pub seen: Table,
+    pub current: Table,
     /// Number of entries seen.
-    pub entries: u64,
+    pub entry_count: u64,
     /// Directories that were not walked completely.
     pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
@@ -69,18 +69,18 @@ impl<'a> Walk<'a> {
         server: &'a Server,
         stream: &'a Stream,
         request: &'a SnapshotRequest,
-        (before, ahead): (&'a Table, &'a Lookahead),
+        (previous, lookahead): (&'a Table, &'a Lookahead),
         hashes: &'a HashSet<[u8; 32]>,
     ) -> Self {
         Self {
             server,
             stream,
             request,
-            before,
-            ahead,
+            previous: previous,
+            lookahead: lookahead,
             hashes,
-            seen: Table::default(),
-            entries: 0,
+            current: Table::default(),
+            entry_count: 0,
             unwalked: Vec::new(),
             new_hashes: HashSet::new(),
             path_bytes: 0,
@@ -94,33 +94,33 @@ impl<'a> Walk<'a> {
 struct Level {
     identity: (u64, u64),
     /// Length of the directory's path.
-    length: usize,
-    folders: Vec<Vec<u8>>,
+    path_len: usize,
+    pending_folders: Vec<Vec<u8>>,
 }
 
 /// Why the walk of an entry, or the whole walk, stopped.
 enum StopReason {
     /// This entry cannot be walked or read, but the others can.
-    Here,
+    Entry,
     /// A limit of the whole snapshot is reached.
-    Full,
+    LimitReached,
     /// The host cancelled, or the channel is gone.
     Refused(Refusal),
 }
 
 impl From<Errno> for StopReason {
     fn from(_: Errno) -> Self {
-        Self::Here
+        Self::Entry
     }
 }
 
 impl Walk<'_> {
     /// Walks with one open directory and `..` instead of recursion, so that deep trees exhaust
     /// neither the stack nor the descriptors.
-    pub fn walk_tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
+    pub fn walk_tree(&mut self, root: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
-        let device = fstat(top).map_err(failed)?.st_dev;
-        let mut folder = top.try_clone().map_err(|_| failed(Errno::MFILE))?;
+        let device = fstat(root).map_err(failed)?.st_dev;
+        let mut folder = root.try_clone().map_err(|_| failed(Errno::MFILE))?;
         let mut path = Vec::new();
         let mut levels = Vec::new();
         match self.enter(&folder, &path) {
@@ -128,9 +128,9 @@ impl Walk<'_> {
             Err(stop) => return self.record_unwalked(&path, stop).map(drop),
         }
         while let Some(level) = levels.last_mut() {
-            path.truncate(level.length);
-            if let Some(name) = level.folders.pop() {
-                push(&mut path, &name);
+            path.truncate(level.path_len);
+            if let Some(name) = level.pending_folders.pop() {
+                push_name(&mut path, &name);
                 let entered = open(&folder, &name, device).and_then(|inner| match inner {
                     Some(inner) => self.enter(&inner, &path).map(|level| Some((inner, level))),
                     None => Ok(None),
@@ -145,9 +145,9 @@ impl Walk<'_> {
                         if !self.record_unwalked(&path, stop)? {
                             // Report only the topmost directory that is not finished. This covers
                             // everything below it.
-                            let open = levels.iter().find(|level| !level.folders.is_empty());
+                            let open = levels.iter().find(|level| !level.pending_folders.is_empty());
                             if let Some(level) = open {
-                                path.truncate(level.length);
+                                path.truncate(level.path_len);
                                 self.unwalked.pop();
                                 self.unwalked.push(path);
                             }
@@ -159,15 +159,15 @@ impl Walk<'_> {
             }
             levels.pop();
             while let Some(above) = levels.last() {
-                path.truncate(above.length);
-                match open_parent(top, &folder, above.identity, &path) {
+                path.truncate(above.path_len);
+                match open_parent(root, &folder, above.identity, &path) {
                     Ok(found) => {
                         folder = found;
                         break;
                     }
                     // The directory was moved meanwhile, so what is left of it is inaccessible.
                     Err(_) => {
-                        if levels.pop().is_some_and(|lost| !lost.folders.is_empty()) {
+                        if levels.pop().is_some_and(|lost| !lost.pending_folders.is_empty()) {
                             self.unwalked.push(path.clone());
                         }
                     }
@@ -181,11 +181,11 @@ impl Walk<'_> {
     fn record_unwalked(&mut self, path: &[u8], stop: StopReason) -> Result<bool, Refusal> {
         match stop {
             StopReason::Refused(refusal) => Err(refusal),
-            StopReason::Full => {
+            StopReason::LimitReached => {
                 self.unwalked.push(path.to_vec());
                 Ok(false)
             }
-            StopReason::Here => {
+            StopReason::Entry => {
                 self.unwalked.push(path.to_vec());
                 Ok(self.unwalked.len() < MAX_UNWALKED)
             }
@@ -194,7 +194,7 @@ impl Walk<'_> {
 
     fn enter(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<Level, StopReason> {
         if self.stream.is_cancelled() {
-            return Err(StopReason::Refused(cancelled()));
+            return Err(StopReason::Refused(cancelled_refusal()));
         }
         let stat = fstat(folder)?;
         let identity = (stat.st_dev, stat.st_ino);
@@ -202,16 +202,16 @@ impl Walk<'_> {
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
         let mut names = entries::read_names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         names.sort_unstable();
-        let looked = self.ahead.mark_reached(path, identity);
+        let lookahead_entries = self.lookahead.mark_reached(path, identity);
         let mut listing = Vec::with_capacity(names.len());
-        let listed = self.check_entries((folder, &looked), path, names, &mut listing);
-        self.seen.put(path, listing);
+        let listed = self.check_entries((folder, &lookahead_entries), path, names, &mut listing);
+        self.current.insert(path, listing);
         let mut folders = listed?;
         // The walk takes directories from the end. It enters known ones before new ones, so that
         // the limits cut off masses of new files.
         folders.sort_by_key(|(known, _)| *known);
         let folders = folders.into_iter().map(|(_, name)| name).collect();
-        Ok(Level { identity, length: path.len(), folders })
+        Ok(Level { identity, path_len: path.len(), pending_folders: folders })
     }
 
     /// Reads a directory entry outside of a walk. Returns `None` if the entry cannot be read.
@@ -219,12 +219,12 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        witness: StatFingerprint,
+        fingerprint: StatFingerprint,
     ) -> Result<Option<EntryState>, Refusal> {
-        match self.read(folder, name, witness) {
+        match self.read(folder, name, fingerprint) {
             Ok(seen) => Ok(seen),
             Err(StopReason::Refused(refusal)) => Err(refusal),
-            Err(StopReason::Here | StopReason::Full) => Ok(None),
+            Err(StopReason::Entry | StopReason::LimitReached) => Ok(None),
         }
     }
 
@@ -238,7 +238,7 @@ impl Walk<'_> {
         listing: &mut Listing,
     ) -> Result<Vec<(bool, Vec<u8>)>, StopReason> {
         let mut folders = Vec::new();
-        let before = self.before;
+        let before = self.previous;
         let mut known = before.listing(path).iter().peekable();
         for name in names {
             while known.next_if(|(old, _)| *old < name).is_some() {}
@@ -252,11 +252,11 @@ impl Walk<'_> {
             let walked = is_folder && !self.request.skip.iter().any(|skip| skip.as_bytes() == name);
             if is_folder && length > PATH_LIMIT {
                 let mut full = path.to_vec();
-                push(&mut full, &name);
+                push_name(&mut full, &name);
                 self.unwalked.push(full);
                 if self.unwalked.len() >= MAX_UNWALKED {
                     listing.push((name, seen));
-                    return Err(StopReason::Full);
+                    return Err(StopReason::LimitReached);
                 }
             } else if walked {
                 folders.push((old.is_some(), name.clone()));
@@ -270,16 +270,16 @@ impl Walk<'_> {
     /// gone.
     fn check_entry(
         &mut self,
-        (folder, looked): (&OwnedFd, Option<&StatFingerprint>),
+        (folder, lookahead_fingerprint): (&OwnedFd, Option<&StatFingerprint>),
         name: &[u8],
         length: usize,
-        before: Option<&EntryState>,
+        previous: Option<&EntryState>,
     ) -> Result<Option<EntryState>, StopReason> {
         self.path_bytes += length;
-        if self.entries >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
-            return Err(StopReason::Full);
+        if self.entry_count >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
+            return Err(StopReason::LimitReached);
         }
-        let witness = match looked {
+        let witness = match lookahead_fingerprint {
             Some(witness) => *witness,
             None => {
                 let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -287,28 +287,28 @@ impl Walk<'_> {
                 StatFingerprint::new(&stat)
             }
         };
-        let seen = match before {
+        let seen = match previous {
             _ if !self.reads_content => Some(EntryState::new(witness, None, None)),
             Some(old) if old.is_still_valid(&witness) && !self.can_capture_now(old, &witness) => {
                 Some(EntryState::new(witness, old.hash, old.link.clone()))
             }
             _ => match self.read(folder, name, witness) {
                 // List the file without content.
-                Err(StopReason::Here) => Some(EntryState::new(witness, None, None)),
+                Err(StopReason::Entry) => Some(EntryState::new(witness, None, None)),
                 other => other?,
             },
         };
-        self.entries += u64::from(seen.is_some());
+        self.entry_count += u64::from(seen.is_some());
         Ok(seen)
     }
 
     /// Returns whether a file whose content was not captured last time is small enough now.
-    fn can_capture_now(&self, old: &EntryState, now: &StatFingerprint) -> bool {
-        old.lacks_content() && now.size <= self.limit()
+    fn can_capture_now(&self, previous: &EntryState, current: &StatFingerprint) -> bool {
+        previous.lacks_content() && current.size <= self.file_limit()
     }
 
     /// Returns the maximum size of a file to send. The limit decreases as the total grows.
-    fn limit(&self) -> u64 {
+    fn file_limit(&self) -> u64 {
         let (file, all) = (self.request.file_limit, self.request.content_limit);
         match self.content_bytes {
             _ if all == 0 => file,
@@ -322,18 +322,18 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        witness: StatFingerprint,
+        fingerprint: StatFingerprint,
     ) -> Result<Option<EntryState>, StopReason> {
-        match witness.kind {
-            EntryKind::Dir | EntryKind::Other => Ok(Some(EntryState::new(witness, None, None))),
+        match fingerprint.kind {
+            EntryKind::Dir | EntryKind::Other => Ok(Some(EntryState::new(fingerprint, None, None))),
             EntryKind::Link => {
                 // The link was replaced in the meantime. The next snapshot will capture it.
                 let Ok(target) = readlinkat(folder, name, Vec::new()) else { return Ok(None) };
                 let target = target.into_bytes();
                 let hash = blake3::hash(&target);
-                Ok(Some(EntryState::new(witness, Some(*hash.as_bytes()), Some(target))))
+                Ok(Some(EntryState::new(fingerprint, Some(*hash.as_bytes()), Some(target))))
             }
-            EntryKind::File => self.read_file(folder, name, witness),
+            EntryKind::File => self.read_file(folder, name, fingerprint),
         }
     }
 
@@ -341,11 +341,11 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        listed: StatFingerprint,
+        listed_fingerprint: StatFingerprint,
     ) -> Result<Option<EntryState>, StopReason> {
         let without_content = |witness| Ok(Some(EntryState::new(witness, None, None)));
-        if listed.size > self.limit() {
-            return without_content(listed);
+        if listed_fingerprint.size > self.file_limit() {
+            return without_content(listed_fingerprint);
         }
         let opened = openat(folder, name, FILE_FLAGS, Mode::empty());
         let Some(file) = none_if_missing(opened)? else { return Ok(None) };
@@ -353,7 +353,7 @@ impl Walk<'_> {
         if witness.kind != EntryKind::File {
             return Ok(None);
         }
-        if witness.size > self.limit() {
+        if witness.size > self.file_limit() {
             return without_content(witness);
         }
         if witness.size <= SMALL_FILE_BYTES {
@@ -378,19 +378,19 @@ impl Walk<'_> {
                 None,
             )));
         }
-        self.read_large(&file, witness)
+        self.read_large_file(&file, witness)
     }
 
     /// Hashes a file, and then reads it again to send it. A sandbox with full memory could not
     /// buffer it.
-    fn read_large(
+    fn read_large_file(
         &mut self,
         file: &OwnedFd,
-        witness: StatFingerprint,
+        fingerprint: StatFingerprint,
     ) -> Result<Option<EntryState>, StopReason> {
         let mut size = 0;
         let mut hasher = blake3::Hasher::new();
-        let limit = self.limit();
+        let limit = self.file_limit();
         let whole = read_chunks(file, limit.saturating_add(1), |piece| {
             size += piece.len() as u64;
             hasher.update(piece);
@@ -398,14 +398,14 @@ impl Walk<'_> {
         })?;
         if !whole {
             return Ok(Some(EntryState::new(
-                witness.with_size(limit.saturating_add(1)),
+                fingerprint.with_size(limit.saturating_add(1)),
                 None,
                 None,
             )));
         }
         let mut hash = *hasher.finalize().as_bytes();
         if !self.is_new(&hash) {
-            return Ok(Some(EntryState::new(witness.with_size(size), Some(hash), None)));
+            return Ok(Some(EntryState::new(fingerprint.with_size(size), Some(hash), None)));
         }
         rustix::fs::seek(file, SeekFrom::Start(0))?;
         self.send_length(size)?;
@@ -417,10 +417,10 @@ impl Walk<'_> {
             left -= piece.len() as u64;
             hasher.update(piece);
             self.send_chunk(piece)?;
-            if left == 0 { Err(StopReason::Full) } else { Ok(()) }
+            if left == 0 { Err(StopReason::LimitReached) } else { Ok(()) }
         });
         match sent {
-            Ok(_) | Err(StopReason::Full | StopReason::Here) => {}
+            Ok(_) | Err(StopReason::LimitReached | StopReason::Entry) => {}
             Err(refused) => return Err(refused),
         }
         let zeros = [0; 4096];
@@ -432,7 +432,7 @@ impl Walk<'_> {
         }
         hash = *hasher.finalize().as_bytes();
         self.count_sent(hash, size);
-        Ok(Some(EntryState::new(witness.with_size(size), Some(hash), None)))
+        Ok(Some(EntryState::new(fingerprint.with_size(size), Some(hash), None)))
     }
 
     fn is_new(&self, hash: &[u8; 32]) -> bool {
@@ -468,7 +468,7 @@ fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, S
 /// Returns to the parent directory. If the child was moved meanwhile, opens the parent from the
 /// root again, without following links.
 fn open_parent(
-    top: &OwnedFd,
+    root: &OwnedFd,
     folder: &OwnedFd,
     identity: (u64, u64),
     path: &[u8],
@@ -478,7 +478,7 @@ fn open_parent(
     if (stat.st_dev, stat.st_ino) == identity {
         return Ok(above);
     }
-    let mut found = openat(top, ".", FOLDER_FLAGS, Mode::empty())?;
+    let mut found = openat(root, ".", FOLDER_FLAGS, Mode::empty())?;
     for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
         found = openat(&found, name, FOLDER_FLAGS, Mode::empty())?;
     }
@@ -489,7 +489,7 @@ fn open_parent(
 fn read_chunks(
     file: &OwnedFd,
     limit: u64,
-    mut take: impl FnMut(&[u8]) -> Result<(), StopReason>,
+    mut process_chunk: impl FnMut(&[u8]) -> Result<(), StopReason>,
 ) -> Result<bool, StopReason> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut total = 0;
@@ -506,7 +506,7 @@ fn read_chunks(
         if total >= limit {
             return Ok(false);
         }
-        take(&chunk[..read])?;
+        process_chunk(&chunk[..read])?;
     }
 }
 

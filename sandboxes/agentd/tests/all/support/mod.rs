@@ -24,9 +24,9 @@ pub struct Agent {
     child: Child,
     input: Option<ChildStdin>,
     frames: Receiver<Frame>,
-    next: u32,
+    next_stream: u32,
     /// Frames of other streams than the one being read.
-    aside: HashMap<u32, Vec<Frame>>,
+    buffered_frames: HashMap<u32, Vec<Frame>>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Agent {
             }
         });
         let input = child.stdin.take();
-        Self { child, input, frames, next: 0, aside: HashMap::new() }
+        Self { child, input, frames, next_stream: 0, buffered_frames: HashMap::new() }
     }
 
     pub fn send_raw(&mut self, bytes: &[u8]) {
@@ -89,15 +89,15 @@ impl Agent {
         self.send_raw(&frame.encode());
     }
 
-    pub fn open(&mut self, request: &Request) -> u32 {
-        self.next += 2;
-        let frame = Frame::json(FrameKind::Open, self.next, request).unwrap();
+    pub fn open_stream(&mut self, request: &Request) -> u32 {
+        self.next_stream += 2;
+        let frame = Frame::json(FrameKind::Open, self.next_stream, request).unwrap();
         self.send(&frame);
-        self.next
+        self.next_stream
     }
 
     pub fn next_frame(&mut self, stream: u32) -> Frame {
-        if let Some(kept) = self.aside.get_mut(&stream)
+        if let Some(kept) = self.buffered_frames.get_mut(&stream)
             && !kept.is_empty()
         {
             return kept.remove(0);
@@ -107,24 +107,24 @@ impl Agent {
             if frame.stream == stream {
                 return frame;
             }
-            self.aside.entry(frame.stream).or_default().push(frame);
+            self.buffered_frames.entry(frame.stream).or_default().push(frame);
         }
     }
 
     /// Returns the frames of a stream that arrived before the agent exited and were not read.
-    pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
-        let mut frames = self.aside.remove(&stream).unwrap_or_default();
+    pub fn take_unread_frames(&mut self, stream: u32) -> Vec<Frame> {
+        let mut frames = self.buffered_frames.remove(&stream).unwrap_or_default();
         frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
         frames
     }
 
     /// Returns the next frame of any stream, or `None` if none arrives within the time.
-    pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
-        self.frames.recv_timeout(within).ok()
+    pub fn any_frame(&mut self, timeout: Duration) -> Option<Frame> {
+        self.frames.recv_timeout(timeout).ok()
     }
 
     /// Reads a stream up to its reply, granting credit for everything received.
-    pub fn read_to_reply(&mut self, stream: u32) -> Response {
+    pub fn read_until_reply(&mut self, stream: u32) -> Response {
         let mut channels: [Vec<u8>; 4] = Default::default();
         loop {
             let frame = self.next_frame(stream);
@@ -147,13 +147,13 @@ impl Agent {
     }
 
     pub fn ask(&mut self, request: &Request) -> Response {
-        let stream = self.open(request);
-        self.read_to_reply(stream)
+        let stream = self.open_stream(request);
+        self.read_until_reply(stream)
     }
 
     /// Sends the input in chunks, as the agent's credit allows.
     pub fn ask_with(&mut self, request: &Request, input: &[u8]) -> Response {
-        let stream = self.open(request);
+        let stream = self.open_stream(request);
         let mut credit = INITIAL_CREDIT as usize;
         let mut rest = input;
         let mut early = Vec::new();
@@ -182,9 +182,9 @@ impl Agent {
                 }
             }
         }
-        self.aside.entry(stream).or_default().extend(early);
+        self.buffered_frames.entry(stream).or_default().extend(early);
         self.send(&Frame::new(FrameKind::End, stream, [channel::STDIN]));
-        self.read_to_reply(stream)
+        self.read_until_reply(stream)
     }
 
     pub fn shell(&mut self, line: &str) -> Response {
@@ -197,7 +197,7 @@ impl Agent {
             if frame.kind == FrameKind::Accepted {
                 return (frame.stream, frame.parse().unwrap());
             }
-            self.aside.entry(frame.stream).or_default().push(frame);
+            self.buffered_frames.entry(frame.stream).or_default().push(frame);
         }
     }
 
@@ -246,17 +246,17 @@ pub fn raw_path(path: impl AsRef<Path>) -> RawPath {
 }
 
 /// Returns whether any process on this machine has `word` among its arguments.
-pub fn is_running(word: &str) -> bool {
+pub fn is_running(search_text: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        line.split(|&byte| byte == 0).any(|argument| argument == word.as_bytes())
+        line.split(|&byte| byte == 0).any(|argument| argument == search_text.as_bytes())
     })
 }
 
 /// Waits until `done` returns true, for at most ten seconds. Returns whether it did.
-pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
+pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while !done() {
+    while !condition() {
         if start.elapsed() > Duration::from_secs(10) {
             return false;
         }

@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_scaffold_api::{Brief, FinishedToolCall, Session, Stop, Traffic};
+use proctor_scaffold_api::{TaskBrief, FinishedToolCall, Session, Stop, Traffic};
 use proctor_types::{BudgetKind, Message, ModelRequest, ModelResponse, ToolCall, Usage};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -34,10 +34,10 @@ pub enum SessionAction {
 }
 
 pub struct ScriptedSession {
-    pub brief: Brief,
+    pub brief: TaskBrief,
     handle: Arc<SandboxHandle>,
-    answers: VecDeque<ModelResponse>,
-    pub did: Vec<SessionAction>,
+    responses: VecDeque<ModelResponse>,
+    pub actions: Vec<SessionAction>,
     pub folder: TempDir,
     agent: tokio::process::Child,
 }
@@ -60,7 +60,7 @@ fn agent() -> &'static Path {
 impl ScriptedSession {
     /// Creates a session with an empty work directory. After the scripted responses, the limit on
     /// steps is reached.
-    pub async fn new(answers: Vec<ModelResponse>) -> Self {
+    pub async fn new(responses: Vec<ModelResponse>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut agent = tokio::process::Command::new(agent())
             .arg("serve")
@@ -71,17 +71,17 @@ impl ScriptedSession {
             .unwrap();
         let (reader, writer) = (agent.stdout.take().unwrap(), agent.stdin.take().unwrap());
         let handle = SandboxHandle::connect(reader, writer).await.unwrap();
-        let brief = Brief {
+        let brief = TaskBrief {
             task: "demo__task-1".into(),
             statement: "Make f return 2.".into(),
             workdir: folder.path().to_str().unwrap().into(),
             env: vec![("TASK_VARIABLE".into(), "set".into())],
             user: None,
-            command_limit: Duration::from_secs(30),
-            announced: None,
+            command_timeout: Duration::from_secs(30),
+            announced_budget: None,
             model: None,
             context_window: None,
-            listed_window: None,
+            listed_context_window: None,
             max_output_tokens: None,
             gold: None,
             solution: None,
@@ -92,7 +92,7 @@ impl ScriptedSession {
             settings: Map::new(),
             fork: None,
         };
-        Self { brief, handle, answers: answers.into(), did: Vec::new(), folder, agent }
+        Self { brief, handle, responses: responses.into(), actions: Vec::new(), folder, agent }
     }
 
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -110,7 +110,7 @@ impl ScriptedSession {
     }
 
     pub fn tool_results(&self) -> Vec<&FinishedToolCall> {
-        self.did
+        self.actions
             .iter()
             .filter_map(
                 |did| if let SessionAction::Returned(done) = did { Some(done) } else { None },
@@ -119,14 +119,14 @@ impl ScriptedSession {
     }
 
     pub fn model_requests(&self) -> Vec<&ModelRequest> {
-        self.did
+        self.actions
             .iter()
             .filter_map(|did| if let SessionAction::Asked(ask) = did { Some(ask) } else { None })
             .collect()
     }
 
     pub fn notes(&self) -> Vec<&Map<String, Value>> {
-        self.did
+        self.actions
             .iter()
             .filter_map(|did| if let SessionAction::Noted(note) = did { Some(note) } else { None })
             .collect()
@@ -139,7 +139,7 @@ impl ScriptedSession {
 }
 
 /// Creates a response that consists of text.
-pub fn text_answer(content: &str) -> ModelResponse {
+pub fn text_response(content: &str) -> ModelResponse {
     ModelResponse {
         content: content.into(),
         tool_calls: Vec::new(),
@@ -153,7 +153,7 @@ pub fn text_answer(content: &str) -> ModelResponse {
 }
 
 /// Creates a response with tool calls. Each call is a tool's name and the arguments as text.
-pub fn tool_call_answer(calls: &[(&str, &str)]) -> ModelResponse {
+pub fn tool_call_response(calls: &[(&str, &str)]) -> ModelResponse {
     let tool_calls = calls
         .iter()
         .enumerate()
@@ -163,12 +163,12 @@ pub fn tool_call_answer(calls: &[(&str, &str)]) -> ModelResponse {
             arguments: (*arguments).into(),
         })
         .collect();
-    ModelResponse { tool_calls, finish_reason: Some("tool_calls".into()), ..text_answer("") }
+    ModelResponse { tool_calls, finish_reason: Some("tool_calls".into()), ..text_response("") }
 }
 
 #[async_trait]
 impl Session for ScriptedSession {
-    fn brief(&self) -> &Brief {
+    fn brief(&self) -> &TaskBrief {
         &self.brief
     }
 
@@ -177,8 +177,8 @@ impl Session for ScriptedSession {
     }
 
     async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop> {
-        self.did.push(SessionAction::Asked(ask.clone()));
-        self.answers.pop_front().ok_or(Stop::Budget(BudgetKind::Steps))
+        self.actions.push(SessionAction::Asked(ask.clone()));
+        self.responses.pop_front().ok_or(Stop::Budget(BudgetKind::Steps))
     }
 
     async fn record_tool_call(
@@ -187,17 +187,17 @@ impl Session for ScriptedSession {
         name: &str,
         arguments: Value,
     ) -> Result<(), Stop> {
-        self.did.push(SessionAction::Called { id: call_id.into(), name: name.into(), arguments });
+        self.actions.push(SessionAction::Called { id: call_id.into(), name: name.into(), arguments });
         Ok(())
     }
 
-    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop> {
-        self.did.push(SessionAction::Returned(done));
+    async fn record_tool_result(&mut self, result: FinishedToolCall) -> Result<(), Stop> {
+        self.actions.push(SessionAction::Returned(result));
         Ok(())
     }
 
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {
-        self.did.push(SessionAction::Noted(note));
+        self.actions.push(SessionAction::Noted(note));
         Ok(())
     }
 
@@ -214,12 +214,12 @@ impl Session for ScriptedSession {
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
-        self.did.push(SessionAction::Patched(patch.into()));
+        self.actions.push(SessionAction::Patched(patch.into()));
         Ok(())
     }
 
     async fn end_step(&mut self) -> Result<(), Stop> {
-        self.did.push(SessionAction::EndedStep);
+        self.actions.push(SessionAction::EndedStep);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Session for ScriptedSession {
         messages.len() as u64 * 10
     }
 
-    fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool {
-        counted + estimated >= window
+    fn exceeds_context_window(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool {
+        counted_tokens + estimated_tokens >= window
     }
 }

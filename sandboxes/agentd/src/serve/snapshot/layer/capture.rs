@@ -21,14 +21,14 @@ use super::{
     changes::{Changes, find_changes},
     list::{EntrySource, WrittenEntries, WrittenEntry, list_written},
     non_file_state::NonFileState,
-    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
-    paths::{cannot_examine_message, display, split},
+    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper_folder},
+    paths::{cannot_examine_message, display, split_parent},
     state::LayerState,
 };
-use crate::serve::{refusal::refuse, server::Server, stream::Stream};
+use crate::serve::{refusal::new_refusal, server::Server, stream::Stream};
 
 /// Maximum size of the container engine's list of written paths, in bytes.
-const WRITTEN_LIMIT: usize = 64 << 20;
+const WRITTEN_PATHS_LIMIT: usize = 64 << 20;
 
 /// Replies with the state outside the work directory, or with the reason why it cannot be captured.
 pub fn capture_layer(
@@ -36,7 +36,7 @@ pub fn capture_layer(
     stream: &Stream,
     request: &LayerRequest,
 ) -> Result<Reply, Refusal> {
-    let written = if request.listed { Some(receive_written(server, stream)?) } else { None };
+    let written = if request.listed { Some(receive_written_paths(server, stream)?) } else { None };
     // Handle one request at a time, and none during a snapshot, because both track which content
     // was sent.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ pub fn capture_layer(
     let unkept = match (&state.baseline, listed) {
         (None, _) => Err("the state at the agent's start is unknown".to_owned()),
         (_, Err(why)) => Err(why),
-        (Some(base), Ok(listed)) => match beside.unrestorable_since(&state.non_file_state) {
+        (Some(base), Ok(listed)) => match beside.unrestorable_reason(&state.non_file_state) {
             Some(why) if !request.files_alone => Err(why),
             _ => find_changes(base, &listed, request).map(|changes| (listed, changes)),
         },
@@ -64,14 +64,14 @@ pub fn capture_layer(
         Err(why) => Some(why),
         Ok((listed, changes)) => {
             let mut new_hashes = HashSet::new();
-            let known = (&*hashes, &state.read);
+            let known = (&*hashes, &state.last_read_entries);
             let read =
                 read_contents(server, stream, request, &listed, &changes, known, &mut new_hashes);
             hashes.extend(new_hashes);
             match read? {
                 Err(why) => Some(why),
                 Ok(read) => {
-                    for path in &changes.changed {
+                    for path in &changes.changed_paths {
                         let (Some(seen), Some(found_at)) = (read.get(path), listed.get(path))
                         else {
                             continue;
@@ -83,15 +83,15 @@ pub fn capture_layer(
                             gid,
                         });
                     }
-                    found.removed = changes.removed.into_iter().map(RawPath::new).collect();
-                    state.read = read;
+                    found.removed = changes.removed_paths.into_iter().map(RawPath::new).collect();
+                    state.last_read_entries = read;
                     None
                 }
             }
         }
     };
     let json = serde_json::to_vec(&found)
-        .map_err(|error| refuse(RefusalKind::Io, format!("the layer: {error}")))?;
+        .map_err(|error| new_refusal(RefusalKind::Io, format!("the layer: {error}")))?;
     let why = unkept.as_deref().unwrap_or_default();
     let digest = *blake3::Hasher::new().update(&json).update(why.as_bytes()).finalize().as_bytes();
     let same = state.last_reply_hash == Some(digest);
@@ -108,17 +108,17 @@ fn send_ends(server: &Server, stream: &Stream) {
     stream.send_end(&server.outbox, channel::RESULTS);
 }
 
-fn receive_written(server: &Server, stream: &Stream) -> Result<ContainerDiff, Refusal> {
+fn receive_written_paths(server: &Server, stream: &Stream) -> Result<ContainerDiff, Refusal> {
     let mut text = Vec::new();
     while let Some(piece) = stream.next_input(&server.outbox)? {
-        if text.len() + piece.len() > WRITTEN_LIMIT {
-            let what = format!("a list of more than {WRITTEN_LIMIT} bytes");
-            return Err(refuse(RefusalKind::TooLarge, what));
+        if text.len() + piece.len() > WRITTEN_PATHS_LIMIT {
+            let what = format!("a list of more than {WRITTEN_PATHS_LIMIT} bytes");
+            return Err(new_refusal(RefusalKind::TooLarge, what));
         }
         text.extend_from_slice(&piece);
     }
     serde_json::from_slice(&text).map_err(|error| {
-        refuse(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
+        new_refusal(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
     })
 }
 
@@ -128,9 +128,9 @@ fn read_contents(
     server: &Server,
     stream: &Stream,
     request: &LayerRequest,
-    listed: &WrittenEntries,
+    written_entries: &WrittenEntries,
     changes: &Changes,
-    (hashes, before): (&HashSet<[u8; 32]>, &HashMap<Vec<u8>, EntryState>),
+    (hashes, previous_entries): (&HashSet<[u8; 32]>, &HashMap<Vec<u8>, EntryState>),
     new_hashes: &mut HashSet<[u8; 32]>,
 ) -> Result<Result<HashMap<Vec<u8>, EntryState>, String>, Refusal> {
     let as_snapshot = SnapshotRequest {
@@ -148,25 +148,25 @@ fn read_contents(
         Ok(root) => root,
         Err(error) => return Ok(Err(cannot_examine_message(b"", error))),
     };
-    let mut read = HashMap::with_capacity(changes.changed.len());
+    let mut read = HashMap::with_capacity(changes.changed_paths.len());
     let mut why = None;
-    for path in &changes.changed {
+    for path in &changes.changed_paths {
         let Some(WrittenEntry { stat_fingerprint: Some(witness), source: place, .. }) =
-            listed.get(path)
+            written_entries.get(path)
         else {
             continue;
         };
         let known =
-            before.get(path).filter(|old| old.is_still_valid(witness) && !old.lacks_content());
+            previous_entries.get(path).filter(|old| old.is_still_valid(witness) && !old.lacks_content());
         let seen = match (known, witness.kind) {
             (Some(known), _) => Some(known.clone()),
             (None, EntryKind::Dir) => Some(EntryState::new(*witness, None, None)),
             (None, _) => {
-                let top = match (place, upper()) {
+                let top = match (place, upper_folder()) {
                     (EntrySource::Upper, Some(upper)) => upper,
                     _ => &root,
                 };
-                let (parent, name) = split(path);
+                let (parent, name) = split_parent(path);
                 match open(top, parent, PARENT_FLAGS) {
                     Ok(folder) => walk.read_entry(&folder, name, *witness)?,
                     Err(_) => None,

@@ -12,34 +12,34 @@ use super::{
 /// The paths that changed since the agent started.
 #[derive(Default)]
 pub(super) struct Changes {
-    pub changed: Vec<Vec<u8>>,
-    pub removed: BTreeSet<Vec<u8>>,
+    pub changed_paths: Vec<Vec<u8>>,
+    pub removed_paths: BTreeSet<Vec<u8>>,
 }
 
 /// Returns the changes, or the reason why they cannot be captured.
 pub(super) fn find_changes(
-    base: &WrittenEntries,
-    listed: &WrittenEntries,
+    baseline: &WrittenEntries,
+    current: &WrittenEntries,
     request: &LayerRequest,
 ) -> Result<Changes, String> {
     let mut found = Changes::default();
     let mut replaced: HashSet<&[u8]> = HashSet::new();
     let mut bytes: u64 = 0;
-    for (path, now) in listed {
-        let before = base.get(path);
+    for (path, now) in current {
+        let before = baseline.get(path);
         let Some(witness) = &now.stat_fingerprint else {
             if before.is_none_or(|before| before.stat_fingerprint.is_some()) {
-                found.removed.insert(path.clone());
+                found.removed_paths.insert(path.clone());
             }
             continue;
         };
         // If a directory was recreated, everything below it counts as changed.
         let is_below = || ancestors(path).any(|folder| replaced.contains(folder));
-        if before.is_some_and(|before| before.same_as(now)) && !is_below() {
+        if before.is_some_and(|before| before.is_same_as(now)) && !is_below() {
             continue;
         }
-        if now.replaced && before.is_none_or(|before| !before.replaced) {
-            found.removed.insert(path.clone());
+        if now.hides_lower && before.is_none_or(|before| !before.hides_lower) {
+            found.removed_paths.insert(path.clone());
             replaced.insert(path);
         }
         match witness.kind {
@@ -54,15 +54,15 @@ pub(super) fn find_changes(
             EntryKind::File => bytes = bytes.saturating_add(witness.size),
             EntryKind::Dir | EntryKind::Link => {}
         }
-        found.changed.push(path.clone());
+        found.changed_paths.push(path.clone());
     }
     if bytes > request.content_limit {
         let limit = request.content_limit >> 20;
         return Err(format!("files outside the work directory exceed {limit} MiB"));
     }
-    let there = base.iter().filter(|(_, before)| before.stat_fingerprint.is_some());
-    let lost = there.filter(|(path, _)| !listed.contains_key(*path));
-    found.removed.extend(lost.map(|(path, _)| path.clone()));
+    let there = baseline.iter().filter(|(_, before)| before.stat_fingerprint.is_some());
+    let lost = there.filter(|(path, _)| !current.contains_key(*path));
+    found.removed_paths.extend(lost.map(|(path, _)| path.clone()));
     Ok(found)
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use rustix::fs::{AtFlags, CWD, statat};
 
     use super::{
-        super::list::{EntrySource, WrittenEntry, tests::request},
+        super::list::{EntrySource, WrittenEntry, tests::layer_request},
         *,
     };
 
@@ -82,9 +82,9 @@ mod tests {
         WrittenEntry::from_stat(&stat, EntrySource::Root)
     }
 
-    fn changed_and_removed(found: &Changes) -> (Vec<String>, Vec<String>) {
+    fn changed_and_removed(changes: &Changes) -> (Vec<String>, Vec<String>) {
         let text = |path: &Vec<u8>| String::from_utf8(path.clone()).unwrap();
-        (found.changed.iter().map(text).collect(), found.removed.iter().map(text).collect())
+        (changes.changed_paths.iter().map(text).collect(), changes.removed_paths.iter().map(text).collect())
     }
 
     #[test]
@@ -112,19 +112,19 @@ mod tests {
             (b"new".to_vec(), stat_entry(&at("new"))),
             (b"is-gone".to_vec(), WrittenEntry::DELETED),
             (b"was-gone".to_vec(), WrittenEntry::DELETED),
-            (b"again".to_vec(), WrittenEntry { replaced: true, ..made }),
+            (b"again".to_vec(), WrittenEntry { hides_lower: true, ..made }),
             (b"again/below".to_vec(), kept),
         ]);
         let (changed, removed) =
-            changed_and_removed(&find_changes(&base, &now, &request(100, 100)).unwrap());
+            changed_and_removed(&find_changes(&base, &now, &layer_request(100, 100)).unwrap());
         assert_eq!(changed, ["again", "again/below", "edited", "new"]);
         assert_eq!(removed, ["again", "is-gone", "lost"]);
         assert_eq!(
-            changed_and_removed(&find_changes(&base, &base, &request(0, 0)).unwrap()),
+            changed_and_removed(&find_changes(&base, &base, &layer_request(0, 0)).unwrap()),
             (vec![], vec![])
         );
 
-        let why = |file, content| find_changes(&base, &now, &request(file, content)).err().unwrap();
+        let why = |file, content| find_changes(&base, &now, &layer_request(file, content)).err().unwrap();
         assert_eq!(why(10, 100), "/edited is larger than 0 MiB");
         assert_eq!(why(100, 20), "files outside the work directory exceed 0 MiB");
     }

@@ -12,10 +12,10 @@ use rustix::{
 };
 
 use super::{
-    super::table::{StatFingerprint, is_within, push},
+    super::table::{StatFingerprint, is_within, push_name},
     mounts::writable_mounts,
-    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
-    paths::{cannot_examine_message, display, split, trim_slashes},
+    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper_folder},
+    paths::{cannot_examine_message, display, split_parent, trim_slashes},
 };
 use crate::serve::entries;
 
@@ -44,27 +44,27 @@ pub(super) struct WrittenEntry {
     pub owner: (u32, u32),
     pub source: EntrySource,
     /// Whether the directory hides the lower layer's directory.
-    pub replaced: bool,
+    pub hides_lower: bool,
 }
 
 impl WrittenEntry {
     pub(super) const DELETED: Self =
-        Self { stat_fingerprint: None, owner: (0, 0), source: EntrySource::Root, replaced: false };
+        Self { stat_fingerprint: None, owner: (0, 0), source: EntrySource::Root, hides_lower: false };
 
     pub(super) fn from_stat(stat: &Stat, source: EntrySource) -> Self {
         let owner = (stat.st_uid, stat.st_gid);
-        Self { stat_fingerprint: Some(StatFingerprint::new(stat)), owner, source, replaced: false }
+        Self { stat_fingerprint: Some(StatFingerprint::new(stat)), owner, source, hides_lower: false }
     }
 
     /// Returns whether the entry is unchanged. For a directory, compares only its metadata: changes
     /// inside it show up in its entries.
-    pub(super) fn same_as(&self, now: &Self) -> bool {
-        let (Some(before), Some(after)) = (&self.stat_fingerprint, &now.stat_fingerprint) else {
+    pub(super) fn is_same_as(&self, current: &Self) -> bool {
+        let (Some(before), Some(after)) = (&self.stat_fingerprint, &current.stat_fingerprint) else {
             return false;
         };
-        let same = (self.owner, self.replaced) == (now.owner, now.replaced);
+        let same = (self.owner, self.hides_lower) == (current.owner, current.hides_lower);
         same && match after.kind {
-            EntryKind::File | EntryKind::Link => before.same_as(after),
+            EntryKind::File | EntryKind::Link => before.is_same_as(after),
             EntryKind::Dir | EntryKind::Other => {
                 (before.kind, before.mode) == (after.kind, after.mode)
             }
@@ -75,13 +75,13 @@ impl WrittenEntry {
 /// Lists what was written. The error is the reason why the list is unavailable.
 pub(super) fn list_written(
     request: &LayerRequest,
-    written: Option<&ContainerDiff>,
+    container_diff: Option<&ContainerDiff>,
     mounts: &[u8],
 ) -> Result<WrittenEntries, String> {
     let root = openat(CWD, "/", FOLDER_FLAGS, Mode::empty())
         .map_err(|error| cannot_examine_message(b"", error))?;
     let mut list = WrittenList::new(request);
-    match (written, upper()) {
+    match (container_diff, upper_folder()) {
         (Some(written), _) => list.add_listed(&root, written)?,
         (None, Some(upper)) => {
             list.walk(upper, b"", EntrySource::Upper)?;
@@ -94,14 +94,14 @@ pub(super) fn list_written(
     for mount in writable_mounts(mounts) {
         list.add_mount(&root, &mount)?;
     }
-    Ok(list.listed)
+    Ok(list.entries)
 }
 
 struct WrittenList {
     workdir: Vec<u8>,
     repositories: Vec<Vec<u8>>,
     limit: u64,
-    listed: WrittenEntries,
+    entries: WrittenEntries,
     path_bytes: u64,
 }
 
@@ -112,7 +112,7 @@ impl WrittenList {
             workdir: trim_slashes(request.workdir.as_bytes()).to_vec(),
             repositories: repositories.map(|path| trim_slashes(path.as_bytes()).to_vec()).collect(),
             limit: request.entry_limit,
-            listed: WrittenEntries::new(),
+            entries: WrittenEntries::new(),
             path_bytes: 0,
         }
     }
@@ -123,11 +123,11 @@ impl WrittenList {
             || self.repositories.iter().any(|repository| is_within(path, repository))
     }
 
-    fn add(&mut self, path: Vec<u8>, found: WrittenEntry) -> Result<(), String> {
-        let target = found.stat_fingerprint.filter(|witness| witness.kind == EntryKind::Link);
+    fn add(&mut self, path: Vec<u8>, entry: WrittenEntry) -> Result<(), String> {
+        let target = entry.stat_fingerprint.filter(|witness| witness.kind == EntryKind::Link);
         self.path_bytes += path.len() as u64 + target.map_or(0, |link| link.size);
-        self.listed.insert(path, found);
-        if self.listed.len() as u64 > self.limit {
+        self.entries.insert(path, entry);
+        if self.entries.len() as u64 > self.limit {
             return Err(format!("more than {} entries were written", self.limit));
         }
         if self.path_bytes > PATHS_LIMIT {
@@ -137,12 +137,12 @@ impl WrittenList {
     }
 
     /// Adds everything that is below the directory `start` of `top` and on the same file system.
-    fn walk(&mut self, top: &OwnedFd, start: &[u8], place: EntrySource) -> Result<(), String> {
+    fn walk(&mut self, root: &OwnedFd, start: &[u8], source: EntrySource) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
         let mut device = None;
         while let Some(path) = folders.pop() {
-            let folder = match open(top, &path, FOLDER_FLAGS) {
+            let folder = match open(root, &path, FOLDER_FLAGS) {
                 Ok(folder) => folder,
                 // The directory was removed after it was listed, or it is a repository in the work
                 // directory to which nothing was written.
@@ -155,13 +155,13 @@ impl WrittenList {
                 continue;
             }
             if path == start && !start.is_empty() {
-                self.add(path.clone(), WrittenEntry::from_stat(&stat, place))?;
+                self.add(path.clone(), WrittenEntry::from_stat(&stat, source))?;
             }
-            if place == EntrySource::Upper
+            if source == EntrySource::Upper
                 && is_opaque(&folder)
-                && let Some(found) = self.listed.get_mut(&path)
+                && let Some(found) = self.entries.get_mut(&path)
             {
-                found.replaced = true;
+                found.hides_lower = true;
             }
             let names = entries::read_names_up_to(&folder, most)
                 .map_err(|error| cannot_examine_message(&path, error))?;
@@ -169,7 +169,7 @@ impl WrittenList {
                 names.ok_or_else(|| format!("{} has more than {most} entries", display(&path)))?;
             for name in names {
                 let mut full = path.clone();
-                push(&mut full, &name);
+                push_name(&mut full, &name);
                 if !self.includes(&full) {
                     continue;
                 }
@@ -182,35 +182,35 @@ impl WrittenList {
                 if stat.st_dev != device {
                     continue;
                 }
-                if place == EntrySource::Upper && is_whiteout(&stat) {
+                if source == EntrySource::Upper && is_whiteout(&stat) {
                     self.add(full, WrittenEntry::DELETED)?;
                     continue;
                 }
-                if entries::kind(&stat) == EntryKind::Dir {
+                if entries::entry_kind(&stat) == EntryKind::Dir {
                     folders.push(full.clone());
                 }
-                self.add(full, WrittenEntry::from_stat(&stat, place))?;
+                self.add(full, WrittenEntry::from_stat(&stat, source))?;
             }
         }
         Ok(())
     }
 
     /// Adds the paths in the container engine's list.
-    fn add_listed(&mut self, root: &OwnedFd, written: &ContainerDiff) -> Result<(), String> {
+    fn add_listed(&mut self, root: &OwnedFd, container_diff: &ContainerDiff) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
-            written.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
+            container_diff.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
         for path in &gone {
             if self.includes(path) {
                 self.add(path.to_vec(), WrittenEntry::DELETED)?;
             }
         }
         let mut opened: Option<(&[u8], OwnedFd)> = None;
-        for path in written.paths.iter().chain(&written.gone) {
+        for path in container_diff.paths.iter().chain(&container_diff.gone) {
             let path = trim_slashes(path.as_bytes());
             if path.is_empty() || !self.includes(path) {
                 continue;
             }
-            let (parent, name) = split(path);
+            let (parent, name) = split_parent(path);
             if opened.as_ref().is_none_or(|(at, _)| *at != parent) {
                 opened = match open(root, parent, PARENT_FLAGS) {
                     Ok(folder) => Some((parent, folder)),
@@ -221,11 +221,11 @@ impl WrittenList {
             let Some((_, folder)) = &opened else { continue };
             match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => {
-                    let replaced = gone.contains(path) && entries::kind(&stat) == EntryKind::Dir;
+                    let replaced = gone.contains(path) && entries::entry_kind(&stat) == EntryKind::Dir;
                     self.add(
                         path.to_vec(),
                         WrittenEntry {
-                            replaced,
+                            hides_lower: replaced,
                             ..WrittenEntry::from_stat(&stat, EntrySource::Root)
                         },
                     )?;
@@ -238,18 +238,18 @@ impl WrittenList {
     }
 
     /// Adds a separately mounted file system, or a single file that is a mount point.
-    fn add_mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
-        if at.is_empty() || !self.includes(at) {
+    fn add_mount(&mut self, root: &OwnedFd, mount_point: &[u8]) -> Result<(), String> {
+        if mount_point.is_empty() || !self.includes(mount_point) {
             return Ok(());
         }
-        let (parent, name) = split(at);
+        let (parent, name) = split_parent(mount_point);
         // Another mount hides this one, so skip it.
         let Ok(folder) = open(root, parent, PARENT_FLAGS) else { return Ok(()) };
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
-        match entries::kind(&stat) {
-            EntryKind::Dir => self.walk(root, at, EntrySource::Root),
+        match entries::entry_kind(&stat) {
+            EntryKind::Dir => self.walk(root, mount_point, EntrySource::Root),
             EntryKind::File => {
-                self.add(at.to_vec(), WrittenEntry::from_stat(&stat, EntrySource::Root))
+                self.add(mount_point.to_vec(), WrittenEntry::from_stat(&stat, EntrySource::Root))
             }
             EntryKind::Link | EntryKind::Other => Ok(()),
         }
@@ -270,7 +270,7 @@ fn is_whiteout(stat: &Stat) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    pub fn request(file_limit: u64, content_limit: u64) -> LayerRequest {
+    pub fn layer_request(file_limit: u64, content_limit: u64) -> LayerRequest {
         LayerRequest {
             files_alone: false,
             fresh: false,
@@ -285,7 +285,7 @@ pub(super) mod tests {
 
     #[test]
     fn list_excludes_paths_in_snapshots() {
-        let list = WrittenList::new(&request(1, 1));
+        let list = WrittenList::new(&layer_request(1, 1));
         for taken in ["tmp/a", "testbed2/a", "root/.cache", "testbed/.git", "testbed/.git/HEAD"] {
             assert!(list.includes(taken.as_bytes()), "{taken}");
         }

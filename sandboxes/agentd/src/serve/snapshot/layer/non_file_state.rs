@@ -6,7 +6,7 @@ use crate::serve::{proc_file, processes};
 
 /// Kinds of objects that outlive their processes. `/proc/sysvipc` has a file for each kind, which
 /// starts with a header line.
-const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
+const SYSTEM_V_KINDS: [&str; 3] = ["msg", "sem", "shm"];
 
 /// Maximum number of processes to name in the reason.
 const MAX_NAMED_PROCESSES: usize = 3;
@@ -29,12 +29,12 @@ impl NonFileState {
         Self {
             processes: processes::leftover_processes().iter().map(|process| process.pid).collect(),
             mounts: proc_file::read("/proc/self/mountinfo").unwrap_or_default(),
-            objects: SYSTEM_V.map(lines),
+            objects: SYSTEM_V_KINDS.map(lines),
         }
     }
 
     /// If there is state that cannot be restored, returns the reason why.
-    pub(super) fn unrestorable_since(&self, start: &Self) -> Option<String> {
+    pub(super) fn unrestorable_reason(&self, start: &Self) -> Option<String> {
         let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
         if !new.is_empty() {
             let named = |pid: &i32| {
@@ -66,19 +66,19 @@ mod tests {
         let start = NonFileState { processes: BTreeSet::from([1, 7]), ..NonFileState::default() };
         assert_eq!(
             NonFileState { processes: BTreeSet::from([7]), ..NonFileState::default() }
-                .unrestorable_since(&start),
+                .unrestorable_reason(&start),
             None
         );
         let more = NonFileState { processes: BTreeSet::from([7, 0]), ..NonFileState::default() };
         assert!(
-            more.unrestorable_since(&start)
+            more.unrestorable_reason(&start)
                 .is_some_and(|why| why.contains("processes of the agent"))
         );
         let queue = NonFileState { objects: [2, 1, 1], ..NonFileState::default() };
         let before = NonFileState { objects: [1, 1, 1], ..NonFileState::default() };
         assert!(
-            queue.unrestorable_since(&before).is_some()
-                && before.unrestorable_since(&before).is_none()
+            queue.unrestorable_reason(&before).is_some()
+                && before.unrestorable_reason(&before).is_none()
         );
     }
 }

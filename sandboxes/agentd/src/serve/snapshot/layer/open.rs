@@ -12,21 +12,21 @@ pub(super) const FOLDER_FLAGS: OFlags =
 pub(super) const PARENT_FLAGS: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-static UPPER: OnceLock<OwnedFd> = OnceLock::new();
+static UPPER_FOLDER: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Stores the upper directory of this sandbox's overlay.
 pub fn remember_upper(upper: OwnedFd) {
     // Ignore a second value, because a sandbox has only one root.
-    let _ = UPPER.set(upper);
+    let _ = UPPER_FOLDER.set(upper);
 }
 
 /// Returns the upper directory, or `None` if the sandbox has no overlay of its own.
-pub(super) fn upper() -> Option<&'static OwnedFd> {
-    UPPER.get()
+pub(super) fn upper_folder() -> Option<&'static OwnedFd> {
+    UPPER_FOLDER.get()
 }
 
-pub(super) fn open(top: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { b"." } else { path };
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    openat2(top, path, flags, Mode::empty(), beneath)
+    openat2(root, path, flags, Mode::empty(), beneath)
 }

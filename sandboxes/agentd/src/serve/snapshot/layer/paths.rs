@@ -3,7 +3,7 @@
 use proctor_wire::RawPath;
 use rustix::io::Errno;
 
-use crate::serve::refusal::describe;
+use crate::serve::refusal::describe_errno;
 
 pub(super) fn trim_slashes(path: &[u8]) -> &[u8] {
     let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
@@ -11,7 +11,7 @@ pub(super) fn trim_slashes(path: &[u8]) -> &[u8] {
     &path[start..end.max(start)]
 }
 
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split_parent(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
         None => (&path[..0], path),
@@ -29,5 +29,5 @@ pub(super) fn display(path: &[u8]) -> String {
 }
 
 pub(super) fn cannot_examine_message(path: &[u8], error: Errno) -> String {
-    format!("{} cannot be examined: {}", display(path), describe(error))
+    format!("{} cannot be examined: {}", display(path), describe_errno(error))
 }

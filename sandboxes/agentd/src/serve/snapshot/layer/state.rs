@@ -11,7 +11,7 @@ pub struct LayerState {
     pub(super) baseline: Option<WrittenEntries>,
     pub(super) non_file_state: NonFileState,
     /// The entries that the last capture read, by path.
-    pub(super) read: HashMap<Vec<u8>, EntryState>,
+    pub(super) last_read_entries: HashMap<Vec<u8>, EntryState>,
     /// The hash of the last reply.
     pub(super) last_reply_hash: Option<[u8; 32]>,
 }
