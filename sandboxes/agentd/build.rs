@@ -15,7 +15,8 @@ fn main() {
 }
 
 fn generate_system_calls() -> Result<(), String> {
-    let text = fs::read_to_string(SYSTEM_CALLS_FILE).map_err(|error| format!("{SYSTEM_CALLS_FILE}: {error}"))?;
+    let text = fs::read_to_string(SYSTEM_CALLS_FILE)
+        .map_err(|error| format!("{SYSTEM_CALLS_FILE}: {error}"))?;
     let arch = env::var("CARGO_CFG_TARGET_ARCH").map_err(|error| error.to_string())?;
     let (mut denied, mut missing, mut families) = (String::new(), String::new(), String::new());
     for (index, line) in text.lines().enumerate() {

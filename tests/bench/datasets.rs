@@ -56,10 +56,12 @@ fn main() {
         return print_load_cost(Path::new(&arguments[at + 1]));
     }
     let dir = tempfile::tempdir().unwrap();
-    let swe_bench: Vec<String> =
-        (0..generate::SWE_BENCH).map(|at| generate::swe_bench(at).to_string()).collect();
-    let featurebench: Vec<String> =
-        (0..generate::FEATUREBENCH).map(|at| generate::featurebench(at).to_string()).collect();
+    let swe_bench: Vec<String> = (0..generate::SWE_BENCH_ROW_COUNT)
+        .map(|at| generate::generate_swe_bench_row(at).to_string())
+        .collect();
+    let featurebench: Vec<String> = (0..generate::FEATUREBENCH_ROW_COUNT)
+        .map(|at| generate::generate_featurebench_row(at).to_string())
+        .collect();
     for (name, rows) in [("swe-bench", swe_bench), ("featurebench", featurebench)] {
         let file = dir.path().join(format!("{name}.jsonl"));
         fs::write(&file, rows.join("\n")).unwrap();

@@ -20,8 +20,19 @@ impl Figures {
     }
 
     /// Like [`Figures::add_ratio`], but uses the quantile `share` instead of the median.
-    pub fn add_quantile_ratio(&mut self, quantile: f64, label: &str, numerator: &str, denominator: &str) {
-        self.ratios.push((label.to_owned(), numerator.to_owned(), denominator.to_owned(), quantile));
+    pub fn add_quantile_ratio(
+        &mut self,
+        quantile: f64,
+        label: &str,
+        numerator: &str,
+        denominator: &str,
+    ) {
+        self.ratios.push((
+            label.to_owned(),
+            numerator.to_owned(),
+            denominator.to_owned(),
+            quantile,
+        ));
     }
 
     pub fn print(&self) {

@@ -25,8 +25,8 @@ use std::{
 use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spending,
-    Task, TaskId, ToolCall, TrialId, Usage, Verdict,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RecordedConfig, RunRecord, RunTask, SandboxSpec,
+    Spending, Task, TaskId, ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 

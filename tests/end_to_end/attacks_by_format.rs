@@ -30,7 +30,8 @@ const PIP_INSTALL: &str =
 
 /// Returns a patch with a hunk that adds or removes lines after the lines in `kept`.
 fn hunk(path: &str, context_lines: &str, text: &str, is_addition: bool) -> String {
-    let (old, new) = (context_lines.lines().count(), context_lines.lines().count() + text.lines().count());
+    let (old, new) =
+        (context_lines.lines().count(), context_lines.lines().count() + text.lines().count());
     let (old, new, sign) = if is_addition { (old, new, '+') } else { (new, old, '-') };
     let body =
         |text: &str, sign| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();

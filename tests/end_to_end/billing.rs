@@ -74,7 +74,8 @@ fn assert_costs(stage: &Stage, out: &Path, responses: u64, earlier_responses: u6
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     let total = format!("${:.4}", RESPONSE_USD * responses as f64);
-    let before = format!("asks: 1 discarded try: ${:.4} (", RESPONSE_USD * earlier_responses as f64);
+    let before =
+        format!("asks: 1 discarded try: ${:.4} (", RESPONSE_USD * earlier_responses as f64);
     assert!(said.contains(&total), "{total}\n{said}");
     assert_eq!(said.contains(&before), earlier_responses > 0, "{before}\n{said}");
 }

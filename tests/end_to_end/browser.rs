@@ -17,8 +17,8 @@ use std::{
 use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending, Task, ToolCall,
-    TrialId, Usage, Verdict,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending, Task,
+    ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -177,7 +177,8 @@ fn write_trial(run: &RunDir, id: &TrialId, test_id: &str, is_resolved: bool, is_
     outcome.spent = Spending { steps: STEPS, ..Spending::default() };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).unwrap();
-    let (passed, failed) = if is_resolved { (vec![test_id], vec![]) } else { (vec![], vec![test_id]) };
+    let (passed, failed) =
+        if is_resolved { (vec![test_id], vec![]) } else { (vec![], vec![test_id]) };
     let verdict: Verdict = serde_json::from_value(json!({
         "schema_version": 1, "task": id.task, "resolved": is_resolved,
         "passed_rate": f64::from(u8::from(is_resolved)),

@@ -44,7 +44,8 @@ fn run(stage: &Stage, config: &Path, status: i32) -> (String, PathBuf) {
 #[test]
 fn good_task_is_checked_and_runs() {
     let stage = Stage::new();
-    let config = write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
+    let config =
+        write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
     let (said, out) = run(&stage, &config, 0);
     assert!(said.contains(": gold resolves them, noop does not"), "{said}");
     assert!(out.join("run.json").exists());
@@ -64,7 +65,8 @@ fn task_that_gold_does_not_resolve_stops_the_run() {
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let stage = Stage::new();
-    let config = write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
+    let config =
+        write_config(&stage, &demo_task(&repository_root().join("configs/tasks/numerals")));
     let out = stage.path("run");
     let output = run_with_file_limit(&stage, 64, &run_args(&config, &out));
     let said = String::from_utf8_lossy(&output.stderr);

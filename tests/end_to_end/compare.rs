@@ -13,7 +13,8 @@ const TASK_COUNT: usize = 6;
 fn write_config(stage: &Stage, has_control_arm: bool) -> PathBuf {
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let lines: Vec<String> = (0..TASK_COUNT)
         .map(|number| {
             task["id"] = format!("compare-{number}").into();

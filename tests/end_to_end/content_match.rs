@@ -21,7 +21,8 @@ const IMPORT_COMMAND: &str = r#"sed -i 's/import to_roman/import from_roman, to_
 /// Returns the text of the module with the solution, and the text of the solution alone.
 fn solved_module() -> (String, String) {
     let module =
-        fs::read_to_string(repository_root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
+        fs::read_to_string(repository_root().join("configs/tasks/numerals/numerals/roman.py"))
+            .unwrap();
     let at = module.find("def from_roman").unwrap();
     let function = module[at..].to_owned();
     (module, function)
@@ -33,7 +34,8 @@ fn solved_module() -> (String, String) {
 fn write_config(stage: &Stage, upstream: &UpstreamServer, fake: &FakeLlm) -> PathBuf {
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     task["blocked_urls"] = json!(["https://docs.test/numerals/**"]);
     let rotated = "tr 'a-zA-Z' 'n-za-mN-ZA-M' < /testbed/numerals/roman.py > /venv/notes.txt";
     task["environment"]["setup"].as_array_mut().unwrap().push(rotated.into());

@@ -26,7 +26,8 @@ impl RunFixture {
     fn new() -> Self {
         let stage = Stage::new();
         let demo =
-            fs::read_to_string(crate::stage::repository_root().join("configs/tasks/demo.jsonl")).unwrap();
+            fs::read_to_string(crate::stage::repository_root().join("configs/tasks/demo.jsonl"))
+                .unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         // Copy the source code, because one of the tests changes it.
         let source = stage.path("numerals");
@@ -52,7 +53,8 @@ impl RunFixture {
     fn copy_run(&mut self) -> PathBuf {
         self.copy_count += 1;
         let to = self.stage.path(&format!("copy-{}", self.copy_count));
-        let copied = Command::new("cp").arg("-a").arg(&self.complete_run).arg(&to).status().unwrap();
+        let copied =
+            Command::new("cp").arg("-a").arg(&self.complete_run).arg(&to).status().unwrap();
         assert!(copied.success());
         to
     }
@@ -351,7 +353,8 @@ fn lost_blob_is_detected_when_it_is_read() {
         let bytes = fs::read(&pack).unwrap();
         fs::write(&pack, &bytes[..left]).unwrap();
         let plain = runs.report(&run);
-        let (output, _) = runs.run_proctor(&["report", "RUN", "--verify", "--format", "json"], &run);
+        let (output, _) =
+            runs.run_proctor(&["report", "RUN", "--verify", "--format", "json"], &run);
         let verified: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(plain["tasks"], verified["tasks"], "{left} bytes");
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");

@@ -28,7 +28,8 @@ impl CurveFixture {
         let stage = Stage::new();
         let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+        task["source"]["path"] =
+            repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
         let statement = task["statement"].as_str().unwrap().to_owned();
         // Use a unique statement, because verdicts are cached by the statement, and an earlier run
         // of this test may have left some in the cache.

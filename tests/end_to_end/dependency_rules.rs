@@ -229,7 +229,8 @@ impl Workspace {
 
     fn violations(&self, rule: &DependencyRule) -> Vec<String> {
         let mut broken = Vec::new();
-        for (name, _) in self.0.iter().filter(|(_, member)| is_in_any(&member.folder, rule.folders)) {
+        for (name, _) in self.0.iter().filter(|(_, member)| is_in_any(&member.folder, rule.folders))
+        {
             for used in self.all_dependencies(name) {
                 let folder = &self.0[used].folder;
                 let allowed = match rule.limit {
@@ -291,7 +292,10 @@ fn every_rule_folder_contains_a_crate() {
 fn indirect_dependency_breaks_a_rule() {
     let member = |name: &str, folder: &str, uses: &[&str]| {
         let uses = uses.iter().map(|used| (*used).to_owned()).collect();
-        (name.to_owned(), Member { folder: folder.to_owned(), dependencies: uses, ..Member::default() })
+        (
+            name.to_owned(),
+            Member { folder: folder.to_owned(), dependencies: uses, ..Member::default() },
+        )
     };
     let workspace = Workspace(BTreeMap::from([
         member("top", "runtime/top", &["middle", "bottom"]),
@@ -299,8 +303,11 @@ fn indirect_dependency_breaks_a_rule() {
         member("bottom", "sandboxes/bottom", &[]),
     ]));
     let from = &["runtime/top"];
-    let never =
-        DependencyRule { reason: "never", folders: from, limit: DependencyLimit::Forbidden(&["sandboxes"]) };
+    let never = DependencyRule {
+        reason: "never",
+        folders: from,
+        limit: DependencyLimit::Forbidden(&["sandboxes"]),
+    };
     assert_eq!(workspace.violations(&never), ["top must not use bottom: never"]);
     let only = DependencyRule {
         reason: "only",

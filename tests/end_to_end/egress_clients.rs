@@ -74,7 +74,11 @@ const CLIENTS: [Client; 10] = [
         required_command: "node",
         command_line: "/usr/bin/env node /testbed/fetch.js URL/page/NAME",
     },
-    Client { name: "java", required_command: "javac", command_line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
+    Client {
+        name: "java",
+        required_command: "javac",
+        command_line: "java /testbed/Fetch.java URL/page/NAME 2>&1",
+    },
 ];
 
 /// Since Node 22.21, `fetch` uses the proxy in the environment. To support older versions, this
@@ -157,7 +161,8 @@ fn has_command(command: &str) -> bool {
 
 #[test]
 fn known_clients_trust_the_proxy() {
-    let here: Vec<_> = CLIENTS.iter().filter(|client| has_command(client.required_command)).collect();
+    let here: Vec<_> =
+        CLIENTS.iter().filter(|client| has_command(client.required_command)).collect();
     for client in CLIENTS.iter().filter(|client| !has_command(client.required_command)) {
         let why = format!("no {}, which {} needs", client.required_command, client.name);
         not_run("known_clients_trust_the_proxy", "CLIENTS", why);
@@ -169,8 +174,9 @@ fn known_clients_trust_the_proxy() {
     let index = format!("https://index.test:{}", upstream.port());
     add_pages(stage.dir.path(), &www, &index);
     stage.write_file("own-mirror.pem", &upstream.ca_certificate);
-    let line =
-        |client: &Client, name: &str| client.command_line.replace("URL", &index).replace("NAME", name);
+    let line = |client: &Client, name: &str| {
+        client.command_line.replace("URL", &index).replace("NAME", name)
+    };
     let commands: Vec<_> = ["gadget", "widget"]
         .iter()
         .flat_map(|name| here.iter().map(move |client| line(client, name)))
@@ -186,8 +192,15 @@ fn known_clients_trust_the_proxy() {
     );
     let source = create_source(stage.dir.path());
     let setup = vec!["/venv/bin/pip install -q requests httpx".to_owned()];
-    let trial =
-        ScriptedTrial { stage, fake, commands, network_lines: network, model_lines: String::new(), setup_lines: setup, source };
+    let trial = ScriptedTrial {
+        stage,
+        fake,
+        commands,
+        network_lines: network,
+        model_lines: String::new(),
+        setup_lines: setup,
+        source,
+    };
     let (shown, ledger) = trial.run(&runtime, "native");
     for (at, client) in here.iter().enumerate() {
         let (first, second) = (at as u64 + 1, (at + here.len()) as u64 + 1);

@@ -13,7 +13,8 @@ use crate::{
 fn export_run(stage: &Stage, format: &str) -> (std::path::PathBuf, String) {
     let out = stage.path(format);
     let run = stage.path("run");
-    let args = ["export", run.to_str().unwrap(), "--format", format, "--out", out.to_str().unwrap()];
+    let args =
+        ["export", run.to_str().unwrap(), "--format", format, "--out", out.to_str().unwrap()];
     let said = stage.run(args, 0);
     (out, String::from_utf8(said.stderr).unwrap())
 }

@@ -52,7 +52,8 @@ impl MatrixRun {
     fn write_tasks(&self, count: usize) -> PathBuf {
         let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+        task["source"]["path"] =
+            repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
         let rows = (0..count).map(|index| {
             task["id"] = format!("demo__{}-{index}", ["roman", "other"][index % 2]).into();
             format!("{task}\n")

@@ -23,7 +23,8 @@ use crate::{
 fn demo_row() -> Value {
     let text = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    row["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    row["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     row
 }
 

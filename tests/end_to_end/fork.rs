@@ -51,7 +51,12 @@ fn step_listing(journal: &Path) -> String {
     texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
-fn start_fork(fixture: &Fixture, parent: &Path, name: &str, settings: &[&str]) -> (PathBuf, String) {
+fn start_fork(
+    fixture: &Fixture,
+    parent: &Path,
+    name: &str,
+    settings: &[&str],
+) -> (PathBuf, String) {
     let out = fixture.stage.path(name);
     let mut args = vec![
         "fork",

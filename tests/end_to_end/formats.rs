@@ -36,7 +36,8 @@ const REPORTS_LOADED_PROOF: Proof = (
 );
 const NODE_AND_PERL_PROOF: Proof =
     ("native", RUNNERS_FILE, "node_and_perl_reports_are_graded_in_native_sandboxes");
-const NPM_PROOF: Proof = ("native", RUNNERS_FILE, "npm_runner_reports_are_graded_in_native_sandboxes");
+const NPM_PROOF: Proof =
+    ("native", RUNNERS_FILE, "npm_runner_reports_are_graded_in_native_sandboxes");
 const DEBIAN_PROOF: Proof = ("Docker", RUNNERS_FILE, "debian_runner_reports_are_graded_on_docker");
 const UNVERIFIED_PROOFS: &[Proof] = &[(
     "`unverified`",
@@ -61,8 +62,10 @@ const CARGO_GRADING_PROOFS: &[Proof] = &[
 ];
 const NPM_GRADING_PROOFS: &[Proof] =
     &[("strict", RUNNERS_FILE, "npm_runner_reports_are_graded_in_native_sandboxes")];
-const SWE_BENCH_GRADING_PROOFS: &[Proof] =
-    &[("strict", SWE_BENCH_FILE, OTHER_DATASETS_TEST), ("official", SWE_BENCH_FILE, OTHER_DATASETS_TEST)];
+const SWE_BENCH_GRADING_PROOFS: &[Proof] = &[
+    ("strict", SWE_BENCH_FILE, OTHER_DATASETS_TEST),
+    ("official", SWE_BENCH_FILE, OTHER_DATASETS_TEST),
+];
 
 /// Datasets that have their own loader and are graded in the same way as SWE-bench.
 const SWE_BENCH_LIKE_FORMAT: DatasetFormat = DatasetFormat {
@@ -171,8 +174,16 @@ const FORMATS: &[DatasetFormat] = &[
     DatasetFormat {
         name: "SWE-bench 5.x, other languages",
         load_test: ("yes", SHAPES_FILE, "row_of_another_language_needs_a_test_command"),
-        run_tests: &[("native", SWE_BENCH_FILE, "row_without_pytest_gets_only_the_official_verdict")],
-        grading_tests: &[("official", SWE_BENCH_FILE, "row_without_pytest_gets_only_the_official_verdict")],
+        run_tests: &[(
+            "native",
+            SWE_BENCH_FILE,
+            "row_without_pytest_gets_only_the_official_verdict",
+        )],
+        grading_tests: &[(
+            "official",
+            SWE_BENCH_FILE,
+            "row_without_pytest_gets_only_the_official_verdict",
+        )],
         comparison_tests: &[("`swebench` 5.0.2", AGREEMENT_FILE, GRADERS_TEST)],
         limitations: "strict",
     },
@@ -195,7 +206,11 @@ const FORMATS: &[DatasetFormat] = &[
         name: "SWE-smith",
         load_test: ("yes", SHAPES_FILE, "swe_smith_patch_is_the_bug"),
         run_tests: &[("Docker", SWE_BENCH_FILE, "swe_smith_row_is_graded_officially_on_docker")],
-        grading_tests: &[("official", SWE_BENCH_FILE, "swe_smith_row_is_graded_officially_on_docker")],
+        grading_tests: &[(
+            "official",
+            SWE_BENCH_FILE,
+            "swe_smith_row_is_graded_officially_on_docker",
+        )],
         comparison_tests: &[("`swesmith`", AGREEMENT_FILE, GRADERS_TEST)],
         limitations: "",
     },
@@ -208,7 +223,11 @@ const FORMATS: &[DatasetFormat] = &[
         ],
         grading_tests: &[
             ("strict", FEATUREBENCH_FILE, "featurebench_gold_resolves_and_noop_does_not_on_docker"),
-            ("official", FEATUREBENCH_FILE, "featurebench_gold_resolves_and_noop_does_not_on_docker"),
+            (
+                "official",
+                FEATUREBENCH_FILE,
+                "featurebench_gold_resolves_and_noop_does_not_on_docker",
+            ),
         ],
         comparison_tests: &[
             ("its harness", FEATUREBENCH_FILE, "featurebench_harness_agrees_on_docker"),
@@ -256,7 +275,14 @@ fn render_table() -> String {
                    | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for format in FORMATS {
-        let DatasetFormat { name, load_test: loads, run_tests: runs, grading_tests: graded, comparison_tests: compared, limitations: cannot } = format;
+        let DatasetFormat {
+            name,
+            load_test: loads,
+            run_tests: runs,
+            grading_tests: graded,
+            comparison_tests: compared,
+            limitations: cannot,
+        } = format;
         let cells = [std::slice::from_ref(loads), *runs, *graded, *compared].map(render_cell);
         writeln!(out, "| {name} | {} | {cannot} |", cells.join(" | ")).unwrap();
     }

@@ -300,7 +300,8 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
         // Use other ids in each run of this test. Otherwise, the verdicts would come from the
         // cache.

@@ -20,7 +20,8 @@ use crate::{
 fn write_tasks(stage: &Stage, count: usize) -> PathBuf {
     let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let lines: String = (0..count)
         .map(|number| {
             task["id"] = format!("demo__roman-{number}").into();

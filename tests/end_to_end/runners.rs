@@ -153,7 +153,10 @@ const CARGO: Runner = Runner {
     name: "cargo",
     format: "libtest",
     command: &["sh", "-c", "cargo test --offline 2>&1"],
-    code_file: ("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    BODY\n}\n"),
+    code_file: (
+        "src/lib.rs",
+        "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    BODY\n}\n",
+    ),
     tests: (
         "tests/calc.rs",
         "#[test]\nfn adds() {\n    assert_eq!(calc::add(1, 2), 3);\n}\n\n#[test]\nfn zero() {\n    assert_eq!(calc::add(0, 0), 0);\n}\n",
@@ -269,7 +272,11 @@ impl Runner {
 
     /// Returns a patch for the file to complete.
     fn body_patch(&self, old_body: &str, new_body: &str) -> String {
-        replacement_patch(self.code_file.0, &self.code_with_body(old_body), &self.code_with_body(new_body))
+        replacement_patch(
+            self.code_file.0,
+            &self.code_with_body(old_body),
+            &self.code_with_body(new_body),
+        )
     }
 
     fn task_row(&self, stage: &Stage, environment: &Value) -> Value {

@@ -23,7 +23,7 @@ enum ValueKind {
     Texts,
     Table,
 }
-use ValueKind::{Choice, Count, Flag, FormattedText, Number, Table, Text, Texts, Integer};
+use ValueKind::{Choice, Count, Flag, FormattedText, Integer, Number, Table, Text, Texts};
 
 /// A table of the configuration: its header in a file, its path, and its keys.
 type ConfigTable = (String, String, Vec<(String, ValueKind)>);
@@ -456,7 +456,11 @@ fn printed_schema_matches_the_committed_one() {
         ("manifest", "configs/manifest-schema.json"),
     ] {
         let printed = String::from_utf8(stage.run(["schema", of], 0).stdout).unwrap();
-        assert_eq!(printed, std::fs::read_to_string(repository_root().join(file)).unwrap(), "{file}");
+        assert_eq!(
+            printed,
+            std::fs::read_to_string(repository_root().join(file)).unwrap(),
+            "{file}"
+        );
     }
     stage.run(["schema", "nothing"], 2);
 }

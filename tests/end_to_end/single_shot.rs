@@ -133,7 +133,8 @@ pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
     let patch = format!("<patch>\n{gold}</patch>");
-    let report = run_in_folder(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
+    let report =
+        run_in_folder(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
     assert_eq!(report["arms"].as_array().unwrap().len(), 2);
     for arm in report["arms"].as_array().unwrap() {
         let rates =

@@ -181,7 +181,10 @@ fn submit(
     status: i32,
 ) -> Output {
     let mut command = cluster.stage.proctor(["submit", submission, "--engine", "slurm"]);
-    command.args(extra_args).env("SLURM_CONF", slurm.config_path()).env("PROCTOR_LEASE_SECONDS", "20");
+    command
+        .args(extra_args)
+        .env("SLURM_CONF", slurm.config_path())
+        .env("PROCTOR_LEASE_SECONDS", "20");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(status), "{}", output_text(&output));
     output

@@ -277,7 +277,12 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
 
 /// Checks that each trial has one outcome and one verdict, and that the log of the model matches
 /// the record.
-fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, ended_journals: &BTreeMap<PathBuf, Vec<u8>>) {
+fn assert_complete(
+    soak: &Soak,
+    size: &SoakSize,
+    kills: usize,
+    ended_journals: &BTreeMap<PathBuf, Vec<u8>>,
+) {
     let now = soak.ended_journals();
     for (path, bytes) in ended_journals {
         assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());

@@ -275,7 +275,8 @@ impl ParallelRun {
         );
         let mut fakes = Vec::new();
         for (name, _, _, commands) in cases {
-            let fake = runtime.block_on(FakeLlm::start(script(commands, blocks_submission))).unwrap();
+            let fake =
+                runtime.block_on(FakeLlm::start(script(commands, blocks_submission))).unwrap();
             text += &format!(
                 "[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"{name}\"\n\
                  [models.{name}]\nbase_url = \"{}\"\nname = \"{name}\"\n",

@@ -43,8 +43,9 @@ pub fn generate_patch(
         let why = "the first fail-to-pass test is not in a Python file";
         return Ok(AttackPatch::NotApplicable(why.to_owned()));
     }
-    let wrong =
-        |error: String| Fault::new(FaultLayer::Grade, format!("the attack {}: {error}", attack.name));
+    let wrong = |error: String| {
+        Fault::new(FaultLayer::Grade, format!("the attack {}: {error}", attack.name))
+    };
     let templates = template_environment().map_err(wrong)?;
     // If a path is edited twice, the second edit applies to the result of the first.
     let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();

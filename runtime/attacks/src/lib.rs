@@ -11,5 +11,5 @@ mod target;
 pub use attack::{Attack, AttackFile, ExpectedVerdict, ForEach, Runner, WriteMode};
 pub use generation::{AttackPatch, generate_patch};
 pub use modules::{Module, ReadInitialFile, find_changed_modules};
-pub use pack::{load_pack, pack_digest, find_script};
+pub use pack::{find_script, load_pack, pack_digest};
 pub use target::Target;

@@ -124,11 +124,18 @@ fn newly_imported_names(line: &str, known_names: &BTreeSet<&str>) -> Vec<String>
     let Some((_, list)) = line.split_once("import ").filter(|_| line.starts_with("from ")) else {
         return Vec::new();
     };
-    words(list).filter(|word| !known_names.contains(word) && *word != "as").map(str::to_owned).collect()
+    words(list)
+        .filter(|word| !known_names.contains(word) && *word != "as")
+        .map(str::to_owned)
+        .collect()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    WORD_PATTERN.as_ref().into_iter().flat_map(move |word| word.find_iter(text)).map(|found| found.as_str())
+    WORD_PATTERN
+        .as_ref()
+        .into_iter()
+        .flat_map(move |word| word.find_iter(text))
+        .map(|found| found.as_str())
 }
 
 fn first_capture(pattern: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {

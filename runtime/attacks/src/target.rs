@@ -29,7 +29,10 @@ impl Target {
     /// Returns a fault if the gold patch or the task's initial files cannot be read.
     pub fn from_task(task: &Task, read_initial_file: &ReadInitialFile<'_>) -> Result<Self, Fault> {
         let gold = gold_patch(task).map_err(|error| {
-            Fault::new(FaultLayer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
+            Fault::new(
+                FaultLayer::Setup,
+                format!("{}: cannot read the gold patch: {error}", task.id),
+            )
         })?;
         let (found, no_modules_reason) = match gold {
             _ if task.from_scratch.is_some() => (

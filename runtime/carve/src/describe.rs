@@ -45,7 +45,8 @@ pub struct StubOptions<'a> {
 }
 
 impl StubOptions<'_> {
-    pub const PLAIN: StubOptions<'static> = StubOptions { notes: &|_| Vec::new(), used_names: None };
+    pub const PLAIN: StubOptions<'static> =
+        StubOptions { notes: &|_| Vec::new(), used_names: None };
 
     fn shows(&self, name: &str) -> bool {
         is_public(name) || self.used_names.is_some_and(|named| named.contains(name))
@@ -57,7 +58,12 @@ impl StubOptions<'_> {
 const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.
-pub(super) fn render_stub(text: &str, stmt: &Stmt, path: &str, options: StubOptions<'_>) -> Option<String> {
+pub(super) fn render_stub(
+    text: &str,
+    stmt: &Stmt,
+    path: &str,
+    options: StubOptions<'_>,
+) -> Option<String> {
     let mut out = String::new();
     match stmt {
         Stmt::FunctionDef(def) => render_function(text, def, path, options, &mut out),
@@ -117,8 +123,9 @@ fn render_class(
         shown = true;
     }
     let alias_targets = alias_targets(&def.body);
-    let shows =
-        |name: &str| options.shows(name) || (options.used_names.is_some() && alias_targets.contains(name));
+    let shows = |name: &str| {
+        options.shows(name) || (options.used_names.is_some() && alias_targets.contains(name))
+    };
     let instance_attributes = instance_attributes(&def.body, &shows);
     if options.used_names.is_some() && !instance_attributes.is_empty() {
         let names: Vec<String> = instance_attributes.into_iter().collect();
@@ -195,7 +202,9 @@ fn instance_attributes(body: &[Stmt], is_visible: &dyn Fn(&str) -> bool) -> BTre
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| attributes.visit_stmt(it));
     let class_names = bound_names(body);
     attributes.0.retain(|name| {
-        is_visible(name) && !class_names.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
+        is_visible(name)
+            && !class_names.contains(name)
+            && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
     });
     attributes.0
 }

@@ -89,8 +89,8 @@ pub(super) fn collect_edits(
         }
     }
     // Every block except a module needs at least one statement.
-    let empty =
-        removed.len() == block.len() && block.first().is_some_and(|stmt| statement_indent(text, stmt) > 0);
+    let empty = removed.len() == block.len()
+        && block.first().is_some_and(|stmt| statement_indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
         // Whether all later statements in the block are removed.
         let last = removed[count..].len() == block.len() - index;

@@ -223,7 +223,10 @@ pub(super) fn remove_exports(
                 change_or_keep(remove_entries(text, &stmt.value, lost_paths))
             }
             Stmt::AnnAssign(stmt) if is_dunder_all(&stmt.target) => change_or_keep(
-                stmt.value.iter().flat_map(|value| remove_entries(text, value, lost_paths)).collect(),
+                stmt.value
+                    .iter()
+                    .flat_map(|value| remove_entries(text, value, lost_paths))
+                    .collect(),
             ),
             Stmt::AugAssign(stmt) if is_dunder_all(&stmt.target) => {
                 change_or_keep(remove_entries(text, &stmt.value, lost_paths))

@@ -97,7 +97,9 @@ pub(super) fn find_lost_imports(
                 }
                 StatementAction::Keep
             }
-            Stmt::ImportFrom(stmt) => edit_import_from(text, stmt, module, removed_paths, &mut findings),
+            Stmt::ImportFrom(stmt) => {
+                edit_import_from(text, stmt, module, removed_paths, &mut findings)
+            }
             _ => StatementAction::Keep,
         }
     });

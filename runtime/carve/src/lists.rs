@@ -69,7 +69,11 @@ mod tests {
         let mut items = Vec::new();
         for name in ["aa", "bb", "cc"] {
             let start = text.find(name).unwrap();
-            items.push(ListItem { start, end: start + name.len(), is_removed: removed_items.contains(&name) });
+            items.push(ListItem {
+                start,
+                end: start + name.len(),
+                is_removed: removed_items.contains(&name),
+            });
         }
         apply_edits(text, removal_edits(text, &items))
     }

@@ -11,7 +11,7 @@ use crate::changes::build_patch;
 use super::{
     CarveError, Object,
     edits::{apply_edits, line_number},
-    file::{check_syntax, parse_python, remove_definitions, unbound_paths, remove_exports},
+    file::{check_syntax, parse_python, remove_definitions, remove_exports, unbound_paths},
     imports::{self, Module, RemovedPaths},
     references,
 };
@@ -143,8 +143,12 @@ fn drop_reexports(
     all_removed_paths: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let parsed = parse_python(file, &text.current_text)?;
-    let findings =
-        imports::find_lost_imports(&text.current_text, &parsed.syntax().body, &text.module, all_removed_paths);
+    let findings = imports::find_lost_imports(
+        &text.current_text,
+        &parsed.syntax().body,
+        &text.module,
+        all_removed_paths,
+    );
     if findings.edits.is_empty() {
         return Ok(());
     }
@@ -163,8 +167,12 @@ fn propagate_star_imports(
     all_removed_paths: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let parsed = parse_python(file, &text.current_text)?;
-    let findings =
-        imports::find_lost_imports(&text.current_text, &parsed.syntax().body, &text.module, all_removed_paths);
+    let findings = imports::find_lost_imports(
+        &text.current_text,
+        &parsed.syntax().body,
+        &text.module,
+        all_removed_paths,
+    );
     let known = all_removed_paths.get(&text.module.name).cloned().unwrap_or_default();
     let fresh: Vec<String> = findings.lost_star_names.difference(&known).cloned().collect();
     if fresh.is_empty() { Ok(()) } else { record_lost_names(file, text, fresh, all_removed_paths) }
@@ -184,7 +192,11 @@ fn record_lost_names(
 }
 
 /// Returns an error if a module needs removed code at import time.
-fn check_imports(file: &str, text: &ModuleText, all_removed_paths: &RemovedPaths) -> Result<(), CarveError> {
+fn check_imports(
+    file: &str,
+    text: &ModuleText,
+    all_removed_paths: &RemovedPaths,
+) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
         // Report the line number in the original file.
         let line = text.current_text[offset..].lines().next().unwrap_or_default();
@@ -193,7 +205,8 @@ fn check_imports(file: &str, text: &ModuleText, all_removed_paths: &RemovedPaths
     };
     let parsed = parse_python(file, &text.current_text)?;
     let body = &parsed.syntax().body;
-    let findings = imports::find_lost_imports(&text.current_text, body, &text.module, all_removed_paths);
+    let findings =
+        imports::find_lost_imports(&text.current_text, body, &text.module, all_removed_paths);
     if let Some(lost) = findings.lost_imports.first() {
         return Err(needed(lost.offset, &lost.name));
     }
@@ -209,7 +222,11 @@ fn check_imports(file: &str, text: &ModuleText, all_removed_paths: &RemovedPaths
 /// same text.
 fn original_line(original_text: &str, current_text: &str, offset: usize, line_end: &str) -> usize {
     let number = line_number(current_text, offset);
-    let found = original_text.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(line_end));
+    let found = original_text
+        .lines()
+        .enumerate()
+        .skip(number - 1)
+        .find(|(_, line)| line.ends_with(line_end));
     found.map_or(number, |(index, _)| index + 1)
 }
 
@@ -264,7 +281,8 @@ fn load_file(
     start: &Path,
     texts: &mut BTreeMap<String, ModuleText>,
 ) -> Result<(), CarveError> {
-    let before = fs::read_to_string(root.join(file)).map_err(|error| unreadable_error(file, &error))?;
+    let before =
+        fs::read_to_string(root.join(file)).map_err(|error| unreadable_error(file, &error))?;
     parse_python(file, &before)?;
     let path = Path::new(file);
     let below = path.strip_prefix(start).unwrap_or(path).with_extension("");
@@ -277,7 +295,12 @@ fn load_file(
     let module = Module { name: parts.join("."), is_package };
     texts.insert(
         file.to_owned(),
-        ModuleText { module, current_text: before.clone(), original_text: before, is_protected: false },
+        ModuleText {
+            module,
+            current_text: before.clone(),
+            original_text: before,
+            is_protected: false,
+        },
     );
     Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) fn find_uses(
                 && import.names.iter().any(|alias| alias.name.as_str() == "annotations"))
     });
     let mut visitor = References {
-        removed_paths: gone: removed_paths,
+        removed_paths,
         modules,
         has_postponed_annotations: postponed,
         classes: Vec::new(),

@@ -23,7 +23,9 @@ fn carved_files_parse_and_reversed_mask_restores_them() {
     let files = &files[..most.unwrap_or(DEFAULT_FILE_COUNT).min(files.len())];
     let results: Vec<Option<bool>> = std::thread::scope(|scope| {
         let parts = files.chunks(files.len().div_ceil(2));
-        let work = parts.map(|part| scope.spawn(|| part.iter().map(|it| carve_selected_definitions(it)).collect()));
+        let work = parts.map(|part| {
+            scope.spawn(|| part.iter().map(|it| carve_selected_definitions(it)).collect())
+        });
         let work: Vec<std::thread::ScopedJoinHandle<'_, Vec<_>>> = work.collect();
         work.into_iter().flat_map(|part| part.join().unwrap()).collect()
     });
@@ -86,9 +88,17 @@ fn carve_selected_definitions(path: &Path) -> Option<bool> {
                     path.display()
                 );
                 let mask = carving.mask().into_bytes();
-                assert!(apply_patch(&mask, before) == after.as_bytes(), "{}: the mask", path.display());
+                assert!(
+                    apply_patch(&mask, before) == after.as_bytes(),
+                    "{}: the mask",
+                    path.display()
+                );
                 let gold = Patch::parse(&mask).reverse().unwrap().to_bytes();
-                assert!(apply_patch(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
+                assert!(
+                    apply_patch(&gold, after) == before.as_bytes(),
+                    "{}: the gold",
+                    path.display()
+                );
                 return Some(true);
             }
             // Try again without the definition that is needed at import time.
@@ -108,7 +118,10 @@ fn carve_selected_definitions(path: &Path) -> Option<bool> {
 
 /// Returns each definition's path and lines. The lines of classes are left out, because some of
 /// their members may be removed.
-fn definition_lines<'a>(text: &'a str, listed_definitions: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
+fn definition_lines<'a>(
+    text: &'a str,
+    listed_definitions: &'a [Definition],
+) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
         Kind::Class => Vec::new(),

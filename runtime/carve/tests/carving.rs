@@ -536,7 +536,8 @@ fn importers_option_removes_imports_from_other_modules() {
     ];
     let dir = create_tree(&files);
     let carve = |wanted_list: &[(&str, &[&str])], watched: &[String]| {
-        let options = CarveOptions { edit_importers: true, protected_files: watched, modules: None };
+        let options =
+            CarveOptions { edit_importers: true, protected_files: watched, modules: None };
         carve_with_options(dir.path(), &targets(wanted_list), options)
     };
     let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
@@ -566,7 +567,8 @@ fn carve_keeps_tests_inside_the_package_unchanged() {
     let dir = create_tree(&files);
     let modules = ["p/__init__.py", "p/a.py"].map(str::to_owned).into();
     let watched = ["p/tests/test_b.py".to_owned()];
-    let options = CarveOptions { edit_importers: true, protected_files: &watched, modules: Some(&modules) };
+    let options =
+        CarveOptions { edit_importers: true, protected_files: &watched, modules: Some(&modules) };
     let carving = carve_with_options(dir.path(), &targets(&[("p/a.py", &["f"])]), options).unwrap();
     let changed: Vec<&str> = carving.files.keys().map(String::as_str).collect();
     assert_eq!(changed, ["p/__init__.py", "p/a.py"]);

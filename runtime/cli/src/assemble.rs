@@ -25,7 +25,10 @@ use crate::{
 };
 
 /// Connects to one back end. Changes nothing on this machine.
-pub async fn connect_backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+pub async fn connect_backend(
+    kind: SandboxKind,
+    cache: &Path,
+) -> Result<Arc<dyn Backend>, CommandError> {
     connect_backend_with(kind, cache, &CacheSettings::default()).await
 }
 
@@ -91,8 +94,11 @@ pub fn check_script(file: &Path) -> Result<(), String> {
 pub fn resolve_config(file: ConfigFile, source: &ConfigSource) -> Result<RunConfig, UserError> {
     let catalog = scaffold_catalog()?;
     let scaffold = |name: &str| catalog.find_scaffold(name);
-    let known =
-        NameLookup { find_scaffold: &scaffold, scaffold_names: catalog.names(), validate_script: &check_script };
+    let known = NameLookup {
+        find_scaffold: &scaffold,
+        scaffold_names: catalog.names(),
+        validate_script: &check_script,
+    };
     config::resolve_config(file, source, &known)
 }
 

@@ -13,7 +13,8 @@ use proctor_gateway::{Gateway, PriceTable, RequestError, TrialGateway};
 use proctor_record::Blobs;
 use proctor_run::ExchangeLog;
 use proctor_types::{
-    Budget, Fault, FaultLayer, Message, ModelRequest, ModelSpec, format_error_chain, count_with_noun,
+    Budget, Fault, FaultLayer, Message, ModelRequest, ModelSpec, count_with_noun,
+    format_error_chain,
 };
 use serde_json::json;
 

@@ -77,10 +77,14 @@ async fn run_command(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set, join, here, jobs, confirm } => {
             let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
-            let options = commands::ResumeOptions { jobs, confirms_rerun: confirm, runs_locally: here };
+            let options =
+                commands::ResumeOptions { jobs, confirms_rerun: confirm, runs_locally: here };
             match join {
                 true => commands::join_run(&run, options, None).await,
-                false => commands::resume(&run, &set, options, assemble::RegradePolicy::ReuseVerdict).await,
+                false => {
+                    commands::resume(&run, &set, options, assemble::RegradePolicy::ReuseVerdict)
+                        .await
+                }
             }
         }
         Command::Worker(args) => commands::run_worker(args).await,

@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use proctor_types::{ShippedTable, one_line, count_with_noun};
+use proctor_types::{ShippedTable, count_with_noun, one_line};
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,7 +99,12 @@ impl SecretMask {
                 RegexBuilder::new(&pattern).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
             kinds.push(SecretKind { name, regex: regex.map_err(wrong)?, digits, letters });
         }
-        Ok(Self { kinds, any_secret: any, masked_counts: Mutex::default(), is_on: args.is_requested() })
+        Ok(Self {
+            kinds,
+            any_secret: any,
+            masked_counts: Mutex::default(),
+            is_on: args.is_requested(),
+        })
     }
 
     pub fn is_on(&self) -> bool {
@@ -142,7 +147,11 @@ impl SecretMask {
         let count: usize = masked.values().flat_map(BTreeMap::values).sum();
         match count {
             0 => tell!("nothing masked: no text looks like a secret"),
-            _ => tell!("masked {} in {}", count_with_noun(count, "secret"), count_with_noun(masked.len(), "file")),
+            _ => tell!(
+                "masked {} in {}",
+                count_with_noun(count, "secret"),
+                count_with_noun(masked.len(), "file")
+            ),
         }
         for (file, kinds) in masked.iter() {
             let kinds: Vec<_> =
@@ -395,8 +404,8 @@ mod tests {
         let file = folder.path().join("words");
         let word = "Größe \"A/B\" & <C>";
         fs::write(&file, format!("{word}\r\n\nplain\nplainer\n")).unwrap();
-        let mask =
-            SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
+        let mask = SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) })
+            .unwrap();
         let of = |text: &str| mask.mask_text(Path::new("f"), text);
         let json = Value::String(word.to_owned()).to_string();
         for text in [
@@ -426,12 +435,16 @@ mod tests {
         let file = folder.path().join("words");
         let of = |text: &str| {
             fs::write(&file, text).unwrap();
-            SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
+            SecretMask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) })
+                .unwrap_err()
         };
-        assert!(of("good-word\nab\n").message.contains("words:2: the word has fewer than 4 letters"));
+        assert!(
+            of("good-word\nab\n").message.contains("words:2: the word has fewer than 4 letters")
+        );
         assert!(of("\n \n").message.contains("no words"));
         let missing = Some(folder.path().join("missing"));
-        let error = SecretMask::from_args(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
+        let error =
+            SecretMask::from_args(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
         assert!(error.message.contains("cannot read") && error.hint.is_some());
     }
 }

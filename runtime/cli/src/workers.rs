@@ -133,7 +133,10 @@ mod tests {
         let native = sandbox(SandboxKind::Native, 2048);
         assert!(check_memory(4000, std::slice::from_ref(&native)).is_ok());
         let error = check_memory(600, &[native]).unwrap_err();
-        assert!(error.message.contains("600 MiB") && error.message.contains("2048 MiB"), "{error:?}");
+        assert!(
+            error.message.contains("600 MiB") && error.message.contains("2048 MiB"),
+            "{error:?}"
+        );
         assert!(error.hint.unwrap().contains("mem=2304M"));
         assert!(check_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
     }

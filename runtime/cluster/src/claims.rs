@@ -56,7 +56,10 @@ impl Claims {
         for _ in 0..MAX_LOST_RACES {
             let top = chain.head()?;
             let mut dead = None;
-            if let Some(ChainHead { file: ClaimFile { worker, status }, modified: written, .. }) = &top {
+            if let Some(ChainHead {
+                file: ClaimFile { worker, status }, modified: written, ..
+            }) = &top
+            {
                 match status {
                     Status::Ended if *written >= self.membership.alive_since() => {
                         return Ok(ClaimResult::Finished);
@@ -72,9 +75,14 @@ impl Claims {
             let token = ClaimFile { worker: own.clone(), status: Status::Held };
             if chain.append(generation, &token)? {
                 let (chain, lost) = (chain.clone(), watch::Sender::new(false));
-                let held = Arc::new(HeldClaim { chain, generation, worker: own.clone(), is_lost: lost });
+                let held =
+                    Arc::new(HeldClaim { chain, generation, worker: own.clone(), is_lost: lost });
                 self.membership.track_claim(&held);
-                return Ok(ClaimResult::Claimed(Claim { shared: held, dead_worker: dead, is_finished: false }));
+                return Ok(ClaimResult::Claimed(Claim {
+                    shared: held,
+                    dead_worker: dead,
+                    is_finished: false,
+                }));
             }
         }
         // Other workers were faster on every attempt.

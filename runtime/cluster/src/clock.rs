@@ -35,7 +35,8 @@ impl Clock {
     }
 
     pub(crate) fn set_time(&self, time: SystemTime) {
-        *self.last_reading.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
+        *self.last_reading.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), time));
     }
 
     pub(crate) fn now(&self) -> io::Result<SystemTime> {

@@ -134,7 +134,8 @@ pub fn find_live_member(run_dir: &Path, own_id: Option<&str>) -> io::Result<Opti
     for entry in entries {
         let path = entry?.path();
         let is_worker = path.extension().is_some_and(|extension| extension == "json");
-        if !is_worker || own_id.is_some_and(|own| path.file_stem().is_some_and(|stem| stem == own)) {
+        if !is_worker || own_id.is_some_and(|own| path.file_stem().is_some_and(|stem| stem == own))
+        {
             continue;
         }
         let Ok(Some((member, file))) = files::read::<Member>(&path) else { continue };
@@ -218,7 +219,12 @@ impl Membership {
                 beating.send_heartbeat();
             }
         })?;
-        Ok(Self { inner: shared, alive_since: since, stop_sender: Some(stop), thread: Some(thread) })
+        Ok(Self {
+            inner: shared,
+            alive_since: since,
+            stop_sender: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     pub fn member(&self) -> &Member {
@@ -377,7 +383,8 @@ mod tests {
         assert!(find_live_member(run.path(), None).unwrap().is_none(), "no folder");
         let lease = Duration::from_secs(20);
         let one = Membership::join(run.path(), test_member(lease)).unwrap();
-        let (own, dead) = (one.member().id.clone(), Member { id: "dead".into(), ..test_member(lease) });
+        let (own, dead) =
+            (one.member().id.clone(), Member { id: "dead".into(), ..test_member(lease) });
         let path = run.path().join(WORKERS_DIR).join("dead.json");
         assert!(files::create_file(&path, &dead).unwrap());
         let old = SystemTime::now() - Duration::from_secs(60);

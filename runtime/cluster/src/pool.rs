@@ -129,7 +129,14 @@ impl Pool {
         let register = Register::open(&folder, &first)?;
         let (own, writing) = (Mutex::default(), Mutex::default());
         let membership = Arc::clone(membership);
-        let shared = Arc::new(PoolInner { membership, register, limits, initial_accounts: first, own_account: own, write_lock: writing });
+        let shared = Arc::new(PoolInner {
+            membership,
+            register,
+            limits,
+            initial_accounts: first,
+            own_account: own,
+            write_lock: writing,
+        });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
         // The thread ends when the last sender has been dropped.
@@ -142,7 +149,11 @@ impl Pool {
                 }
             }
         })?;
-        Ok(Self { inner: shared, queue: tokio::sync::Mutex::default(), write_requests: Some(changed) })
+        Ok(Self {
+            inner: shared,
+            queue: tokio::sync::Mutex::default(),
+            write_requests: Some(changed),
+        })
     }
 
     /// Waits until the amounts fit into the limit, together with all amounts that workers have
@@ -178,7 +189,9 @@ impl Pool {
                 tried.await.map_err(|error| ReservationError::Io(io::Error::other(error)))?;
             match tried {
                 Ok((_, Some(share))) => return Ok(share),
-                Ok((Grant::LimitExhausted(limit), None)) => return Err(ReservationError::LimitExhausted(limit)),
+                Ok((Grant::LimitExhausted(limit), None)) => {
+                    return Err(ReservationError::LimitExhausted(limit));
+                }
                 Ok((_, None)) => failing = None,
                 Err(error) => {
                     let since = *failing.get_or_insert_with(tokio::time::Instant::now);
@@ -193,7 +206,7 @@ impl Pool {
 
     /// Returns the limit that is used up, if any. Returns `None` if the directory cannot be read.
     pub fn exhausted_limit(&self) -> Option<String> {
-        let state = self.inner.register.state(&self.inner.initial_accounts).ok()?;
+        let state = self.inner.register.read_state(&self.inner.initial_accounts).ok()?;
         exhausted_limit(&self.inner.limits, &total_spending(&state))
     }
 }
@@ -236,7 +249,7 @@ impl PoolInner {
             state.workers.retain(|_, account| *account != Account::default());
             decide_grant(limits, state, requested, must_run_alone)
         };
-        let mut state = self.register.state(&self.initial_accounts)?;
+        let mut state = self.register.read_state(&self.initial_accounts)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
             // Check for dead workers only if the request has to wait. Each check needs two file
             // system calls per worker, which would be two thousand calls for a thousand workers.
@@ -251,7 +264,10 @@ impl PoolInner {
                 match limits.window {
                     Some(_) => entry.recent.push(WindowedUsage { reservation, at: now, amounts }),
                     None => {
-                        entry.reserved.insert(reservation, PendingReservation { amounts, alone: must_run_alone });
+                        entry.reserved.insert(
+                            reservation,
+                            PendingReservation { amounts, alone: must_run_alone },
+                        );
                     }
                 }
             }
@@ -262,7 +278,9 @@ impl PoolInner {
             match limits.window {
                 Some(_) => own.account.recent.push(WindowedUsage { reservation, at: now, amounts }),
                 None => {
-                    own.account.reserved.insert(reservation, PendingReservation { amounts, alone: must_run_alone });
+                    own.account
+                        .reserved
+                        .insert(reservation, PendingReservation { amounts, alone: must_run_alone });
                 }
             }
             drop_expired(&mut own.account, limits, now);
@@ -274,7 +292,10 @@ impl PoolInner {
     fn dead_workers(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
-            if id != self.worker_id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
+            if id != self.worker_id()
+                && !account.reserved.is_empty()
+                && !self.membership.is_live(id)?
+            {
                 dead.insert(id.clone());
             }
         }
@@ -355,7 +376,12 @@ fn total_spending(state: &PoolAccounts) -> Amounts {
     sum
 }
 
-fn decide_grant(limits: &Limits, state: &PoolAccounts, requested: &Amounts, must_run_alone: bool) -> Grant {
+fn decide_grant(
+    limits: &Limits,
+    state: &PoolAccounts,
+    requested: &Amounts,
+    must_run_alone: bool,
+) -> Grant {
     let spent = total_spending(state);
     if limits.window.is_none()
         && let Some(limit) = exhausted_limit(limits, &spent)
@@ -445,9 +471,11 @@ mod tests {
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
         // Of 100, 80 are spent. A request that does not fit runs alone.
-        let last = timeout(POLL_TIMEOUT, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
+        let last =
+            timeout(POLL_TIMEOUT, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
-        let refused = timeout(POLL_TIMEOUT, other.reserve(&amounts("cost", 1), false)).await.unwrap();
+        let refused =
+            timeout(POLL_TIMEOUT, other.reserve(&amounts("cost", 1), false)).await.unwrap();
         assert!(matches!(refused, Err(ReservationError::LimitExhausted(limit)) if limit == "cost"));
         assert_eq!(other.exhausted_limit().as_deref(), Some("cost"));
     }
@@ -466,7 +494,10 @@ mod tests {
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
         let share = timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.unwrap().unwrap();
         share.settle(amounts("cost", 79));
-        assert!(timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.unwrap().is_ok(), "1 is left");
+        assert!(
+            timeout(POLL_TIMEOUT, other.reserve(&wanted, false)).await.unwrap().is_ok(),
+            "1 is left"
+        );
     }
 
     #[tokio::test(flavor = "multi_thread")]

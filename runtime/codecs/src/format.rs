@@ -161,7 +161,7 @@ mod tests {
     use proctor_types::{Api, TokenClasses, Usage};
     use serde_json::{Map, Value, json};
 
-    use super::{stream_reader, usage, write_response, stream_writer};
+    use super::{stream_reader, stream_writer, usage, write_response};
     use crate::{
         neutral::{CollectedResponse, Delta, StopReason},
         sse,

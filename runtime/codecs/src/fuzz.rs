@@ -7,8 +7,8 @@ use proctor_types::Api;
 use serde_json::{Map, Value};
 
 use super::{
-    Losses, neutral::CollectedResponse, output_limit, read_request, read_response, stream_reader, sse,
-    usage, write_request, write_response, stream_writer,
+    Losses, neutral::CollectedResponse, output_limit, read_request, read_response, sse,
+    stream_reader, stream_writer, usage, write_request, write_response,
 };
 
 const ALL_APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];

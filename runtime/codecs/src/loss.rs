@@ -28,7 +28,12 @@ impl Losses {
     }
 
     /// Reports every non-null field of `map` that is not `known` as dropped.
-    pub fn add_unknown_fields(&mut self, location: &str, map: &Map<String, Value>, known_fields: &[&str]) {
+    pub fn add_unknown_fields(
+        &mut self,
+        location: &str,
+        map: &Map<String, Value>,
+        known_fields: &[&str],
+    ) {
         for (key, value) in map {
             if !known_fields.contains(&key.as_str()) && !value.is_null() {
                 self.add_dropped(format!("{location}{key}"));

@@ -81,7 +81,10 @@ impl Part {
     }
 
     /// Returns the parts of a tool result other than text, which are placed after the result.
-    pub(super) fn non_text_parts(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
+    pub(super) fn non_text_parts(
+        parts: Vec<Self>,
+        losses: &mut Losses,
+    ) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
             losses.add_approximated("an image in a tool result");
         }

@@ -40,7 +40,11 @@ impl Tally {
 
     fn print(&self, name: &str) {
         let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-        let (right, said, is) = (self.true_positives, self.true_positives + self.false_positives, self.true_positives + self.false_negatives);
+        let (right, said, is) = (
+            self.true_positives,
+            self.true_positives + self.false_positives,
+            self.true_positives + self.false_negatives,
+        );
         let f1 = share(2 * right, said + is);
         let all = said + self.false_negatives + self.true_negatives;
         println!(

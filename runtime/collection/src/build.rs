@@ -6,7 +6,7 @@ use proctor_datasets::Recipe;
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{Task, path_component, count_with_noun, sha256_hex};
+use proctor_types::{Task, count_with_noun, path_component, sha256_hex};
 
 use crate::{FrozenTask, RecipeError, draft_task, freeze};
 
@@ -41,7 +41,8 @@ pub async fn build_cached(
     }
     on_progress("not built on this machine yet; downloading the source and carving it");
     let draft = draft_task(recipe, sources).await?;
-    let FrozenTask { task, flaky_tests: flaky, left_out_tests: left_out } = freeze(draft, backend, sources, on_progress).await?;
+    let FrozenTask { task, flaky_tests: flaky, left_out_tests: left_out } =
+        freeze(draft, backend, sources, on_progress).await?;
     on_progress(&format!(
         "{}, {}; excluded: {} flaky, {} for other reasons",
         count_with_noun(task.fail_to_pass.len(), "fail-to-pass test"),

@@ -94,7 +94,14 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
         from_image: Default::default(),
     };
     let leave_out = recipe.leave_out.clone();
-    Ok(Draft { task, carving, test_files, left_out_ids: leave_out, test_ids: None, feature_test_file: None })
+    Ok(Draft {
+        task,
+        carving,
+        test_files,
+        left_out_ids: leave_out,
+        test_ids: None,
+        feature_test_file: None,
+    })
 }
 
 /// Returns the set-up commands. The first command checks the Python version, because pip reports a
@@ -145,7 +152,11 @@ fn recipe_blocked_urls(recipe: &Recipe) -> Vec<String> {
 }
 
 /// Adds the URLs of the repository and of its releases to the given URLs.
-pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut urls: Vec<String>) -> Vec<String> {
+pub(crate) fn blocked_urls(
+    package: &str,
+    repo: Option<&str>,
+    mut urls: Vec<String>,
+) -> Vec<String> {
     let name = package.to_lowercase();
     if let Some(repo) = repo {
         urls.push(format!("https://github.com/{repo}/**"));

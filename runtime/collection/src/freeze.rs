@@ -9,9 +9,12 @@ use proctor_grade::{TestPlan, TestRun, find_leaks, run_tests};
 use proctor_patch::gold_patch;
 use proctor_sandbox_api::{Backend, PreparedEnvironment, describe_exit, wire::RawPath};
 use proctor_setup::{
-    ApplyError, LayerFindings, Preparation, Purpose, ReadySandbox, Sources, apply_patch, resolve_layer_spec,
+    ApplyError, LayerFindings, Preparation, Purpose, ReadySandbox, Sources, apply_patch,
+    resolve_layer_spec,
 };
-use proctor_types::{Fault, FaultLayer, SandboxSpec, Task, TestStatus, file_from_test_id, count_with_noun};
+use proctor_types::{
+    Fault, FaultLayer, SandboxSpec, Task, TestStatus, count_with_noun, file_from_test_id,
+};
 
 use crate::{Draft, RecipeError};
 
@@ -71,7 +74,14 @@ pub(crate) async fn freeze_in_environment(
     draft: Draft,
     on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<FrozenTask, RecipeError> {
-    let Draft { mut task, carving, test_files, left_out_ids: leave_out, test_ids: ids, feature_test_file: feature } = draft;
+    let Draft {
+        mut task,
+        carving,
+        test_files,
+        left_out_ids: leave_out,
+        test_ids: ids,
+        feature_test_file: feature,
+    } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_patch(&task)
         .map_err(|error| Fault::new(FaultLayer::Setup, format!("reversing the mask: {error}")))?
@@ -152,7 +162,8 @@ pub(crate) async fn run_patched_tests(
         label: format!("freezing {}", task.id),
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let ReadySandbox { mut sandbox, hidden_copies: hidden } = preparation.open(Purpose::Testing).await?;
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } =
+        preparation.open(Purpose::Testing).await?;
     let work = async {
         let handle = sandbox.handle();
         for patch in patches {
@@ -204,7 +215,7 @@ impl ClassifiedTests {
             ids.into_iter().partition(|id| file_from_test_id(id) == feature);
         self.fail_to_pass = own;
         let reason = "it fails without the feature, but is in another feature's file";
-        self.left_out_tests.extend(other.iter().map(|id| LeftOutTest { id: id.clone(), reason: why: reason }));
+        self.left_out_tests.extend(other.iter().map(|id| LeftOutTest { id: id.clone(), reason }));
         other
     }
 }
@@ -215,7 +226,8 @@ pub(crate) fn classify_tests(
     left_out_ids: &[String],
 ) -> ClassifiedTests {
     let mut out = ClassifiedTests::default();
-    let ids: BTreeSet<&String> = masked_runs.iter().chain(gold_runs).flat_map(BTreeMap::keys).collect();
+    let ids: BTreeSet<&String> =
+        masked_runs.iter().chain(gold_runs).flat_map(BTreeMap::keys).collect();
     for id in ids {
         let skip = |why| LeftOutTest { id: id.clone(), reason: why };
         if left_out_ids.contains(id) {
@@ -231,7 +243,9 @@ pub(crate) fn classify_tests(
             (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
             (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
             (None, _) | (_, None) => out.flaky_tests.push(id.clone()),
-            (_, Some(false)) => out.left_out_tests.push(skip("it does not pass with the gold patch")),
+            (_, Some(false)) => {
+                out.left_out_tests.push(skip("it does not pass with the gold patch"))
+            }
         }
     }
     out

@@ -125,7 +125,8 @@ impl SourceFiles {
     fn path_in_file(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
         let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         if let [ARMS_KEY, index, ..] = path
-            && let Some(arm) = index.parse::<usize>().ok().and_then(|index| self.arm_origins.get(index))
+            && let Some(arm) =
+                index.parse::<usize>().ok().and_then(|index| self.arm_origins.get(index))
         {
             let (_, index) = arm.iter().find(|(of, _)| *of == file)?;
             own[1] = index.to_string();
@@ -136,7 +137,8 @@ impl SourceFiles {
 
 /// Returns the base given with `--set`, which replaces the file's own.
 fn base_from_sets(sets: &[String]) -> Result<Option<Value>, UserError> {
-    let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE_KEY);
+    let is_base =
+        |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE_KEY);
     let Some(set) = sets.iter().rev().find(is_base) else { return Ok(None) };
     let mut table = Table::new();
     set::apply_assignment(&mut table, set)?;
@@ -150,7 +152,12 @@ impl ConfigText {
     }
 
     /// Reads the base of this file. `chain` contains the real paths of the files so far.
-    fn read_base(&self, base: &Value, is_from_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
+    fn read_base(
+        &self,
+        base: &Value,
+        is_from_set: bool,
+        chain: &[PathBuf],
+    ) -> Result<Self, UserError> {
         let error = |what: String| {
             let place = match (is_from_set, DeTable::parse(&self.text)) {
                 (false, Ok(tree)) => match find_offset(tree.get_ref(), &[BASE_KEY]) {
@@ -330,7 +337,8 @@ fn toml_error(file_name: &str, text: &str, error: &toml::de::Error) -> UserError
     match key {
         Some(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let what = format!("{file_name}:{line}: key `{}`: number out of range", join_key(&path));
+            let what =
+                format!("{file_name}:{line}: key `{}`: number out of range", join_key(&path));
             UserError::new(one_line(&what)).hint("use a number of at most 18 digits")
         }
         None => UserError::new(one_line(&format!("{file_name}:{line}: invalid TOML: {why}")))
@@ -449,7 +457,8 @@ mod tests {
         }
         // An error about a value points to the file that contains the value, not to the line that
         // names the base.
-        fs::write(folder.path("lib/common.toml"), COMMON_CONFIG.replace("= 50", "= 'many'")).unwrap();
+        fs::write(folder.path("lib/common.toml"), COMMON_CONFIG.replace("= 50", "= 'many'"))
+            .unwrap();
         let error = folder.read_error("run.toml");
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");
         fs::write(folder.path("lib/common.toml"), "tasks = [\n").unwrap();

@@ -14,19 +14,24 @@ pub fn keys_markdown() -> String {
 }
 
 fn write_tables(table_path: &str, keys: &[ConfigKey], markdown: &mut String) {
-    let head = if table_path.is_empty() { "Top level".to_owned() } else { format!("`{table_path}`") };
+    let head =
+        if table_path.is_empty() { "Top level".to_owned() } else { format!("`{table_path}`") };
     markdown.push_str(&format!(
         "**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"
     ));
     for key in keys {
-        let is_table = matches!(key.kind, ValueKind::Table(_) | ValueKind::NamedTables(_) | ValueKind::TableList(_));
+        let is_table = matches!(
+            key.kind,
+            ValueKind::Table(_) | ValueKind::NamedTables(_) | ValueKind::TableList(_)
+        );
         let default = match &key.default {
             _ if key.is_required => "required".to_owned(),
             Some(default) if !is_table => format!("`{default}`"),
             _ => String::new(),
         };
         let (name, says) = (&key.name, escape_bars(&key.description));
-        markdown.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
+        markdown
+            .push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
     }
     markdown.push('\n');
     for key in keys {
@@ -40,7 +45,9 @@ fn write_tables(table_path: &str, keys: &[ConfigKey], markdown: &mut String) {
             // Skip an arm's tables, which are the same as the top-level tables.
             ValueKind::Table(_) if table_path == "[[arms]]" => {}
             ValueKind::Table(inner) => write_tables(&format!("[{path}]"), inner, markdown),
-            ValueKind::NamedTables(inner) => write_tables(&format!("[{path}.NAME]"), inner, markdown),
+            ValueKind::NamedTables(inner) => {
+                write_tables(&format!("[{path}.NAME]"), inner, markdown)
+            }
             ValueKind::TableList(inner) => write_tables(&format!("[[{path}]]"), inner, markdown),
             _ => {}
         }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use fuzz::{assert_error_text, fuzz};
 
-use crate::{NameLookup, UserError, read_config, resolve};
+use crate::{NameLookup, UserError, read_config, resolve_config};
 
 #[test]
 fn configurations_resolve_or_fail_with_a_located_error() {

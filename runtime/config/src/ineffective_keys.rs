@@ -68,7 +68,9 @@ pub fn check_network(file: &ConfigFile, source: &ConfigSource) -> Result<(), Use
         }
     }
     match unused.into_iter().find_map(|(path, why)| Some((path, why?))) {
-        Some((path, IneffectiveKey { message: what, hint })) => Err(source.error(&path, what).hint(hint)),
+        Some((path, IneffectiveKey { message: what, hint })) => {
+            Err(source.error(&path, what).hint(hint))
+        }
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::{
-    kind::{TextSyntax, ConfigKey, ValueKind},
+    kind::{ConfigKey, TextSyntax, ValueKind},
     schema::{config_schema, require_arms},
 };
 
@@ -43,9 +43,10 @@ fn kind_from_schema(schema: &Value) -> ValueKind {
             _ => ValueKind::Text,
         },
         Some("boolean") => ValueKind::Flag,
-        Some("integer") => {
-            ValueKind::Count(whole("minimum").unwrap_or(i64::MIN), whole("maximum").unwrap_or(i64::MAX))
-        }
+        Some("integer") => ValueKind::Count(
+            whole("minimum").unwrap_or(i64::MIN),
+            whole("maximum").unwrap_or(i64::MAX),
+        ),
         Some("number") if schema.get("exclusiveMinimum").is_some() => {
             ValueKind::PositiveNumber(number("maximum").unwrap_or(f64::MAX))
         }
@@ -118,10 +119,17 @@ mod tests {
     use super::*;
 
     /// Collects every key with the path of its table.
-    fn collect_keys<'a>(keys: &'a [ConfigKey], table_path: &str, keys_by_path: &mut Vec<(String, &'a ConfigKey)>) {
+    fn collect_keys<'a>(
+        keys: &'a [ConfigKey],
+        table_path: &str,
+        keys_by_path: &mut Vec<(String, &'a ConfigKey)>,
+    ) {
         for key in keys {
             keys_by_path.push((format!("{table_path}{}", key.name), key));
-            if let ValueKind::Table(inner) | ValueKind::NamedTables(inner) | ValueKind::TableList(inner) = &key.kind {
+            if let ValueKind::Table(inner)
+            | ValueKind::NamedTables(inner)
+            | ValueKind::TableList(inner) = &key.kind
+            {
                 collect_keys(inner, &format!("{table_path}{}.", key.name), keys_by_path);
             }
         }
@@ -136,10 +144,16 @@ mod tests {
         assert!(keys.len() > 80, "{}", keys.len());
         for (path, key) in keys {
             assert!(!key.description.is_empty(), "{path} has no description");
-            if matches!(key.kind, ValueKind::Table(_) | ValueKind::NamedTables(_) | ValueKind::TableList(_)) {
+            if matches!(
+                key.kind,
+                ValueKind::Table(_) | ValueKind::NamedTables(_) | ValueKind::TableList(_)
+            ) {
                 continue;
             }
-            assert!(matches!(key.kind, ValueKind::Flag) || key.example.is_some(), "{path}: no example");
+            assert!(
+                matches!(key.kind, ValueKind::Flag) || key.example.is_some(),
+                "{path}: no example"
+            );
             match key.kind {
                 ValueKind::Count(least, most) => {
                     let free = path.ends_with("seed");
@@ -154,7 +168,11 @@ mod tests {
             // Users copy the text between backticks verbatim.
             for written in key.usage_hint().split('`').skip(1).step_by(2) {
                 let table: toml::Table = toml::from_str(written).expect(written);
-                assert_eq!(key.kind.check_value(key, &table[&key.name]), Ok(()), "{path}: {written}");
+                assert_eq!(
+                    key.kind.check_value(key, &table[&key.name]),
+                    Ok(()),
+                    "{path}: {written}"
+                );
             }
         }
     }

@@ -101,8 +101,12 @@ impl TextSyntax {
     fn check_text(self, text: &str) -> Result<(), String> {
         let checked = match self {
             Self::Any => return Ok(()),
-            Self::AllowedUrl => Pattern::parse_allow(text).map(drop).map_err(|error| error.to_string()),
-            Self::DeniedUrl => Pattern::parse_deny(text).map(drop).map_err(|error| error.to_string()),
+            Self::AllowedUrl => {
+                Pattern::parse_allow(text).map(drop).map_err(|error| error.to_string())
+            }
+            Self::DeniedUrl => {
+                Pattern::parse_deny(text).map(drop).map_err(|error| error.to_string())
+            }
             Self::PrivateAddress => {
                 AddressException::parse(text).map(drop).map_err(|error| error.to_string())
             }

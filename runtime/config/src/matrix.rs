@@ -23,7 +23,10 @@ use names::ValueLabels;
 const MAX_ARMS: usize = 10_000;
 
 /// Replaces the arms of a table with the arms that its matrix creates, and removes the matrix.
-pub(crate) fn expand_matrix(table: &mut Table, source: &ConfigSource) -> Result<MatrixOrigins, KeyProblem> {
+pub(crate) fn expand_matrix(
+    table: &mut Table,
+    source: &ConfigSource,
+) -> Result<MatrixOrigins, KeyProblem> {
     let Some(Value::Table(matrix)) = table.remove("matrix") else {
         return Ok(MatrixOrigins::default());
     };
@@ -52,8 +55,11 @@ pub(crate) fn expand_matrix(table: &mut Table, source: &ConfigSource) -> Result<
         .map(|(index, one)| ExcludeRule::read(index, one))
         .collect::<Result<Vec<_>, _>>()?;
     let mut used = vec![false; excludes.len()];
-    let mut builder =
-        MatrixBuilder { top_level: table.clone(), origins: MatrixOrigins::default(), arms: Vec::new() };
+    let mut builder = MatrixBuilder {
+        top_level: table.clone(),
+        origins: MatrixOrigins::default(),
+        arms: Vec::new(),
+    };
     for (index, base) in &bases {
         for choices in &combinations {
             let Some(choices) = relevant_choices(choices, base, &axes) else { continue };
@@ -170,7 +176,10 @@ fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<V
 }
 
 /// Returns the choices of one `[[matrix.include]]` table, and its name if it has one.
-fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), KeyProblem> {
+fn read_include(
+    index: usize,
+    include: &Table,
+) -> Result<(Vec<Choice>, Option<String>), KeyProblem> {
     let (mut choices, mut name) = (Vec::new(), None);
     let at = vec!["matrix".to_owned(), "include".to_owned(), index.to_string()];
     for (path, value) in flatten_table(include) {
@@ -185,7 +194,8 @@ fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<St
             name = Some(text);
             continue;
         }
-        let place = parse_factor_key(&path).map_err(|wrong| KeyProblem { path: at.clone(), error: wrong })?;
+        let place = parse_factor_key(&path)
+            .map_err(|wrong| KeyProblem { path: at.clone(), error: wrong })?;
         let label = Some(display_value(&value));
         choices.push(Choice { factor: place, value, path: at, label });
     }

@@ -8,7 +8,7 @@ use proctor_types::{Api, ModelSpec, Price, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, kind::closest_name};
+use crate::{CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, kind::closest_name};
 
 static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
     ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));

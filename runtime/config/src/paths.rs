@@ -36,7 +36,7 @@ struct PathResolver<'a> {
 /// code that needs them can report them as written.
 pub fn resolve_paths(file: &mut ConfigFile, config_file: &Path, source: &ConfigSource) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let places = PathResolver { config_file: config: config_file, current_dir: here, source: written: source };
+    let places = PathResolver { config_file, current_dir: here, source };
 
     for pattern in &mut file.tasks {
         *pattern = places.resolve_dataset(&["tasks"], pattern);
@@ -80,14 +80,16 @@ pub fn resolve_paths(file: &mut ConfigFile, config_file: &Path, source: &ConfigS
         if (is_program || arm.scaffold.starts_with(PYTHON_PREFIX))
             && let Some(Value::String(program)) = arm.settings.get_mut("program")
         {
-            let found = places.find_path(&["arms", &index, "settings", "program"], Path::new(program));
+            let found =
+                places.find_path(&["arms", &index, "settings", "program"], Path::new(program));
             *program = found.to_string_lossy().into_owned();
         }
         if let Some(replay) = &mut arm.replay {
             *replay = places.find_path(&["arms", &index, "replay"], replay);
         }
         if let Some(ca_file) = &mut arm.network.ca_file {
-            *ca_file = places.find_path(&source.arm_key_path(&index, "network", "ca_file"), ca_file);
+            *ca_file =
+                places.find_path(&source.arm_key_path(&index, "network", "ca_file"), ca_file);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proctor_types::one_line;
 
-use crate::{ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, matrix, paths};
+use crate::{CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, matrix, paths};
 
 /// The tables that an arm inherits from the top of the file.
 const INHERITED_TABLES: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
@@ -18,8 +18,8 @@ pub fn read_config(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSo
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
     check_keys(&table, CheckExtent::Complete).map_err(|problem| written.problem_error(&problem))?;
-    let crossed =
-        matrix::expand_matrix(&mut table, &written).map_err(|problem| written.problem_error(&problem))?;
+    let crossed = matrix::expand_matrix(&mut table, &written)
+        .map_err(|problem| written.problem_error(&problem))?;
     written.set_matrix_origins(crossed);
     check_keys(&table, CheckExtent::Complete).map_err(|problem| written.problem_error(&problem))?;
     inherit_tables(&mut table);
@@ -114,10 +114,14 @@ mod tests {
             SMALL_CONFIG.replace("[budget]", &format!("{lines}[budget]")),
         ] {
             let error = read_text(&text, &[]).unwrap_err();
-            assert!(error.message.contains(OLD_KEY) && error.message.contains("renamed to `leak_check`"));
+            assert!(
+                error.message.contains(OLD_KEY)
+                    && error.message.contains("renamed to `leak_check`")
+            );
             assert!(error.hint.unwrap().contains("its keys have not changed"));
         }
-        let error = read_text(SMALL_CONFIG, &[&format!("{OLD_KEY}.on_finding=remove")]).unwrap_err();
+        let error =
+            read_text(SMALL_CONFIG, &[&format!("{OLD_KEY}.on_finding=remove")]).unwrap_err();
         let told = format!("--set: key `{OLD_KEY}`: renamed to `leak_check`");
         assert!(error.message.starts_with(&told), "{error}");
     }

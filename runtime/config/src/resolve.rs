@@ -14,8 +14,8 @@ use proctor_types::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ArmFile, ConfigFile, ConfigSource, CheckExtent, UserError, check_keys, endpoints, ineffective_keys,
-    kind::closest_name, model::vendor_spec, models, paths::PYTHON_PREFIX,
+    ArmFile, CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, endpoints,
+    ineffective_keys, kind::closest_name, model::vendor_spec, models, paths::PYTHON_PREFIX,
 };
 
 /// A resolved configuration.
@@ -88,7 +88,8 @@ pub fn resolve_config(
         // file.
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
-        check_keys(&table, CheckExtent::Complete).map_err(|problem| source.problem_error(&problem))?;
+        check_keys(&table, CheckExtent::Complete)
+            .map_err(|problem| source.problem_error(&problem))?;
     }
     ineffective_keys::check_key_dependencies(&file, source)?;
     endpoints::check_endpoints(&file, source)?;
@@ -188,9 +189,7 @@ pub fn resolve_config(
                      the agent nor stop its tools; remove the key for this arm"
                 }
             };
-            return Err(source
-                .error(&source.arm_key_path(&index, "budget", key), what)
-                .hint(hint));
+            return Err(source.error(&source.arm_key_path(&index, "budget", key), what).hint(hint));
         }
         let shipped = found.factors();
         let found = match &arm.prompts {
@@ -281,7 +280,9 @@ fn arm_settings(
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
-        source.error(&["arms", arm_index, "replay"], what).hint("set it to a trial's trajectory.jsonl")
+        source
+            .error(&["arms", arm_index, "replay"], what)
+            .hint("set it to a trial's trajectory.jsonl")
     })?;
     Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
@@ -416,8 +417,11 @@ mod tests {
             other => proctor_scaffolds::builtin_scaffold(other)
                 .map_err(|error| UserError::new(error.to_string())),
         };
-        let known =
-            NameLookup { find_scaffold: &lookup, scaffold_names: &["client", "tools"], validate_script: &|_| Ok(()) };
+        let known = NameLookup {
+            find_scaffold: &lookup,
+            scaffold_names: &["client", "tools"],
+            validate_script: &|_| Ok(()),
+        };
         let resolved = resolve_config(config, &written, &known)?;
         let told = |arm: proctor_types::Arm| match arm.settings["repository_settings"].as_str() {
             Some(said) => format!("{} {said}", arm.name),
@@ -457,7 +461,11 @@ mod tests {
             proctor_scaffolds::builtin_scaffold(name)
                 .map_err(|error| UserError::new(error.to_string()))
         };
-        let known = NameLookup { find_scaffold: &lookup, scaffold_names: &[], validate_script: &|_| Ok(()) };
+        let known = NameLookup {
+            find_scaffold: &lookup,
+            scaffold_names: &[],
+            validate_script: &|_| Ok(()),
+        };
         let all = resolve_config(config, &written, &known).unwrap();
         let (some, written) = all.with_arms(&written, &|name| name != "a");
         let names = |arms: Vec<&str>| arms == ["b", "c"];

@@ -5,7 +5,10 @@ use crate::UserError;
 /// Applies one `KEY=VALUE` to a table and returns the parts of the key. Parts are separated by
 /// dots. A part that contains dots must be in double quotes. A number selects an element of a
 /// list.
-pub fn apply_assignment(table: &mut toml::Table, assignment: &str) -> Result<Vec<String>, UserError> {
+pub fn apply_assignment(
+    table: &mut toml::Table,
+    assignment: &str,
+) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = assignment.split_once('=') else {
         return Err(UserError::new(format!("--set {assignment:?} has no `=`"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));

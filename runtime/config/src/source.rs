@@ -102,8 +102,10 @@ impl ConfigSource {
         let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
         let (keys, rest, otherwise) = match path {
             ["arms", index, rest @ ..] => {
-                let arm =
-                    index.parse::<usize>().ok().and_then(|index| self.matrix_origins.arms.get(index));
+                let arm = index
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|index| self.matrix_origins.arms.get(index));
                 let Some(arm) = arm else { return owned(path) };
                 let otherwise = match arm.arm_index {
                     Some(index) => vec!["arms".to_owned(), index.to_string()],

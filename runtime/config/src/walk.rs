@@ -38,7 +38,9 @@ fn check_table(
         let Some(key) = keys.iter().find(|key| key.name == *name) else {
             return Err(KeyProblem { error: unknown_key_error(name, keys), path: path.clone() });
         };
-        key.kind.check_value(key, value).map_err(|wrong| KeyProblem { path: path.clone(), error: wrong })?;
+        key.kind
+            .check_value(key, value)
+            .map_err(|wrong| KeyProblem { path: path.clone(), error: wrong })?;
         check_content(&key.kind, value, path, extent)?;
         path.pop();
     }
@@ -120,16 +122,31 @@ pub(crate) fn unknown_key_error(name: &str, keys: &[ConfigKey]) -> KeyError {
 
 /// Returns the tables that have a key with this name.
 fn tables_with_key(name: &str) -> Vec<String> {
-    fn collect_tables(name: &str, keys: &[ConfigKey], table_path: &str, table_paths: &mut Vec<String>) {
+    fn collect_tables(
+        name: &str,
+        keys: &[ConfigKey],
+        table_path: &str,
+        table_paths: &mut Vec<String>,
+    ) {
         if !table_path.is_empty() && keys.iter().any(|key| key.name == name) {
             table_paths.push(format!("[{table_path}]"));
         }
         for key in keys {
             let dot = if table_path.is_empty() { "" } else { "." };
             match &key.kind {
-                ValueKind::Table(keys) => collect_tables(name, keys, &format!("{table_path}{dot}{}", key.name), table_paths),
+                ValueKind::Table(keys) => collect_tables(
+                    name,
+                    keys,
+                    &format!("{table_path}{dot}{}", key.name),
+                    table_paths,
+                ),
                 ValueKind::NamedTables(keys) => {
-                    collect_tables(name, keys, &format!("{table_path}{dot}{}.NAME", key.name), table_paths);
+                    collect_tables(
+                        name,
+                        keys,
+                        &format!("{table_path}{dot}{}.NAME", key.name),
+                        table_paths,
+                    );
                 }
                 // Skip arms, whose tables are inherited from the top.
                 _ => {}

@@ -45,7 +45,10 @@ fn documentation_is_current() {
     let there = fs::read_to_string(repository_root().join(path)).unwrap();
     let (before, rest) = there.split_once(BEGIN_MARKER).expect("the marker before the keys");
     let (_, after) = rest.split_once(END_MARKER).expect("the marker after the keys");
-    assert_current(path, &format!("{before}{BEGIN_MARKER}\n{}{END_MARKER}{after}", keys_markdown()));
+    assert_current(
+        path,
+        &format!("{before}{BEGIN_MARKER}\n{}{END_MARKER}{after}", keys_markdown()),
+    );
 }
 
 /// Editors use only the schema, so it must accept and reject the same keys as Proctor. Every table

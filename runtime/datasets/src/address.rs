@@ -51,7 +51,8 @@ const OPTION_KEYS: [&str; 9] =
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
         let (place, options) = text.split_once('#').unwrap_or((text, ""));
-        let mut options = AddressOptions::parse(options).map_err(|why| bad_address_error(text, why))?;
+        let mut options =
+            AddressOptions::parse(options).map_err(|why| bad_address_error(text, why))?;
         let Some(rest) = place.strip_prefix(HUB_PREFIX) else {
             return Ok(Self { location: DatasetLocation::Disk(place.to_owned()), options });
         };
@@ -67,7 +68,9 @@ impl Address {
             Some((name, revision)) => (name, Some(revision.to_owned())),
             None => (name, None),
         };
-        if !is_valid_name(&name) || revision.as_deref().is_some_and(|revision| !is_valid_name(&revision)) {
+        if !is_valid_name(&name)
+            || revision.as_deref().is_some_and(|revision| !is_valid_name(&revision))
+        {
             return Err(bad_address_error(
                 text,
                 "names and revisions may contain only letters, digits, and `.-_`".into(),
@@ -98,7 +101,8 @@ impl Address {
         }
         if let Some(setup) = &mut address.options.setup {
             let file = base_dir.join(setup.concat());
-            let why = |error| bad_address_error(text, format!("`setup={}`: {error}", file.display()));
+            let why =
+                |error| bad_address_error(text, format!("`setup={}`: {error}", file.display()));
             let lines = std::fs::read_to_string(&file).map_err(why)?;
             *setup = lines
                 .lines()
@@ -108,7 +112,8 @@ impl Address {
                 .collect();
         }
         if let Some(repos) = &mut address.options.repos {
-            let why = |error| bad_address_error(text, format!("`repos={}`: {error}", repos.display()));
+            let why =
+                |error| bad_address_error(text, format!("`repos={}`: {error}", repos.display()));
             *repos = repos.canonicalize().map_err(why)?;
         }
         Ok(address)
@@ -145,8 +150,10 @@ impl AddressOptions {
                 "bin" => out.bin_dir = text(),
                 "setup" => out.setup = Some(vec![value.to_owned()]),
                 _ => {
-                    let hint = nearest_key(key, OPTION_KEYS)
-                        .map_or_else(|| OPTION_KEYS.join(", "), |near| format!("did you mean `{near}`?"));
+                    let hint = nearest_key(key, OPTION_KEYS).map_or_else(
+                        || OPTION_KEYS.join(", "),
+                        |near| format!("did you mean `{near}`?"),
+                    );
                     return Err(format!("unknown option `{key}`; {hint}"));
                 }
             }

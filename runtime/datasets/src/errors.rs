@@ -38,7 +38,7 @@ impl BadRow {
             Some(RowLocation::Row(row)) => (None, Some(row)),
             None => (None, None),
         };
-        let RowError { field, message: what: message } = error;
+        let RowError { field, message } = error;
         Self { file: file.to_path_buf(), line, row, field, id, message, is_task_folder: false }
     }
 }
@@ -132,7 +132,10 @@ impl RowError {
 }
 
 /// Returns the known key that is most similar to a misspelled one, if any is similar enough.
-pub(crate) fn nearest_key<'a>(key: &str, known_keys: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest_key<'a>(
+    key: &str,
+    known_keys: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     known_keys
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(key, candidate), candidate))

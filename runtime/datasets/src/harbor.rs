@@ -78,7 +78,9 @@ fn sources_at_path(path: &Path) -> Vec<HarborSource> {
         let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
         return match path.file_name().and_then(|name| name.to_str()) {
             Some(TASK_FILE) if is_harbor_task(&parent) => vec![HarborSource::Task(parent)],
-            Some(DATASET_FILE) if is_harbor_dataset(path) => vec![HarborSource::Dataset(path.to_owned())],
+            Some(DATASET_FILE) if is_harbor_dataset(path) => {
+                vec![HarborSource::Dataset(path.to_owned())]
+            }
             _ => Vec::new(),
         };
     }
@@ -169,7 +171,7 @@ fn is_harbor_dataset(file: &Path) -> bool {
 pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let file = path.join(TASK_FILE);
     let bad = |mistake: Diagnostic| bad_row(&file, mistake);
-    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, message })];
+    let whole = |message: String| vec![bad(Diagnostic { key: None, line: None, message })];
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -319,14 +321,18 @@ fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate>
 /// Returns the prompt without its leading canary lines.
 fn read_statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     const STATEMENT_FILE: &str = "instruction.md";
-    let bytes = fs::read(folder.root().join(STATEMENT_FILE)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => (STATEMENT_FILE, "is missing".to_owned()),
-        _ => (STATEMENT_FILE, format!("cannot be read: {error}")),
-    })?;
+    let bytes =
+        fs::read(folder.root().join(STATEMENT_FILE)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => (STATEMENT_FILE, "is missing".to_owned()),
+            _ => (STATEMENT_FILE, format!("cannot be read: {error}")),
+        })?;
     let text = String::from_utf8(bytes).map_err(|_| (STATEMENT_FILE, "is not UTF-8".to_owned()))?;
     let text = strip_canary_lines(text.strip_prefix('\u{feff}').unwrap_or(&text));
     if text.trim().is_empty() {
-        return Err((STATEMENT_FILE, "is empty, so the agent would get no instructions".to_owned()));
+        return Err((
+            STATEMENT_FILE,
+            "is empty, so the agent would get no instructions".to_owned(),
+        ));
     }
     Ok(text.to_owned())
 }
@@ -367,7 +373,8 @@ fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)>
         Err(why) => complain("", why),
     }
     let compose = folder.contains("environment/docker-compose.yaml");
-    if config.environment.image.is_none() && !folder.contains("environment/Dockerfile") && !compose {
+    if config.environment.image.is_none() && !folder.contains("environment/Dockerfile") && !compose
+    {
         complain(
             "environment/Dockerfile",
             "is missing; add one, or set `environment.docker_image` in task.toml".into(),
@@ -429,7 +436,7 @@ pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
 /// affect the others.
 pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     let bad = |mistake: Diagnostic| BadRow { is_task_folder: false, ..bad_row(file, mistake) };
-    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, message })];
+    let whole = |message: String| vec![bad(Diagnostic { key: None, line: None, message })];
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => return (Vec::new(), whole(format!("cannot be read: {error}"))),

@@ -23,12 +23,12 @@ mod template;
 /// FEA-Bench's representation of a pull request. Other crates use it to create rows in this form.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
-        AddedComponent, Commit, PullTexts, Repository, DefinitionSpan, SplitDiff, added_components,
+        AddedComponent, Commit, DefinitionSpan, PullTexts, Repository, SplitDiff, added_components,
         build_texts, new_spans, split_diff,
     };
 }
 
-pub use dataset::{LoadedDataset, TaskOrigin, RowSourceFiles, RowRetention};
+pub use dataset::{LoadedDataset, RowRetention, RowSourceFiles, TaskOrigin};
 pub use errors::{BadRow, DatasetError};
 pub use harbor::lint_folder;
 pub use hub::Hub;

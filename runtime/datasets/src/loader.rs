@@ -10,8 +10,8 @@ use proctor_types::Task;
 use serde_json::Value;
 
 use crate::{
-    BadRow, DatasetError, Hub, LoadedDataset, TaskOrigin, RecipeFile, RowSourceFiles, RowRetention,
-    address::{Address, DatasetLocation, HubName, AddressOptions},
+    BadRow, DatasetError, Hub, LoadedDataset, RecipeFile, RowRetention, RowSourceFiles, TaskOrigin,
+    address::{Address, AddressOptions, DatasetLocation, HubName},
     errors::{RowError, RowLocation},
     files,
     harbor::{self, HarborSource},
@@ -63,7 +63,8 @@ impl<'a> DatasetLoader<'a> {
         }
         let shape = self.requested_shape(options)?;
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
-        let (files, split) = files::expand_pattern(pattern, self.base_dir, options, usual.as_deref())?;
+        let (files, split) =
+            files::expand_pattern(pattern, self.base_dir, options, usual.as_deref())?;
         let provenance = Provenance { split, ..Provenance::default() };
         self.load_row_source(RowSource { files, options, provenance, shape })
     }
@@ -234,7 +235,12 @@ impl<'a> DatasetLoader<'a> {
                 self.load_value(file, Some(row.location), value, source, &provenance)?;
             }
             Err(complaint) => {
-                self.dataset.bad_rows.push(BadRow::new(file, Some(row.location), row.key, complaint));
+                self.dataset.bad_rows.push(BadRow::new(
+                    file,
+                    Some(row.location),
+                    row.key,
+                    complaint,
+                ));
             }
         }
         Ok(())
@@ -306,7 +312,12 @@ impl<'a> DatasetLoader<'a> {
             Ok(task) => task,
             Err(complaints) => {
                 let rows = complaints.into_iter().map(|complaint| {
-                    BadRow::new(file, location.or(Some(RowLocation::Line(1))), id.clone(), complaint)
+                    BadRow::new(
+                        file,
+                        location.or(Some(RowLocation::Line(1))),
+                        id.clone(),
+                        complaint,
+                    )
                 });
                 self.dataset.bad_rows.extend(rows);
                 return;
@@ -348,7 +359,12 @@ impl<'a> DatasetLoader<'a> {
                 });
                 let what = format!("invalid TOML: {}", error.message());
                 let place = line.map(RowLocation::Line);
-                self.dataset.bad_rows.push(BadRow::new(file, place, None, RowError::invalid_row(what)));
+                self.dataset.bad_rows.push(BadRow::new(
+                    file,
+                    place,
+                    None,
+                    RowError::invalid_row(what),
+                ));
                 return Ok(());
             }
         };

@@ -57,7 +57,8 @@ const DEFAULT_MODEL: &str = "predictions";
 /// # Errors
 /// The whole file is unusable. Errors in entries are in [`Predictions::bad`].
 pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
-    let mut reader = PredictionReader { file: file.to_path_buf(), predictions: Predictions::default() };
+    let mut reader =
+        PredictionReader { file: file.to_path_buf(), predictions: Predictions::default() };
     read::read_json_rows(file, &mut |row| reader.add_row(row))?;
     let mut out = reader.predictions;
     if out.by_model.is_empty() && out.bad_rows.is_empty() {
@@ -79,7 +80,12 @@ impl PredictionReader {
         let value = match row.value {
             Ok(Value::Object(object)) if key.is_none() && is_keyed_by_id(&object) => {
                 for (id, value) in object {
-                    self.add_row(RawRow { location: place, split: None, key: Some(id), value: Ok(value) });
+                    self.add_row(RawRow {
+                        location: place,
+                        split: None,
+                        key: Some(id),
+                        value: Ok(value),
+                    });
                 }
                 return;
             }

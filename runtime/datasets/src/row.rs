@@ -26,8 +26,9 @@ const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
 pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| vec![(None, format!("not JSON: {error}"))])?;
-    task_from_value(value)
-        .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.message)).collect())
+    task_from_value(value).map_err(|all| {
+        all.into_iter().map(|complaint| (complaint.field, complaint.message)).collect()
+    })
 }
 
 pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {

@@ -164,10 +164,9 @@ fn check_ids(task: &Task, report: &mut impl FnMut(&str, String)) {
                         report(field, format!("{id:?}: its file {what}"));
                     }
                 }
-                _ => report(
-                    field,
-                    format!("{id:?} is not a pytest node id such as `file.py::name`"),
-                ),
+                _ => {
+                    report(field, format!("{id:?} is not a pytest node id such as `file.py::name`"))
+                }
             }
             if !seen.insert(id) {
                 report(field, format!("duplicate {id:?}"));

@@ -9,7 +9,7 @@ pub(crate) struct SplitFilter {
 
 impl SplitFilter {
     pub(crate) fn new(requested_split: Option<String>) -> Self {
-        Self { requested_split: requested_split, first_split: None, is_reported: false }
+        Self { requested_split, first_split: None, is_reported: false }
     }
 
     /// Whether to use the rows of a split. If no split was requested, a file with a second split is

@@ -60,7 +60,8 @@ impl TaskStats {
     /// Computes the statistics of a task. Without `source`, only the diff is used, and the line
     /// counts of files are unknown.
     pub fn from_task(task: &Task, source: Option<SourceReader<'_>>) -> Self {
-        let files = |details: &proctor_types::Details| details.matching.non_empty_text() == Some("files");
+        let files =
+            |details: &proctor_types::Details| details.matching.non_empty_text() == Some("files");
         Self {
             task: task.id.to_string(),
             repo: task.repo.clone(),
@@ -150,9 +151,13 @@ impl GoldStats {
 }
 
 /// Returns the files that a patch changes, after the change. `None` if the patch does not apply.
-fn files_after_patch(patch: &Patch, read_source: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<FilesByPath> {
-    let current =
-        |path: &RawPath| read_source(path).map(|bytes| CurrentFile::File { bytes, mode: MODE_FILE });
+fn files_after_patch(
+    patch: &Patch,
+    read_source: &dyn Fn(&RawPath) -> Option<Vec<u8>>,
+) -> Option<FilesByPath> {
+    let current = |path: &RawPath| {
+        read_source(path).map(|bytes| CurrentFile::File { bytes, mode: MODE_FILE })
+    };
     let changes = patch.resolve_lenient(&current).ok()?.changes;
     let files = changes.into_iter().map(|change| match change {
         Change::Write { path, bytes, .. } => (path, Some(bytes)),
@@ -205,7 +210,8 @@ impl DefinitionChanges {
                 new_line += usize::from(line.side != Side::Old);
             }
         }
-        let lines: BTreeSet<usize> = spans.iter().flat_map(|it| it.first_line..=it.last_line).collect();
+        let lines: BTreeSet<usize> =
+            spans.iter().flat_map(|it| it.first_line..=it.last_line).collect();
         out.added_lines = Some(lines.len());
         out.classes_added = spans.iter().filter(|span| span.is_class).count();
         out.functions_added = spans.len() - out.classes_added;
@@ -215,9 +221,9 @@ impl DefinitionChanges {
     /// Counts the innermost function and the innermost class that contain a line.
     fn count_enclosing(&mut self, definitions: &[AddedComponent], line: usize) {
         for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
-            let around = definitions
-                .iter()
-                .filter(|it| it.component.kind == kind && (it.first_line..=it.last_line).contains(&line));
+            let around = definitions.iter().filter(|it| {
+                it.component.kind == kind && (it.first_line..=it.last_line).contains(&line)
+            });
             if let Some(innermost) = around.max_by_key(|it| it.first_line) {
                 names.insert(innermost.component.name.clone());
             }
@@ -365,7 +371,8 @@ impl DatasetStats {
             classes_added: of_golds(|gold| gold.classes_added),
             oracle_lines: mean(golds.iter().filter_map(|gold| gold.oracle_lines)),
             added_component_lines: mean(golds.iter().filter_map(|gold| gold.added_lines)),
-            added_component_share: (edited > 0).then(|| round_to_four_decimals(added as f64 / edited as f64)),
+            added_component_share: (edited > 0)
+                .then(|| round_to_four_decimals(added as f64 / edited as f64)),
             fail_to_pass: of_tasks(|task| task.fail_to_pass),
             tests: of_tasks(|task| task.tests),
             tests_are_files: per_task.iter().filter(|task| task.tests_are_files).count(),
@@ -415,8 +422,10 @@ mod tests {
 
     #[test]
     fn task_stats_match_manual_counts() {
-        let stats =
-            TaskStats::from_task(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read_file));
+        let stats = TaskStats::from_task(
+            &task(json!({"created_at": "2024-05-01T12:00:00Z"})),
+            Some(&read_file),
+        );
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
         assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
         let gold = stats.gold.unwrap();

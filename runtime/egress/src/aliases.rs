@@ -25,10 +25,13 @@ pub(crate) struct TaskRules {
 
 impl TaskRules {
     pub(crate) fn for_task(task: &Task) -> Result<Self, PatternError> {
-        let mirrors = Mirrors::shipped()
-            .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), reason: "unreadable" })?;
+        let mirrors = Mirrors::shipped().map_err(|_| PatternError {
+            text: "configs/mirrors.toml".into(),
+            reason: "unreadable",
+        })?;
         let benchmarks = parse_patterns(&mirrors.benchmarks)?;
-        let mut rules = Self { benchmark_patterns: benchmarks, files: Some(&mirrors.files), ..Self::default() };
+        let mut rules =
+            Self { benchmark_patterns: benchmarks, files: Some(&mirrors.files), ..Self::default() };
         let mut things = TaskSubjects::default();
         for written in &task.blocked_urls {
             let pattern = Pattern::parse_task(&add_wildcard_scheme(written))?;
@@ -68,7 +71,9 @@ impl TaskRules {
     /// Whether one of the rules may block a URL on any host. If so, the proxy inspects the
     /// connections to every host.
     pub(crate) fn applies_to_every_host(&self) -> bool {
-        !(self.packages.is_empty() && self.blocked_patterns.is_empty() && self.alias_patterns.is_empty())
+        !(self.packages.is_empty()
+            && self.blocked_patterns.is_empty()
+            && self.alias_patterns.is_empty())
     }
 
     pub(crate) fn matches_origin(&self, origin: &Origin) -> bool {

@@ -39,7 +39,12 @@ impl CertificateAuthority {
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?.der().clone();
         let issuer = Issuer::new(params, key);
-        Ok(Self { issuer, certificate, leaf_key: KeyPair::generate()?, server_configs: Mutex::default() })
+        Ok(Self {
+            issuer,
+            certificate,
+            leaf_key: KeyPair::generate()?,
+            server_configs: Mutex::default(),
+        })
     }
 
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {

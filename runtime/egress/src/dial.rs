@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
 
 use crate::{AddressException, address, target::Origin};
 
@@ -59,7 +59,7 @@ pub(crate) async fn dial(
     let mut why = "the host name has no address".to_owned();
     for address in addresses {
         let socket = SocketAddr::new(address, origin.port);
-        match timeout(timeout, TcpStream::connect(socket)).await {
+        match tokio::time::timeout(timeout, TcpStream::connect(socket)).await {
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, socket));
@@ -85,7 +85,7 @@ async fn resolve_addresses(
     if let Some(address) = pinned {
         return Ok(vec![address]);
     }
-    match timeout(timeout, resolver.resolve(&origin.host)).await {
+    match tokio::time::timeout(timeout, resolver.resolve(&origin.host)).await {
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(DialError::Failed(format!("unknown host name: {error}"))),
         Err(_) => Err(DialError::Failed("the name server did not respond in time".into())),
@@ -113,7 +113,11 @@ mod tests {
         }
     }
 
-    async fn try_dial(resolutions: &[&[&'static str]], port: u16, exceptions: &[&str]) -> (String, usize) {
+    async fn try_dial(
+        resolutions: &[&[&'static str]],
+        port: u16,
+        exceptions: &[&str],
+    ) -> (String, usize) {
         let answers = resolutions.iter().map(|list| list.to_vec()).collect();
         let resolver = ChangingResolver(answers, AtomicUsize::new(0));
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };

@@ -61,7 +61,7 @@ impl BufferedBody {
     fn new(limits: BodyLimits, total_buffered: Arc<AtomicUsize>) -> Self {
         Self {
             bytes: Vec::new(),
-            limits: limits,
+            limits,
             total_buffered,
             unbuffered_bytes: 0,
             is_requested: limits.per_response > 0,

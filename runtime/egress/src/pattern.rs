@@ -14,7 +14,7 @@ use crate::{
 
 /// An error about a pattern that cannot be parsed, with the reason and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not a URL pattern: {why}")]
+#[error("`{text}` is not a URL pattern: {reason}")]
 pub struct PatternError {
     pub text: String,
     pub reason: &'static str,
@@ -124,7 +124,7 @@ impl Pattern {
         }
         Ok(Self {
             text: text.to_owned(),
-            mode: reach: mode,
+            mode,
             methods: methods.into_iter().map(ToOwned::to_owned).collect(),
             scheme,
             host,

@@ -74,7 +74,7 @@ impl EgressProxy {
         Ok(Self {
             policy,
             authority,
-            tls_config: tls: tls_config,
+            tls_config,
             resolver,
             limits,
             ledger,
@@ -275,7 +275,12 @@ impl EgressProxy {
     pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<LedgerEntry> {
         let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(LedgerEntry::new(step, request, queue, (self.ledger.body_limits(), &self.buffered_bytes)))
+        Some(LedgerEntry::new(
+            step,
+            request,
+            queue,
+            (self.ledger.body_limits(), &self.buffered_bytes),
+        ))
     }
 }
 

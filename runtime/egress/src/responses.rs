@@ -70,7 +70,7 @@ pub(crate) struct CountedBody {
 
 impl CountedBody {
     pub(crate) fn for_request(inner: Incoming, byte_counts: Arc<ByteCounts>) -> AnyBody {
-        Self { inner, byte_counts: counted: byte_counts, entry: None }.boxed_unsync()
+        Self { inner, byte_counts, entry: None }.boxed_unsync()
     }
 
     pub(crate) fn for_response(inner: Incoming, entry: LedgerEntry) -> AnyBody {
@@ -88,7 +88,11 @@ impl Body for CountedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        let way = if self.entry.is_some() { &self.byte_counts.download } else { &self.byte_counts.upload };
+        let way = if self.entry.is_some() {
+            &self.byte_counts.download
+        } else {
+            &self.byte_counts.upload
+        };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {

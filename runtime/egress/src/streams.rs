@@ -25,12 +25,16 @@ pub(crate) struct IdleTimeoutStream<S> {
 
 impl<S> IdleTimeoutStream<S> {
     pub(crate) fn new(inner: S, timeout: Duration) -> Self {
-        Self { inner, timer: Box::pin(sleep(timeout)), timeout: timeout, byte_counts: None }
+        Self { inner, timer: Box::pin(sleep(timeout)), timeout, byte_counts: None }
     }
 
     /// Like [`Self::new`], but also counts bytes. Bytes that are read count as `up`, and bytes that
     /// are written count as `down`.
-    pub(crate) fn with_byte_counts(inner: S, timeout: Duration, byte_counts: Arc<ByteCounts>) -> Self {
+    pub(crate) fn with_byte_counts(
+        inner: S,
+        timeout: Duration,
+        byte_counts: Arc<ByteCounts>,
+    ) -> Self {
         Self { byte_counts: Some(byte_counts), ..Self::new(inner, timeout) }
     }
 

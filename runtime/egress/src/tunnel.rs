@@ -76,7 +76,8 @@ impl EgressProxy {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = self.limits.connect_timeout();
-        let dialled = dial(origin, self.resolver.as_ref(), &self.policy.address_exceptions, limit).await;
+        let dialled =
+            dial(origin, self.resolver.as_ref(), &self.policy.address_exceptions, limit).await;
         // Report the failure inside the tunnel, because clients show responses only from there.
         let Ok((mut upstream, address)) = dialled else {
             return self.inspect_requests(origin, stream).await;
@@ -91,7 +92,8 @@ impl EgressProxy {
         };
         let Some(mut entry) = self.open_entry(request).await else { return };
         let counted = Arc::clone(entry.byte_counts());
-        let mut inside = IdleTimeoutStream::with_byte_counts(stream, self.limits.idle_timeout(), counted);
+        let mut inside =
+            IdleTimeoutStream::with_byte_counts(stream, self.limits.idle_timeout(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
             entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }

@@ -43,7 +43,10 @@ impl CommandError {
 }
 
 /// Runs a command. Kills the command if it has not exited after the time `timeout`.
-pub(crate) fn run_command(command: &mut Command, timeout: Duration) -> Result<CommandOutput, CommandError> {
+pub(crate) fn run_command(
+    command: &mut Command,
+    timeout: Duration,
+) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => CommandError::NotFound,
@@ -90,10 +93,15 @@ mod tests {
 
     #[test]
     fn run_returns_output_and_kills_hanging_commands() {
-        let said =
-            run_command(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), POLL_INTERVAL * 500);
+        let said = run_command(
+            Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]),
+            POLL_INTERVAL * 500,
+        );
         let said = said.unwrap();
-        assert_eq!((said.status.code(), said.stdout.trim(), said.stderr.trim()), (Some(3), "a", "b"));
+        assert_eq!(
+            (said.status.code(), said.stdout.trim(), said.stderr.trim()),
+            (Some(3), "a", "b")
+        );
         let hangs = run_command(Command::new("sleep").arg("60"), POLL_INTERVAL * 5);
         assert!(matches!(hangs, Err(CommandError::TimedOut)));
         let gone = run_command(&mut Command::new("proctor-no-such-program"), POLL_INTERVAL);

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{JobHistory, Job, JobReport, Submissions, cluster_settings, find_engine};
+use crate::{Job, JobHistory, JobReport, Submissions, cluster_settings, find_engine};
 
 /// Queries the schedulers to which a run was submitted. Sends at most one query every few seconds
 /// per submission.
@@ -59,7 +59,11 @@ impl JobQuery {
         // Stop after the first failed query, because a controller that is down would not answer the
         // others either.
         let JobReport::Known(jobs) = engine.query_jobs(submission) else { return None };
-        let answer = CachedReply { received: Instant::now(), jobs, history: engine.query_history(submission) };
+        let answer = CachedReply {
+            received: Instant::now(),
+            jobs,
+            history: engine.query_history(submission),
+        };
         let ending = answer.end_state(start);
         answers.insert(submission.job.clone(), answer);
         ending
@@ -151,7 +155,8 @@ mod tests {
                 restarts: parse_restarts(self.scontrol),
                 nodes: parse_node_states(self.sinfo),
             };
-            CachedReply { received: Instant::now(), jobs: parse_jobs(self.squeue), history }.end_state(start)
+            CachedReply { received: Instant::now(), jobs: parse_jobs(self.squeue), history }
+                .end_state(start)
         }
     }
 
@@ -170,7 +175,11 @@ mod tests {
                 ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
             ] {
                 let start = JobStart { job, restarts: 0, node };
-                assert_eq!(recorded.end_state(&start, true).as_deref(), Some(with_accounts), "{job}");
+                assert_eq!(
+                    recorded.end_state(&start, true).as_deref(),
+                    Some(with_accounts),
+                    "{job}"
+                );
                 assert_eq!(recorded.end_state(&start, false).as_deref(), Some(without), "{job}");
             }
             let again = JobStart { job: "5_0", restarts: 1, node: "n1" };
@@ -203,8 +212,10 @@ mod tests {
         let submitted = r#"[{"engine": "kubernetes", "job": "12", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
         fs::write(run.path().join("engine.json"), submitted).unwrap();
         let inquiry = JobQuery::for_run(run.path());
-        let jobs =
-            vec![new_job("12_0", "OUT_OF_MEMORY", "OutOfMemory"), new_job("12_1", "NODE_FAIL", "None")];
+        let jobs = vec![
+            new_job("12_0", "OUT_OF_MEMORY", "OutOfMemory"),
+            new_job("12_1", "NODE_FAIL", "None"),
+        ];
         let answer = CachedReply { received: Instant::now(), jobs, history: JobHistory::default() };
         inquiry.cached_replies.lock().unwrap().insert("12".into(), answer);
         let ending = |job: &str| inquiry.end_state(&job_start(job, 0));
@@ -221,7 +232,8 @@ mod tests {
         let restarts = [("7_0".to_owned(), 2)].into();
         let history = JobHistory { ended_starts: ended, restarts, ..JobHistory::default() };
         let answer = CachedReply { received: Instant::now(), jobs, history };
-        let endings = [0, 1, 2].map(|restarts| answer.end_state(&job_start("7_0", restarts)).unwrap());
+        let endings =
+            [0, 1, 2].map(|restarts| answer.end_state(&job_start("7_0", restarts)).unwrap());
         assert_eq!(endings, ["PREEMPTED", "NODE_FAIL", "PENDING, BeginTime"]);
     }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{Engine, EngineError, JobReport, SubmitRequest, Submission, reject_unknown_keys, cluster_settings};
+use crate::{
+    Engine, EngineError, JobReport, Submission, SubmitRequest, cluster_settings,
+    reject_unknown_keys,
+};
 
 const SETTING_KEYS: [&str; 9] = [
     "image",
@@ -44,8 +47,11 @@ impl Kubernetes {
             "image",
             "an image that contains proctor, such as registry/proctor:0.1.0",
         )?;
-        let claim =
-            required_setting(settings, "claim", "a PersistentVolumeClaim with access mode ReadWriteMany")?;
+        let claim = required_setting(
+            settings,
+            "claim",
+            "a PersistentVolumeClaim with access mode ReadWriteMany",
+        )?;
         let run = request.run_dir.display().to_string();
         let parent = request.run_dir.parent().map(|parent| parent.display().to_string());
         let mount = settings.get("mount").cloned().or(parent).unwrap_or_else(|| "/".into());
@@ -285,7 +291,8 @@ mod tests {
 
     #[test]
     fn manifest_fails_immediately_on_permanent_errors() {
-        let job = Kubernetes.build_manifest(&submit_request(&[("image", "i"), ("claim", "c")])).unwrap();
+        let job =
+            Kubernetes.build_manifest(&submit_request(&[("image", "i"), ("claim", "c")])).unwrap();
         let rules = &job["spec"]["podFailurePolicy"]["rules"];
         assert_eq!(rules[0]["action"], "FailJob");
         assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
@@ -334,7 +341,12 @@ mod tests {
                     for (key, field) in fields {
                         match known.get(key) {
                             Some(kind) => {
-                                all.extend(type_errors(types, kind, field, &format!("{path}.{key}")));
+                                all.extend(type_errors(
+                                    types,
+                                    kind,
+                                    field,
+                                    &format!("{path}.{key}"),
+                                ));
                             }
                             None => all.push(format!("{path}: {name} has no field {key}")),
                         }
@@ -399,7 +411,8 @@ mod tests {
             ("privileged", "yes"),
             ("image", ""),
         ] {
-            let error = Kubernetes.build_manifest(&submit_request(&[&base[..], &[(key, value)][..]].concat()));
+            let error = Kubernetes
+                .build_manifest(&submit_request(&[&base[..], &[(key, value)][..]].concat()));
             let error = error.unwrap_err();
             assert!(error.message.contains(key) && error.hint.is_some(), "{error}");
         }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    Engine, EngineError, JobHistory, Job, JobReport, SubmitRequest, Submission, reject_unknown_keys,
-    cluster_settings, command, logs::log_dir,
+    Engine, EngineError, Job, JobHistory, JobReport, Submission, SubmitRequest, cluster_settings,
+    command, logs::log_dir, reject_unknown_keys,
 };
 
 /// The script that each array task runs.
@@ -46,7 +46,8 @@ impl Engine for Slurm {
 
     fn check_availability(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
         check_setting_keys(settings)?;
-        let said = command::run_command(Command::new("sbatch").arg("--version"), command_timeout()?);
+        let said =
+            command::run_command(Command::new("sbatch").arg("--version"), command_timeout()?);
         said.map(drop).map_err(|trouble| trouble.to_engine_error("sbatch"))
     }
 
@@ -69,7 +70,10 @@ impl Engine for Slurm {
             return Err(rejection_error(&said.stderr));
         }
         let (job, cluster) = parse_job_id(&said.stdout).ok_or_else(|| {
-            EngineError::new(format!("sbatch printed {:?}, which is not a job id", said.stdout.trim()))
+            EngineError::new(format!(
+                "sbatch printed {:?}, which is not a job id",
+                said.stdout.trim()
+            ))
         })?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Submission {
@@ -150,8 +154,8 @@ fn run_scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineEr
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
     command.args(options).arg(&submission.job);
-    let said =
-        command::run_command(&mut command, command_timeout()?).map_err(|it| it.to_engine_error("scancel"))?;
+    let said = command::run_command(&mut command, command_timeout()?)
+        .map_err(|it| it.to_engine_error("scancel"))?;
     let has_ended = ["Invalid job id", "already completing or completed"];
     match said.status.success() || has_ended.iter().any(|words| said.stderr.contains(words)) {
         true => Ok(()),
@@ -164,7 +168,8 @@ fn command_timeout() -> Result<Duration, EngineError> {
 }
 
 fn check_setting_keys(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    let known: Vec<&str> = SBATCH_OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA_OPTIONS_KEY]).collect();
+    let known: Vec<&str> =
+        SBATCH_OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA_OPTIONS_KEY]).collect();
     reject_unknown_keys("slurm", settings, &known)
 }
 
@@ -195,7 +200,9 @@ fn sbatch_arguments(request: &SubmitRequest) -> Result<Vec<String>, EngineError>
     }
     if let Some(extra) = request.settings.get(EXTRA_OPTIONS_KEY) {
         let words = shlex::split(extra).ok_or_else(|| {
-            EngineError::new(format!("--engine-set {EXTRA_OPTIONS_KEY}={extra}: missing closing quote"))
+            EngineError::new(format!(
+                "--engine-set {EXTRA_OPTIONS_KEY}={extra}: missing closing quote"
+            ))
         })?;
         all.extend(words);
     }

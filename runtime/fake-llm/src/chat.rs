@@ -54,7 +54,8 @@ impl<'a> Reply<'a> {
             message.insert("reasoning_content".into(), reasoning.as_str().into());
         }
         if !answer.tool_calls.is_empty() {
-            let calls: Vec<_> = (0..answer.tool_calls.len()).map(|at| self.call_object(at)).collect();
+            let calls: Vec<_> =
+                (0..answer.tool_calls.len()).map(|at| self.call_object(at)).collect();
             message.insert("tool_calls".into(), calls.into());
         }
         message.extend(answer.extra.clone());

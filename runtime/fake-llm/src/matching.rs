@@ -60,7 +60,10 @@ impl Script {
                 && named(&rule.model)
                 && rule.turn.is_none_or(|turn| turn == key.turn)
             {
-                return Some(ScriptMatch { answer: &rule.answer, location: format!("rule {index}") });
+                return Some(ScriptMatch {
+                    answer: &rule.answer,
+                    location: format!("rule {index}"),
+                });
             }
         }
         for (index, one) in self.conversations.iter().enumerate() {

@@ -197,7 +197,7 @@ pub enum FaultKind {
 pub enum ScriptError {
     #[error("{path}: {source}")]
     Read { path: String, source: std::io::Error },
-    #[error("{path}: {why}")]
+    #[error("{path}: {reason}")]
     Malformed { path: String, reason: String },
 }
 
@@ -221,7 +221,9 @@ impl Script {
         } else {
             toml::from_str(&text).map_err(|error| format_toml_error(&text, &error))
         };
-        parsed.and_then(Self::validate).map_err(|why| ScriptError::Malformed { path: name, reason: why })
+        parsed
+            .and_then(Self::validate)
+            .map_err(|why| ScriptError::Malformed { path: name, reason: why })
     }
 
     /// Parses a script in TOML.

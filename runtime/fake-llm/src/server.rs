@@ -74,8 +74,7 @@ impl FakeLlm {
     pub async fn listen(script: Script, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let state =
-            Arc::new(ServerState { script, start: Instant::now(), log: Mutex::default() });
+        let state = Arc::new(ServerState { script, start: Instant::now(), log: Mutex::default() });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
             .route("/v1/responses", post(complete))

@@ -101,9 +101,17 @@ mod tests {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         for place in &places {
-            assert!(read_regular_file(place).is_err() && open_regular_file(place).is_err(), "{}", place.display());
+            assert!(
+                read_regular_file(place).is_err() && open_regular_file(place).is_err(),
+                "{}",
+                place.display()
+            );
             assert!(open_with(&options, place).is_err(), "{}", place.display());
-            assert!(copy_regular_file(place, &folder.path().join("copy")).is_err(), "{}", place.display());
+            assert!(
+                copy_regular_file(place, &folder.path().join("copy")).is_err(),
+                "{}",
+                place.display()
+            );
             assert!(entry_exists(place) && exists_as_non_file(place), "{}", place.display());
         }
         assert!(!entry_exists(&folder.path().join("nowhere")), "no file may be created elsewhere");

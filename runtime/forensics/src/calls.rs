@@ -63,7 +63,8 @@ pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             Some(Value::String(line)) => all.push(line.clone()),
             // Some clients pass a command as a list of words.
             Some(Value::Array(words)) => {
-                let words: Vec<_> = words.iter().filter_map(Value::as_str).map(quote_word).collect();
+                let words: Vec<_> =
+                    words.iter().filter_map(Value::as_str).map(quote_word).collect();
                 all.push(words.join(" "));
             }
             _ => {}

@@ -78,7 +78,8 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, parsed_commands: &mut
         }
         let writes =
             simple.output.clone().map(|path| (path, printed_words(simple, shell).join(" ")));
-        let forms = [join_on_one_line(&strip_program_path(simple.words.clone())), join_on_one_line(&plain)];
+        let forms =
+            [join_on_one_line(&strip_program_path(simple.words.clone())), join_on_one_line(&plain)];
         let shown = join_on_one_line(&[shown]);
         let background = simple.is_background;
         parsed_commands.push(Command {

@@ -29,9 +29,13 @@ pub(crate) fn find_test_edits(
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
     let tests = TestPaths {
         names,
-        task_paths: ids.chain(hidden).map(|path| RawPath::from_task_path(path).to_escaped()).collect(),
+        task_paths: ids
+            .chain(hidden)
+            .map(|path| RawPath::from_task_path(path).to_escaped())
+            .collect(),
     };
-    let findings_by_step = blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
+    let findings_by_step =
+        blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(findings_by_step.unwrap_or_else(|| {
         // Ignore a patch that cannot be parsed. Grading reports it.
         let touched = Patch::parse(patch).touched_paths().unwrap_or_default();
@@ -57,7 +61,9 @@ fn edits_by_step(
         if last.as_ref().is_some_and(|(hash, _)| hash == snapshot) {
             continue;
         }
-        let lost = |error: RecordError| error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent();
+        let lost = |error: RecordError| {
+            error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent()
+        };
         let tree = Tree::load(blobs, snapshot).map_err(lost)?;
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
@@ -78,7 +84,7 @@ fn edits_by_step(
 
 fn edit_finding(path: &str, step: Option<u64>) -> Finding {
     let message = format!("changed a test or its configuration (grading restores it): {path}");
-    Finding { kind: FindingKind::TestsEdited, description: what: message, step }
+    Finding { kind: FindingKind::TestsEdited, description: message, step }
 }
 
 impl TestPaths<'_> {

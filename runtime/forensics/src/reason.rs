@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use proctor_types::{
-    Envelope, Event, FailureReason, Fault, FaultLayer, Outcome, TIMEOUT_EXCEPTION, Verdict, from_toml,
+    Envelope, Event, FailureReason, Fault, FaultLayer, Outcome, TIMEOUT_EXCEPTION, Verdict,
+    from_toml,
 };
 use regex::Regex;
 use serde::Deserialize;
@@ -98,7 +99,9 @@ pub fn count_exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String
         log.lines().filter_map(|line| table.parse_summary_line(line)).collect();
     let classes: Vec<String> = match summary.is_empty() {
         false => summary.into_values().collect(),
-        true => log.lines().filter_map(|line| table.exception_class(line)).map(str::to_owned).collect(),
+        true => {
+            log.lines().filter_map(|line| table.exception_class(line)).map(str::to_owned).collect()
+        }
     };
     let mut counts = BTreeMap::new();
     for class in classes {
@@ -122,7 +125,8 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     let (table, file) = (ReasonTable::get()?, RuleFile::get()?);
     let lines = shell_lines(arguments, file);
     let mut commands = lines.iter().flat_map(|line| commands(line, file));
-    Ok(commands.any(|command| command.forms.iter().any(|form| any_matches(&table.test_commands, form))))
+    Ok(commands
+        .any(|command| command.forms.iter().any(|form| any_matches(&table.test_commands, form))))
 }
 
 /// Returns, for each tool call in the record in order, whether the call was malformed.
@@ -163,8 +167,9 @@ fn has_untested_edits(events: &[Envelope], table: &ReasonTable) -> Result<bool, 
     let has_run =
         calls.iter().filter(|call| first_edit.is_none_or(|first| call.step >= first)).any(|call| {
             let all = commands(&call.line, file);
-            all.iter()
-                .any(|command| command.forms.iter().any(|form| any_matches(&table.run_commands, form)))
+            all.iter().any(|command| {
+                command.forms.iter().any(|form| any_matches(&table.run_commands, form))
+            })
         });
     Ok(!has_run)
 }
@@ -227,14 +232,23 @@ static REASON_TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
     let summary = compiled(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?) - (.+)$")?;
     let named = compiled(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::|$)")?;
     let timeout = compiled(&reason_file.timeout)?;
-    Ok(ReasonTable { run_commands: runs, test_commands: tests, reason_by_class: classes, traceback_end: raised, marked_line: marked, summary_line: summary, leading_class: named, timeout_message: timeout })
+    Ok(ReasonTable {
+        run_commands: runs,
+        test_commands: tests,
+        reason_by_class: classes,
+        traceback_end: raised,
+        marked_line: marked,
+        summary_line: summary,
+        leading_class: named,
+        timeout_message: timeout,
+    })
 });
 
 impl ReasonTable {
     fn get() -> Result<&'static Self, Fault> {
-        REASON_TABLE
-            .as_ref()
-            .map_err(|error| Fault::new(FaultLayer::Grade, format!("configs/reasons.toml: {error}")))
+        REASON_TABLE.as_ref().map_err(|error| {
+            Fault::new(FaultLayer::Grade, format!("configs/reasons.toml: {error}"))
+        })
     }
 
     fn reason_for_line(&self, line: &str) -> Option<FailureReason> {
@@ -245,10 +259,12 @@ impl ReasonTable {
     /// Returns the exception class if the line is the last one of a traceback.
     fn exception_class<'l>(&self, line: &'l str) -> Option<&'l str> {
         // pytest shows failed assertions without the exception class.
-        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT_PREFIX)) {
+        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT_PREFIX))
+        {
             return Some(ASSERTION_ERROR);
         }
-        let matched = self.traceback_end.captures(line).or_else(|| self.marked_line.captures(line))?;
+        let matched =
+            self.traceback_end.captures(line).or_else(|| self.marked_line.captures(line))?;
         matched.get(1).map(|class| class.as_str())
     }
 
@@ -366,7 +382,10 @@ mod tests {
         assert_eq!(reason_for(left, &events, "", ""), Some(FailureReason::FormatErrors));
         let finished = Ending::ScaffoldExited { cause: ExitCause::Finished, why: String::new() };
         assert_eq!(reason_for(finished.clone(), &[], "", ""), Some(FailureReason::NeverEdited));
-        assert_eq!(reason_for(finished, &[], "p", ASSERTION_OUTPUT), Some(FailureReason::Assertion));
+        assert_eq!(
+            reason_for(finished, &[], "p", ASSERTION_OUTPUT),
+            Some(FailureReason::Assertion)
+        );
     }
 
     #[test]
@@ -443,7 +462,10 @@ mod tests {
         assert_eq!(of(none_raised), Some(FailureReason::Assertion));
         assert_eq!(of("E   kit.errors.Refusal: no\n"), Some(FailureReason::Assertion));
         let types = "E   TypeError: f() takes 1\n".repeat(2);
-        assert_eq!(of(&format!("{types}{ASSERTION_OUTPUT}")), Some(FailureReason::TypeOrAttributeError));
+        assert_eq!(
+            of(&format!("{types}{ASSERTION_OUTPUT}")),
+            Some(FailureReason::TypeOrAttributeError)
+        );
         assert_eq!(of(&format!("{types}{import}{import}")), Some(FailureReason::ImportOrNameError));
         // An exception's name in a test's own output does not count.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);

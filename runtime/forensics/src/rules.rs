@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Integrity, FaultLayer, ShippedTable};
+use proctor_types::{Fault, FaultLayer, Integrity, ShippedTable};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 

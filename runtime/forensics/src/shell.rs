@@ -28,7 +28,9 @@ pub(crate) fn parse_simple_commands(line: &str, depth: usize) -> Vec<SimpleComma
     reader.end_command(0, false);
     let mut all = reader.commands;
     if depth > 0 {
-        all.extend(reader.nested_lines.iter().flat_map(|inner| parse_simple_commands(inner, depth - 1)));
+        all.extend(
+            reader.nested_lines.iter().flat_map(|inner| parse_simple_commands(inner, depth - 1)),
+        );
     }
     all
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proctor_patch::Patch;
 use proctor_types::{
-    FaultCause, Fault, FaultLayer, ShippedTable, Source, Task, TestNames, file_from_test_id,
+    Fault, FaultCause, FaultLayer, ShippedTable, Source, Task, TestNames, file_from_test_id,
     normalize_package_name,
 };
 use proctor_wire::RawPath;
@@ -68,7 +68,8 @@ impl SolutionNames {
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
         // Use only names with a file extension. A directory name such as `tests` is too common to
         // be evidence.
-        subject.hidden_test_names = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
+        subject.hidden_test_names =
+            hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
 
@@ -149,7 +150,10 @@ impl SolutionNames {
             ("{package}", alternation(packages().map(|name| name.replace('-', "[-_.]+")))),
             ("{module}", alternation(modules)),
             ("{repository}", alternation(self.repositories.iter().map(|name| regex::escape(name)))),
-            ("{hidden}", alternation(self.hidden_test_names.iter().map(|name| regex::escape(name)))),
+            (
+                "{hidden}",
+                alternation(self.hidden_test_names.iter().map(|name| regex::escape(name))),
+            ),
             ("{workdir}", alternation(std::iter::once(regex::escape(&self.workdir)))),
         ]
     }

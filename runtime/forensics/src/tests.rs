@@ -52,8 +52,14 @@ pub(crate) fn shell_call(step: u64, line: &str, output: &str) -> [Envelope; 2] {
 }
 
 fn examine_events(events: &[Envelope]) -> Findings {
-    examine(&ExaminationInput { task: &task(), names: &test_names(), events, blobs: None, patch: b"" })
-        .unwrap()
+    examine(&ExaminationInput {
+        task: &task(),
+        names: &test_names(),
+        events,
+        blobs: None,
+        patch: b"",
+    })
+    .unwrap()
 }
 
 /// Examines a trial that runs this shell line in step 3, next to harmless lines.

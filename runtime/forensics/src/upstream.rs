@@ -33,7 +33,7 @@ pub(crate) fn ledger_findings(events: &[Envelope]) -> Vec<Finding> {
             (FindingKind::UpstreamTried, "requested a resource that the task blocks")
         };
         let message = format!("{said}: {} {} ({reason})", request.method, request.url);
-        Some(Finding { kind, description: what: message, step: Some(envelope.step) })
+        Some(Finding { kind, description: message, step: Some(envelope.step) })
     };
     events.iter().filter_map(request).collect()
 }

@@ -73,7 +73,7 @@ impl Admission {
         queue_times: (Duration, Duration),
     ) -> Self {
         meter.clock.note_request_start();
-        Self { resources: resources, meter, class, is_grace: is_grace, queue_times: queue_times }
+        Self { resources, meter, class, is_grace, queue_times }
     }
 
     /// Returns the time spent waiting for limits that trials share and for the endpoint's rate
@@ -92,7 +92,12 @@ impl Admission {
     /// for responses that were cut off or cannot be parsed.
     ///
     /// Returns the step number if the response was a step.
-    pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) -> Option<u64> {
+    pub fn settle(
+        mut self,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        is_delivered: bool,
+    ) -> Option<u64> {
         if self.is_grace {
             self.meter.count_grace_response(usage, cost_usd, is_delivered);
         }
@@ -136,8 +141,12 @@ impl Meter {
         let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared_meters.len());
         let mut reservations = Vec::new();
         if !admission_request.is_grace {
-            holds
-                .push(self.own_scope.reserve(admission_request.max_usage.clamp_tokens()).await.map_err(RequestError::Budget)?);
+            holds.push(
+                self.own_scope
+                    .reserve(admission_request.max_usage.clamp_tokens())
+                    .await
+                    .map_err(RequestError::Budget)?,
+            );
         }
         let (begun, waiting) = (Instant::now(), self.clock.start_wait());
         let entering = async {
@@ -175,8 +184,18 @@ impl Meter {
             Some(kind) => Err(RequestError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = HeldResources { scope_reservations: holds, shared_reservations: reservations, slots };
-                Ok(Admission::new(meter, held, admission_request.max_usage.class, admission_request.is_grace, queued))
+                let held = HeldResources {
+                    scope_reservations: holds,
+                    shared_reservations: reservations,
+                    slots,
+                };
+                Ok(Admission::new(
+                    meter,
+                    held,
+                    admission_request.max_usage.class,
+                    admission_request.is_grace,
+                    queued,
+                ))
             }
         }
     }

@@ -33,7 +33,10 @@ impl TrialGateway {
 
     /// Requests one last response after the trial has reached a limit on steps, tokens or cost. The
     /// response is not a step and is counted separately. Time limits and shared limits still apply.
-    pub async fn ask_after_limit(&self, model_request: &ModelRequest) -> Result<ModelResponse, RequestError> {
+    pub async fn ask_after_limit(
+        &self,
+        model_request: &ModelRequest,
+    ) -> Result<ModelResponse, RequestError> {
         self.send_model_request(model_request, true).await
     }
 
@@ -65,7 +68,11 @@ impl TrialGateway {
     }
 
     /// Records the request without the messages it repeats from the previous one.
-    async fn record_request(&self, model_request: &ModelRequest, repeated_count: usize) -> Result<(), Fault> {
+    async fn record_request(
+        &self,
+        model_request: &ModelRequest,
+        repeated_count: usize,
+    ) -> Result<(), Fault> {
         let messages = model_request.messages.get(repeated_count..).unwrap_or_default().to_vec();
         let tools = if repeated_count == 0 { model_request.tools.clone() } else { Vec::new() };
         let new = ModelRequest { messages, tools };
@@ -95,7 +102,7 @@ impl TrialGateway {
         };
         Ok(OutgoingRequest {
             class: if is_grace { RequestClass::Side } else { RequestClass::Main },
-            is_grace: grace: is_grace,
+            is_grace,
             body,
             is_streaming: true,
             max_output,

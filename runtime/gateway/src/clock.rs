@@ -58,7 +58,8 @@ impl ClockTimes {
             self.tool_time += (now - since) * tools;
         }
         self.tool_time_updated_at = (self.running_tools > 0).then_some(now);
-        self.idle_since = (self.waiting_requests > 0 && self.requests_in_flight == 0).then_some(now);
+        self.idle_since =
+            (self.waiting_requests > 0 && self.requests_in_flight == 0).then_some(now);
     }
 }
 
@@ -70,13 +71,24 @@ impl Clock {
     /// Returns the clock of a resumed trial. Earlier failed attempts and the waits after them do
     /// not count towards the limits, because the endpoint caused them.
     pub(crate) fn resume_from(prior_usage: &PriorUsage) -> Self {
-        let PriorUsage { elapsed, wait_time: waited, tool_time: in_tools, wait_totals: waits, lost_time: lost, spending: _ } = *prior_usage;
+        let PriorUsage {
+            elapsed,
+            wait_time: waited,
+            tool_time: in_tools,
+            wait_totals: waits,
+            lost_time: lost,
+            spending: _,
+        } = *prior_usage;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
         Self {
             started_at: Instant::now(),
             prior_elapsed: elapsed,
             uncharged_time: (lost, retries),
-            state: Mutex::new(ClockTimes { wait_time: waited, tool_time: in_tools, ..ClockTimes::default() }),
+            state: Mutex::new(ClockTimes {
+                wait_time: waited,
+                tool_time: in_tools,
+                ..ClockTimes::default()
+            }),
             tools_change_notify: Notify::new(),
             waits: Mutex::new(waits),
         }

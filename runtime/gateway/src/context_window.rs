@@ -31,13 +31,23 @@ impl ContextWindowRules {
     /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
     /// `counted` is the number of tokens that the endpoint counted, and `estimated` is our estimate
     /// of the tokens added since.
-    pub fn is_overflow_certain(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool {
+    pub fn is_overflow_certain(
+        &self,
+        counted_tokens: u64,
+        estimated_tokens: u64,
+        window: u64,
+    ) -> bool {
         counted_tokens as f64 + estimated_tokens as f64 / self.tokenizer_error >= window as f64
     }
 
     /// Whether an overflow that the endpoint reports is plausible for a request that we estimate at
     /// `estimated` tokens, plus `output` tokens for the response.
-    pub fn is_overflow_plausible(&self, estimated: u64, output_tokens: u64, window: Option<u64>) -> bool {
+    pub fn is_overflow_plausible(
+        &self,
+        estimated: u64,
+        output_tokens: u64,
+        window: Option<u64>,
+    ) -> bool {
         let window = window.unwrap_or(self.least_window);
         estimated as f64 * self.tokenizer_error + output_tokens as f64 >= window as f64
     }

@@ -91,7 +91,9 @@ impl TrialGateway {
             );
             return Ok(Some(AttemptFailure::new(FailureKind::OutputCapped, why)));
         }
-        if let Some(most) = request.max_output.filter(|_| response.reported_stop == Some(StopReason::Length)) {
+        if let Some(most) =
+            request.max_output.filter(|_| response.reported_stop == Some(StopReason::Length))
+        {
             let total = response.usage.map_or(0, |usage| usage.input + usage.output);
             let room = self.route().context_window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
@@ -174,13 +176,18 @@ impl TrialGateway {
             is_end_of_turn: response.reported_stop == Some(StopReason::End),
             reached_output_limit: response.reported_stop == Some(StopReason::Length)
                 || request.max_output.is_some_and(|most| output >= most),
-            counted_prompt_tokens: response.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            counted_prompt_tokens: response
+                .usage
+                .filter(|usage| !usage.estimated)
+                .map(|usage| usage.input),
             calls: response.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
             // The response was not streamed, so the model itself writes its calls this way.
-            Some(Defect::BrokenCall(_)) if !request.is_streaming && !halts.is_stream_only(model) => {
+            Some(Defect::BrokenCall(_))
+                if !request.is_streaming && !halts.is_stream_only(model) =>
+            {
                 halts.note_malformed_calls(model);
                 None
             }
@@ -222,7 +229,8 @@ impl Inspection {
         let request = usage::parse_request(self.api, &self.body)?;
         let checks = self.checks;
         if !self.calls.is_empty() {
-            let torn = |call| describe_corrupted_call(checks, call, &request.tools, self.output_tokens);
+            let torn =
+                |call| describe_corrupted_call(checks, call, &request.tools, self.output_tokens);
             let found = self.calls.iter().find_map(torn).map(Defect::BrokenCall);
             let escaped = || {
                 let call =
@@ -276,7 +284,8 @@ impl Inspection {
     /// Reports a truncated prompt if the endpoint counted too few tokens for the whole request.
     fn find_truncated_prompt(&self, request: &Request) -> Option<Defect> {
         let checks = self.checks;
-        let counted = self.counted_prompt_tokens.filter(|counted| *counted >= checks.cut.least_told)?;
+        let counted =
+            self.counted_prompt_tokens.filter(|counted| *counted >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
         let is_cut =
             ours >= checks.cut.least_tokens && (counted as f64) < ours as f64 * checks.cut.share;

@@ -67,7 +67,14 @@ impl Endpoint {
                 .hint(format!("set {name} to the key only"))
         })?;
         bearer.set_sensitive(true);
-        Ok(Self { base_url: base, host, key: key.into(), key_env, model, bearer_header: Some(bearer) })
+        Ok(Self {
+            base_url: base,
+            host,
+            key: key.into(),
+            key_env,
+            model,
+            bearer_header: Some(bearer),
+        })
     }
 
     /// Puts the key into the header that the API expects, replacing any other key.

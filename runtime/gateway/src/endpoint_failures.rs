@@ -1,6 +1,6 @@
 //! Handles problems with an endpoint that affect more than one request.
 
-use proctor_types::{BudgetKind, FaultCause, Fault, FaultLayer};
+use proctor_types::{BudgetKind, Fault, FaultCause, FaultLayer};
 use tokio::time::Instant;
 
 use crate::{
@@ -136,7 +136,10 @@ impl TrialGateway {
             return RequestError::Rejected { status, body, caused_by_model: of_the_model };
         }
         let subject = rejections::classify_error(status, &body);
-        if subject == ErrorSubject::Tools && request.offers_tools && !halts.supports_tools(origin.model) {
+        if subject == ErrorSubject::Tools
+            && request.offers_tools
+            && !halts.supports_tools(origin.model)
+        {
             let fault = self.no_tools_fault(status, &body);
             halts.halt_tools(origin.model, &fault);
             return fault.into();

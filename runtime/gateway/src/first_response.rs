@@ -50,7 +50,7 @@ impl TrialGateway {
                 }
                 cut = self.wait_for_cancel(false) => return Err(cut.error()),
                 () = tokio::time::sleep_until(begun + so_far) => {
-                    self.sink().report_wait(WaitNotice::FirstResponse { model: model(), elapsed });
+                    self.sink().report_wait(WaitNotice::FirstResponse { model: model(), elapsed: so_far });
                     so_far = so_far.saturating_mul(2);
                 }
             }

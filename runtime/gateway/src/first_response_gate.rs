@@ -57,7 +57,7 @@ pub(crate) struct CallPermit {
 
 impl CallPermit {
     pub(crate) fn new(gate: FirstResponseGate, permit: OwnedSemaphorePermit) -> Self {
-        Self { gate: gate, _permit: permit }
+        Self { gate, _permit: permit }
     }
 
     /// Notes that the model has started to respond.

@@ -44,7 +44,15 @@ impl Gateway {
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = RateLimiters::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
-        Ok(Self { prices, policy, rates, halts, key_lookup: key_of, local_client: local, remote_client: OnceLock::new() })
+        Ok(Self {
+            prices,
+            policy,
+            rates,
+            halts,
+            key_lookup: key_of,
+            local_client: local,
+            remote_client: OnceLock::new(),
+        })
     }
 
     /// Sets the rate limits of the endpoints in the tables. The gateway learns the limits of other
@@ -148,7 +156,8 @@ impl Gateway {
         let price = self.price(model);
         self.check_price(model, budget)?;
         let endpoint = Endpoint::new(model, &*self.key_lookup)?;
-        let http = if endpoint.is_local() { self.local_client.clone() } else { self.remote_client()? };
+        let http =
+            if endpoint.is_local() { self.local_client.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
         let (limiters, halts) = (self.rates.limiters_for(model), Arc::clone(&self.halts));
         Ok(ModelRoute {

@@ -135,7 +135,9 @@ impl Halts {
             state.first_response_gate.open();
             state.lost_trials.clear();
             state.has_responded_with_tools |= origin.offers_tools;
-            state.rejections.retain(|_, rejection| rejection.min_response_count > origin.response_count);
+            state
+                .rejections
+                .retain(|_, rejection| rejection.min_response_count > origin.response_count);
         });
     }
 
@@ -362,7 +364,12 @@ mod tests {
     #[test]
     fn count_rejection_restarts_after_a_trial_gets_past() {
         let (halts, model) = (Halts::default(), model("m"));
-        let origin = |trial, answers| RequestOrigin { model: &model, trial, response_count: answers, offers_tools: false };
+        let origin = |trial, answers| RequestOrigin {
+            model: &model,
+            trial,
+            response_count: answers,
+            offers_tools: false,
+        };
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
         assert!(!halts.count_rejection(&origin(2, 2), "no", 3));

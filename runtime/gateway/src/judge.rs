@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 use serde_json::Value;
 
 use crate::{
@@ -169,7 +169,10 @@ fn describe_malformed_response(reason: &str, body: &[u8], status: Option<u16>) -
         let body = String::from_utf8_lossy(body);
         let what = format!("not a model response: {}", quote_body(&error_message(&body)));
         let brief = format!("{status}{}", first_words(&what));
-        return AttemptFailure { short_reason: brief, ..AttemptFailure::new(FailureKind::NotAModelApi, what) };
+        return AttemptFailure {
+            short_reason: brief,
+            ..AttemptFailure::new(FailureKind::NotAModelApi, what)
+        };
     }
     let why = format!("malformed response: {reason}");
     let brief = format!("{status}{}", first_words(&why));

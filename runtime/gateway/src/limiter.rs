@@ -63,7 +63,7 @@ impl Limiter {
         shared_rates: SharedRates,
     ) -> Arc<Self> {
         let (state, changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { rates, policy, shared_rates: shared: shared_rates, state, change_notify: changed })
+        Arc::new(Self { rates, policy, shared_rates, state, change_notify: changed })
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestQueue> {
@@ -141,7 +141,9 @@ impl Limiter {
         match slot.end {
             SlotEnd::Dropped => {}
             SlotEnd::Answered { tokens } => {
-                if let Some(own) = state.recent_requests.iter_mut().find(|one| one.ticket == slot.ticket) {
+                if let Some(own) =
+                    state.recent_requests.iter_mut().find(|one| one.ticket == slot.ticket)
+                {
                     own.tokens = tokens;
                 }
                 if let Some(most) = &mut state.learned_limit {
@@ -227,7 +229,8 @@ impl Slot {
     /// # Errors
     /// The shared state cannot be read.
     pub(crate) async fn acquire_shared(&mut self, tokens: u64) -> Result<(), Fault> {
-        let SharedRates { in_flight_limit: in_flight, window_limit: window } = self.limiter.shared_rates.clone();
+        let SharedRates { in_flight_limit: in_flight, window_limit: window } =
+            self.limiter.shared_rates.clone();
         if let Some(limit) = in_flight {
             let taken = limit.reserve(&request_amounts(None), false).await;
             self.in_flight_reservation = Some(taken.map_err(ReserveError::into_rate_fault)?);
@@ -258,7 +261,9 @@ fn request_amounts(tokens: Option<u64>) -> Amounts {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let (Some(window), SlotEnd::Answered { tokens }) = (self.window_reservation.take(), self.end) {
+        if let (Some(window), SlotEnd::Answered { tokens }) =
+            (self.window_reservation.take(), self.end)
+        {
             window.settle(request_amounts(Some(tokens)));
         }
         self.limiter.release_slot(self);

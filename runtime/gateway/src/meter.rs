@@ -73,7 +73,8 @@ impl SharedMeter {
 
 impl Meter {
     pub fn new(budget: Budget) -> Self {
-        let own_scope = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spending::default()));
+        let own_scope =
+            Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spending::default()));
         Self { budget, clock: Clock::start(), own_scope, shared_meters: Vec::new() }
     }
 
@@ -88,7 +89,10 @@ impl Meter {
 
     /// Adds limits that the trial shares with others.
     #[must_use]
-    pub fn with_shared_meters(mut self, shared_meters: impl IntoIterator<Item = SharedMeter>) -> Self {
+    pub fn with_shared_meters(
+        mut self,
+        shared_meters: impl IntoIterator<Item = SharedMeter>,
+    ) -> Self {
         self.shared_meters.extend(shared_meters);
         self
     }
@@ -157,7 +161,12 @@ impl Meter {
         self.own_scope.count_step();
     }
 
-    pub(crate) fn count_grace_response(&self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) {
+    pub(crate) fn count_grace_response(
+        &self,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        is_delivered: bool,
+    ) {
         self.own_scope.count_grace_response(usage, cost_usd, is_delivered);
     }
 
@@ -216,9 +225,19 @@ mod tests {
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;
-        let need = MaxUsage { class, is_from_sub_agent: false, input_tokens: 10, output_tokens: Some(5), cost_usd: 0.25 };
+        let need = MaxUsage {
+            class,
+            is_from_sub_agent: false,
+            input_tokens: 10,
+            output_tokens: Some(5),
+            cost_usd: 0.25,
+        };
         let admission = meter
-            .admit(AdmissionRequest { max_usage: need, shared_max_usage: need, is_grace: false }, &[], &|_| {})
+            .admit(
+                AdmissionRequest { max_usage: need, shared_max_usage: need, is_grace: false },
+                &[],
+                &|_| {},
+            )
             .await
             .expect("some budget is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };

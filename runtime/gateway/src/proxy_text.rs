@@ -17,7 +17,8 @@ impl TrialGateway {
         result: &AttemptResult,
     ) -> Option<AttemptFailure> {
         let whole = &result.response;
-        let is_blocked = matches!(whole.reported_stop, Some(StopReason::Filter | StopReason::Refusal));
+        let is_blocked =
+            matches!(whole.reported_stop, Some(StopReason::Filter | StopReason::Refusal));
         if is_blocked || whole.calls().next().is_some() {
             return None;
         }

@@ -23,8 +23,11 @@ pub(crate) struct RepairedRequest {
 impl RepairedRequest {
     /// Applies the repairs that the model's endpoint is known to need.
     pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
-        let mut form =
-            Self { request: request.clone(), original_request: request.clone(), repairs: Vec::new() };
+        let mut form = Self {
+            request: request.clone(),
+            original_request: request.clone(),
+            repairs: Vec::new(),
+        };
         let known = trial.route().halts.repairs(&trial.route().model);
         form.apply_repairs(trial, known, usize::MAX);
         form

@@ -112,8 +112,10 @@ mod tests {
     fn body(model: &ModelSpec, limit_field: &str, model_request: &ModelRequest) -> Value {
         let mut written = SentConversation::default();
         written.update(model_request);
-        let body =
-            written.request_body(&model.name, &chat_fields(model, limit_field, &model_request.tools, false));
+        let body = written.request_body(
+            &model.name,
+            &chat_fields(model, limit_field, &model_request.tools, false),
+        );
         serde_json::from_slice(&body).expect("JSON")
     }
 

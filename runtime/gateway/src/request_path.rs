@@ -102,7 +102,8 @@ impl TrialGateway {
             // Reserve for each attempt separately: a request that waits for its next attempt
             // reserves nothing.
             self.check_halts(request.offers_tools)?;
-            let admitted = self.admit_request(request.bounds(), (request.is_grace, request.is_from_sub_agent));
+            let admitted =
+                self.admit_request(request.bounds(), (request.is_grace, request.is_from_sub_agent));
             let admission = client.wait_for(admitted).await?;
             // The request may have waited for a long time.
             self.check_halts(request.offers_tools)?;
@@ -115,7 +116,9 @@ impl TrialGateway {
             let result = self.send(request, client, &response_progress).await;
             let mut judged = judge(&result, &self.route().endpoint);
             let unsupported = match judged {
-                Judgement::Answered => self.unsupported_tools_fault(request, &result.response).await,
+                Judgement::Answered => {
+                    self.unsupported_tools_fault(request, &result.response).await
+                }
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_started_response() {
@@ -219,7 +222,8 @@ impl TrialGateway {
                     // Some servers respond with a 5xx status to a request that they cannot parse.
                     let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_started_response() && !client.is_disconnected();
-                    let (status, number) = (result.status.unwrap_or_default(), attempts.next_number());
+                    let (status, number) =
+                        (result.status.unwrap_or_default(), attempts.next_number());
                     if failed
                         && free
                         && form.repair_for_error(
@@ -237,7 +241,9 @@ impl TrialGateway {
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
                         FailureKind::Corrupted => Some(("no_stream", Action::DisableStreaming)),
-                        FailureKind::Endpoint if are_cut => Some(("no_stream", Action::DisableStreaming)),
+                        FailureKind::Endpoint if are_cut => {
+                            Some(("no_stream", Action::DisableStreaming))
+                        }
                         FailureKind::OutputCapped => {
                             Some(("explicit_limit", Action::SetOutputLimit(limit)))
                         }
@@ -344,7 +350,9 @@ impl TrialGateway {
             )));
         }
         Ok(match whole.reported_stop {
-            Some(StopReason::Filter) if filtered_attempts + 1 < self.route().policy.rejected_attempts => {
+            Some(StopReason::Filter)
+                if filtered_attempts + 1 < self.route().policy.rejected_attempts =>
+            {
                 trouble(FailureKind::Filtered, "the provider's filter stopped the response")
             }
             Some(StopReason::ContextWindow) => {
@@ -508,8 +516,15 @@ impl TrialGateway {
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
-        let end =
-            RequestEnd { step, response: answered, error, usage, cost_usd, is_delivered: delivered, has_split_key };
+        let end = RequestEnd {
+            step,
+            response: answered,
+            error,
+            usage,
+            cost_usd,
+            is_delivered: delivered,
+            has_split_key,
+        };
         client.record(self, end).await?;
         if request.is_grace {
             let event = Event::GraceAnswered { answer: answer.clone() };

@@ -85,7 +85,8 @@ fn add_names(responder: &mut Responder, object: &str) -> Option<String> {
     let provider = of([&named.provider, &none], |one| &one.provider);
     responder.model = responder.model.take().or(model);
     responder.provider = responder.provider.take().or(provider);
-    responder.fingerprint = responder.fingerprint.take().or_else(|| clean_name(&named.system_fingerprint));
+    responder.fingerprint =
+        responder.fingerprint.take().or_else(|| clean_name(&named.system_fingerprint));
     id
 }
 

@@ -88,7 +88,8 @@ impl RetryPolicy {
         {
             return retry_after.mul_f64(1.0 + 0.1 * fastrand::f64());
         }
-        let doubled = self.first_seconds * 2f64.powi(failed_attempts.saturating_sub(1).min(30) as i32);
+        let doubled =
+            self.first_seconds * 2f64.powi(failed_attempts.saturating_sub(1).min(30) as i32);
         let most = doubled.min(self.longest_seconds);
         seconds(most * (0.5 + 0.5 * fastrand::f64())).max(retry_after.unwrap_or_default())
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::codec::{
     Losses, native_turn, neutral::CollectedResponse, neutral::Request, neutral::Role,
-    neutral::Turn, read_request, read_response, stream_reader, sse, write_request, write_response,
+    neutral::Turn, read_request, read_response, sse, stream_reader, write_request, write_response,
 };
 use crate::turns::NativeTurns;
 
@@ -54,7 +54,8 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
     let mut items = Vec::new();
     match api {
         Api::Chat => {
-            let mut message = with_unknown_member(json!({"role": "assistant", "content": text(rng)}), rng);
+            let mut message =
+                with_unknown_member(json!({"role": "assistant", "content": text(rng)}), rng);
             if rng.bool() {
                 message["reasoning_content"] =
                     if rng.bool() { "".into() } else { text(rng).into() };
@@ -174,7 +175,9 @@ fn stream_events(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                     ("reasoning_details", Value::Array(details)) => {
                         for detail in details {
                             let field = if detail["text"].is_string() { "text" } else { "data" };
-                            for piece in split_randomly(rng, detail[field].as_str().unwrap_or_default()) {
+                            for piece in
+                                split_randomly(rng, detail[field].as_str().unwrap_or_default())
+                            {
                                 delta(
                                     json!({name: [{"type": detail["type"], "index": detail["index"], field: piece}]}),
                                 );
@@ -203,7 +206,9 @@ fn stream_events(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
                         }
                     }
                     (_, Value::String(text)) => {
-                        split_randomly(rng, text).into_iter().for_each(|piece| delta(json!({name: piece})));
+                        split_randomly(rng, text)
+                            .into_iter()
+                            .for_each(|piece| delta(json!({name: piece})));
                     }
                     (_, value) => delta(json!({name: value})),
                 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use proctor_types::{
-    SubAgentConversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
+    RequestClass, RequestRule, RequestRules, SubAgentConversation, matches_wildcard, sha256_hex,
 };
 
 /// The facts about a request that rules can match.
@@ -53,7 +53,8 @@ pub(crate) fn find_sub_agent(
         return None;
     }
     let named = value(&rules.conversation).or(marked);
-    let id = named.unwrap_or_else(|| sha256_hex(first_message().as_bytes()).chars().take(12).collect());
+    let id =
+        named.unwrap_or_else(|| sha256_hex(first_message().as_bytes()).chars().take(12).collect());
     Some(SubAgentConversation { id, parent: value(&rules.parent) })
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     pub(crate) fn new(scope: BudgetScope, limits: Budget, spending: Spending) -> Self {
-        let state = ScopeSpending { spending: spent: spending, ..ScopeSpending::default() };
+        let state = ScopeSpending { spending, ..ScopeSpending::default() };
         Self { scope, limits, state: Mutex::new(state), change_notify: Notify::new() }
     }
 
@@ -93,7 +93,12 @@ impl Scope {
     }
 
     /// Counts the response to a request that was sent after a limit was reached.
-    pub(crate) fn count_grace_response(&self, usage: &Usage, cost_usd: Option<f64>, is_delivered: bool) {
+    pub(crate) fn count_grace_response(
+        &self,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        is_delivered: bool,
+    ) {
         self.lock().spending.add_grace(usage, cost_usd, is_delivered);
     }
 
@@ -113,7 +118,7 @@ impl Scope {
             // Subscribe before checking, so that no change is missed in between.
             let changed = self.change_notify.notified();
             if self.try_reserve(place.ticket, &max_usage)? {
-                return Ok(ScopeReservation { scope: Arc::clone(self), max_usage: need: max_usage });
+                return Ok(ScopeReservation { scope: Arc::clone(self), max_usage });
             }
             changed.await;
         }
@@ -190,7 +195,12 @@ impl Scope {
                 held.main_steps,
                 reserved_main_steps(max_usage),
             )
-            && within(limits.input_tokens, spent.input_tokens, held.input_tokens, max_usage.input_tokens)
+            && within(
+                limits.input_tokens,
+                spent.input_tokens,
+                held.input_tokens,
+                max_usage.input_tokens,
+            )
             && within(limits.output_tokens, spent.output_tokens, held.output_tokens, output)
             && within(
                 limits.total_tokens,
@@ -286,10 +296,12 @@ impl ScopeReservation {
     ) -> Option<u64> {
         let mut state = self.scope.lock();
         state.spending.add(self.max_usage.class, usage, cost_usd, is_delivered);
-        let of_sub_agent = self.max_usage.class == RequestClass::Main && self.max_usage.is_from_sub_agent;
+        let of_sub_agent =
+            self.max_usage.class == RequestClass::Main && self.max_usage.is_from_sub_agent;
         state.spending.sub_agent_steps += u64::from(is_delivered && of_sub_agent);
         let output = self.max_usage.output_tokens.unwrap_or(u64::MAX);
-        state.spending.outgrown |= usage.input > self.max_usage.input_tokens || usage.output > output;
+        state.spending.outgrown |=
+            usage.input > self.max_usage.input_tokens || usage.output > output;
         (is_delivered && self.max_usage.class == RequestClass::Main).then_some(state.spending.steps)
     }
 }
@@ -337,7 +349,13 @@ mod tests {
         let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spending::default()));
         let ask = async |sub_agent: bool| {
             let class = RequestClass::Main;
-            let need = MaxUsage { class, is_from_sub_agent: sub_agent, input_tokens: 10, output_tokens: Some(5), cost_usd: 0.0 };
+            let need = MaxUsage {
+                class,
+                is_from_sub_agent: sub_agent,
+                input_tokens: 10,
+                output_tokens: Some(5),
+                cost_usd: 0.0,
+            };
             let hold = scope.reserve(need).await?;
             let usage = Usage { input: 10, output: 5, ..Usage::default() };
             Ok::<_, BudgetKind>(hold.settle(&usage, None, true))

@@ -62,7 +62,7 @@ pub(crate) struct ResponseProgress {
 
 impl ResponseProgress {
     pub(crate) fn new(permit: Option<CallPermit>) -> Self {
-        Self { permit: permit, ..Self::default() }
+        Self { permit, ..Self::default() }
     }
 
     /// Resets the progress for a new attempt.
@@ -139,7 +139,8 @@ impl TrialGateway {
         // When the first comment since the last event arrived.
         let mut queued = None;
         loop {
-            let is_finished = matches!(body, Body::Stream(_)) && result.response.reported_stop.is_some();
+            let is_finished =
+                matches!(body, Body::Stream(_)) && result.response.reported_stop.is_some();
             let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
@@ -182,7 +183,8 @@ impl TrialGateway {
             }
             let ended = match &mut body {
                 Body::Stream(stream) => {
-                    let ended = stream.read_events(route, last, request.is_streaming, client, result).await;
+                    let ended =
+                        stream.read_events(route, last, request.is_streaming, client, result).await;
                     if std::mem::take(&mut stream.has_progress) {
                         progress = response_progress.note_progress();
                     }
@@ -239,8 +241,12 @@ impl TrialGateway {
                 if !request.is_streaming {
                     // The client did not request a stream and receives the complete response.
                     let usage = result.response.usage.unwrap_or_default();
-                    let whole =
-                        codec::write_response(route.model.api, &Map::new(), &result.response, &usage);
+                    let whole = codec::write_response(
+                        route.model.api,
+                        &Map::new(),
+                        &result.response,
+                        &usage,
+                    );
                     client.on_response(whole.to_string().as_bytes(), &stream.all_deltas);
                 }
             }

@@ -24,7 +24,8 @@ impl SentConversation {
 
     /// Updates the conversation to match this request. Returns how many messages it repeats.
     pub(crate) fn update(&mut self, model_request: &ModelRequest) -> usize {
-        let same = self.messages.iter().zip(&model_request.messages).take_while(|(old, new)| old == new);
+        let same =
+            self.messages.iter().zip(&model_request.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
         self.messages.truncate(kept);
         self.message_ends.truncate(kept);

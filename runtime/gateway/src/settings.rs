@@ -64,7 +64,11 @@ mod tests {
     fn check_settings_rejects_settings_that_the_format_lacks() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let seedless = matches!(api, Api::Responses | Api::Messages);
-            assert_eq!(setting_error(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");
+            assert_eq!(
+                setting_error(api, "seed", json!(7)),
+                seedless.then(|| "seed".into()),
+                "{api}"
+            );
             let hot = (api == Api::Messages).then(|| "temperature".into());
             assert_eq!(setting_error(api, "temperature", json!(1.5)), hot, "{api}");
             assert_eq!(setting_error(api, "temperature", json!(1.0)), None, "{api}");

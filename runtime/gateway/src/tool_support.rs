@@ -5,7 +5,7 @@
 //! gateway detects them in the first response and halts the model for the run. Once the model has
 //! made a call, a response with a call in its text is requested again (`defects.rs`).
 
-use proctor_types::{Api, FaultCause, Fault, FaultLayer, RequestClass};
+use proctor_types::{Api, Fault, FaultCause, FaultLayer, RequestClass};
 use serde_json::Value;
 
 use crate::{
@@ -168,7 +168,11 @@ fn match_marked_call<'a, 'b>(
     })
 }
 
-fn finding(check: &UnparsedCallCheck, call_format: Option<&UnparsedCallFormat>, tool: &str) -> Finding {
+fn finding(
+    check: &UnparsedCallCheck,
+    call_format: Option<&UnparsedCallFormat>,
+    tool: &str,
+) -> Finding {
     let shown = call_format.map_or("JSON", |form| form.marker.as_str());
     let parser = |of: fn(&UnparsedCallFormat) -> &Option<String>| {
         call_format.and_then(|form| of(form).as_deref()).unwrap_or("NAME")

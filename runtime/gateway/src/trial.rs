@@ -179,12 +179,19 @@ impl TrialGateway {
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
             let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.max_cost(&usage));
-            MaxUsage { class, is_from_sub_agent: sub_agent: is_from_sub_agent, input_tokens: input, output_tokens: output, cost_usd }
+            MaxUsage {
+                class,
+                is_from_sub_agent,
+                input_tokens: input,
+                output_tokens: output,
+                cost_usd,
+            }
         };
         // A request without an output limit would block all trials that share a scope. In shared
         // scopes, the model's context window is therefore used as the bound.
         let shared = held(output.or(self.route.context_window));
-        let wanted = AdmissionRequest { max_usage: held(output), shared_max_usage: shared, is_grace: grace: is_grace };
+        let wanted =
+            AdmissionRequest { max_usage: held(output), shared_max_usage: shared, is_grace };
         let notice = |so_far| self.sink.report_wait(WaitNotice::Queued(so_far));
         tokio::select! {
             biased;

@@ -32,7 +32,8 @@ struct StoredTurn {
 impl NativeTurns {
     /// Keeps the turn of a response, if it has calls or text.
     pub(crate) fn store(&mut self, response: &CollectedResponse) {
-        let Some(native) = response.native_turn.clone().filter(|native| !native.items.is_empty()) else {
+        let Some(native) = response.native_turn.clone().filter(|native| !native.items.is_empty())
+        else {
             return;
         };
         let text = response.items.iter().filter_map(|item| match item {
@@ -278,8 +279,9 @@ mod tests {
 
     #[test]
     fn restore_in_body_adds_fields_that_a_client_left_out() {
-        let turns =
-            store_message(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
+        let turns = store_message(
+            &json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}),
+        );
         let mut short = call("{}");
         short.as_object_mut().expect("an object").remove("extra_content");
         let body =

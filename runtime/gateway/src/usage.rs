@@ -19,7 +19,9 @@ use crate::{
 /// For a long text, some servers report no output tokens, or only those of the first event. With
 /// such counts, no limit on tokens or cost would ever be reached.
 pub(crate) async fn count_usage(api: Api, request: &Bytes, response: &CollectedResponse) -> Usage {
-    let Some(reported) = response.usage else { return estimate_usage(api, request, response).await };
+    let Some(reported) = response.usage else {
+        return estimate_usage(api, request, response).await;
+    };
     let Ok(checks) = EndpointChecks::shipped() else { return reported };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
     let is_inflated = reported.input >= checks.input.least_tokens && reported.input > most;

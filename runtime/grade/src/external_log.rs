@@ -41,8 +41,10 @@ const F2P_LOG: &str = "test_output.txt";
 const P2P_PREFIX: &str = "test_output_p2p_";
 const HARNESS_LOG: &str = "run_instance.log";
 
-static P2P_EXIT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exit code: (-?\d+)"));
-static F2P_EXIT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
+static P2P_EXIT_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"P2P test (\S+) exit code: (-?\d+)"));
+static F2P_EXIT_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
 
 impl ExternalLog {
     /// Reads a log file, or the folder that contains a harness's logs of one attempt.
@@ -73,8 +75,10 @@ impl ExternalLog {
             let base = file.rsplit('/').next().unwrap_or(file).replace(".py", "");
             let log = path.join(format!("{P2P_PREFIX}{base}.txt"));
             let log = if folder && log.exists() { read_log_file(&log)? } else { Vec::new() };
-            let told =
-                P2P_EXIT_PATTERN.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
+            let told = P2P_EXIT_PATTERN
+                .captures_iter(&harness)
+                .filter(|found| found[1].ends_with(file))
+                .last();
             let exit =
                 told.and_then(|found| found[2].parse().ok()).or_else(|| infer_exit_status(&log));
             pass_to_pass.push(FileRun { file: file.clone(), log, exit_status: exit });
@@ -142,7 +146,10 @@ impl ExternalLog {
         let official = grade_official(policy, task, self)?;
         let parser = policy.parser_for(task).map_err(LogError::Policy)?.name();
         Ok(LogSummary {
-            parser_description: format!("with the parser {parser} of {} {}", policy.benchmark, policy.version),
+            parser_description: format!(
+                "with the parser {parser} of {} {}",
+                policy.benchmark, policy.version
+            ),
             line_count: lines,
             result_count: official.statuses.len(),
             expected_result_count: count_reported_tests(&official.tests),

@@ -89,7 +89,8 @@ mod tests {
             fail_to_pass: earlier_passes.iter().map(|id| format!("t.py::{id}")).collect(),
             pass_to_pass: Vec::new(),
         };
-        let mut tests = statuses.iter().map(|(id, status)| (format!("t.py::{id}"), *status)).collect();
+        let mut tests =
+            statuses.iter().map(|(id, status)| (format!("t.py::{id}"), *status)).collect();
         add_file_statuses(&task, Some(&frozen), &pristine, &mut tests);
         tests["t.py"]
     }

@@ -71,7 +71,8 @@ async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fa
     };
     let user = task.user.as_deref();
     let out =
-        run_isolated_script(handle, &launch, &task.workdir, &task.env, user, TOOLS_SCRIPT, b"").await;
+        run_isolated_script(handle, &launch, &task.workdir, &task.env, user, TOOLS_SCRIPT, b"")
+            .await;
     let out = match out {
         Ok(out) => out,
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proctor_official::OfficialPolicy;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_setup::HiddenCopies;
-use proctor_types::{FaultCause, Fault, FaultLayer, Task, TestStatus};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{TestPlan, TestRun, paths::file_from_test_id, run_tests};
@@ -78,9 +78,12 @@ pub async fn freeze_ids(
     };
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    Err(Fault::new(FaultLayer::Grade, format!("{}: {what}; last line of the output: {last}", task.id))
-        .cause(FaultCause::Invalid)
-        .hint("the environment is incomplete: run `proctor tasks validate`"))
+    Err(Fault::new(
+        FaultLayer::Grade,
+        format!("{}: {what}; last line of the output: {last}", task.id),
+    )
+    .cause(FaultCause::Invalid)
+    .hint("the environment is incomplete: run `proctor tasks validate`"))
 }
 
 /// Runs every test below the work directory in a fresh sandbox with the environment and its

@@ -1,7 +1,7 @@
 //! Detects tasks that cannot be graded, from the task alone.
 
 use proctor_official::OfficialPolicy;
-use proctor_types::{FaultCause, Fault, FaultLayer, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task};
 
 use crate::{
     launch::{not_pytest_fault, starts_pytest},
@@ -27,7 +27,9 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     let policy = OfficialPolicy::for_task(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {
         Some(policy) => policy.check_task(task).map_err(policy_fault),
-        None if task.command_test_results().is_some() || starts_pytest(&task.test_command) => Ok(()),
+        None if task.command_test_results().is_some() || starts_pytest(&task.test_command) => {
+            Ok(())
+        }
         None => Err(not_pytest_fault(&task.test_command)),
     }
 }

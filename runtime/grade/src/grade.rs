@@ -91,8 +91,14 @@ pub async fn grade_with_fresh_sandboxes(
 ) -> Result<GradingResult, Fault> {
     if let Some(results) = task.command_test_results() {
         let laid = AtomicBool::new(false);
-        let grading =
-            report::ReportGrading { handle, task, results, options, fresh_sandboxes: fresh: fresh_sandboxes, has_patch_started: laid };
+        let grading = report::ReportGrading {
+            handle,
+            task,
+            results,
+            options,
+            fresh_sandboxes,
+            has_patch_started: laid,
+        };
         return Box::pin(grading.grade(patch)).await;
     }
     let expanded = match &options.frozen_ids {
@@ -100,7 +106,7 @@ pub async fn grade_with_fresh_sandboxes(
         _ => None,
     };
     let task = expanded.as_ref().unwrap_or(task);
-    let grading = Grading { fresh_sandboxes: fresh: fresh_sandboxes, ..Grading::prepare(handle, task, options).await? };
+    let grading = Grading { fresh_sandboxes, ..Grading::prepare(handle, task, options).await? };
     let graded = match &task.from_scratch {
         Some(start) => grading.grade_submission(start, patch).await,
         None => grading.grade(patch).await,
@@ -139,8 +145,13 @@ impl<'a> Grading<'a> {
         let launch = Launch::from_command(handle, &task.test_command, &env).await?;
         let user = task.user.as_deref();
         let lent = LentModules::from_hidden(&options.hidden_copies);
-        let request =
-            ProbeRequest { launch: &launch, workdir: &task.workdir, env: &env, user, lent_modules: &lent };
+        let request = ProbeRequest {
+            launch: &launch,
+            workdir: &task.workdir,
+            env: &env,
+            user,
+            lent_modules: &lent,
+        };
         let probe = match &options.preparation_key {
             Some(prepared) => options.probe_cache.probe(handle, prepared, &request).await?,
             None => Probe::run(handle, &request).await?,
@@ -233,19 +244,42 @@ impl<'a> Grading<'a> {
             let found = remove_shadows(handle, &task.workdir, &pristine, &roots, &imported);
             evidence.extend(found.await?);
         }
-        let found = restore_guarded_paths(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
+        let found = restore_guarded_paths(
+            handle,
+            &task.workdir,
+            &pristine,
+            &paths,
+            &changed,
+            &absent,
+            defences,
+        );
         evidence.extend(found.await?);
-        let laid =
-            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed_paths: &changed };
+        let laid = PatchedTree {
+            pristine: &pristine,
+            paths: &paths,
+            roots: &roots,
+            changed_paths: &changed,
+        };
         self.run_and_evaluate_tests(&laid, &canaries, &Solution::Patch(patch), None, evidence).await
     }
 
-    fn build_path_rules(&self, masked_paths: BTreeSet<String>, tree: &PristineTree) -> PathRules<'static> {
+    fn build_path_rules(
+        &self,
+        masked_paths: BTreeSet<String>,
+        tree: &PristineTree,
+    ) -> PathRules<'static> {
         // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| patch_paths(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked_paths.into_iter().chain(changed).collect();
-        PathRules::new(self.policy, self.task, &self.probe, source, &self.test_patch_paths, &tree.entries)
+        PathRules::new(
+            self.policy,
+            self.task,
+            &self.probe,
+            source,
+            &self.test_patch_paths,
+            &tree.entries,
+        )
     }
 
     /// Returns the top-level module names that do not belong to the repository.
@@ -306,7 +340,8 @@ impl<'a> Grading<'a> {
         paths: &PathRules<'_>,
     ) -> Result<BTreeSet<String>, Fault> {
         let task = self.task;
-        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default()).await?;
+        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default())
+            .await?;
         let compiled = pristine.entries.keys().filter(|path| {
             paths.guard_reason(path) == Some(GuardReason::Bytecode) && !paths.is_interpreter(path)
         });
@@ -467,13 +502,18 @@ impl<'a> Grading<'a> {
 
     /// Reports modules of the patch that replaced modules of the environment, based on the import
     /// path that the tests used.
-    fn replaced_module_evidence(&self, patched_tree: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
+    fn replaced_module_evidence(
+        &self,
+        patched_tree: &PatchedTree<'_>,
+        records: &Records,
+    ) -> Vec<Evidence> {
         let Some(end) = records.end_record() else { return Vec::new() };
         let searched =
             patched_tree.roots.with_import_path(&self.task.workdir, &self.probe, &end.sight.path);
         let found = searched.find_shadows(patched_tree.pristine, patched_tree.changed_paths);
         // Skip modules that were removed before the run, which are already reported.
-        let removed = patched_tree.roots.find_shadows(patched_tree.pristine, patched_tree.changed_paths);
+        let removed =
+            patched_tree.roots.find_shadows(patched_tree.pristine, patched_tree.changed_paths);
         found
             .difference(&removed)
             .filter(|path| patched_tree.paths.guard_reason(path).is_none())

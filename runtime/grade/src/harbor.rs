@@ -13,8 +13,8 @@ use proctor_sandbox_api::{
 };
 use proctor_setup::{LOG_DIR, copy_inputs, create_log_dirs};
 use proctor_types::{
-    FaultCause, Fault, HARBOR_RULES_VERSION, HarborNetwork, Integrity, FaultLayer, PolicyVerdict, Task, TestGroup,
-    TestStatus, VERDICT_SCHEMA_VERSION, Verdict, count_with_noun,
+    Fault, FaultCause, FaultLayer, HARBOR_RULES_VERSION, HarborNetwork, Integrity, PolicyVerdict,
+    Task, TestGroup, TestStatus, VERDICT_SCHEMA_VERSION, Verdict, count_with_noun,
 };
 use serde_json::Value;
 
@@ -60,7 +60,8 @@ pub async fn grade_with_verifier(
     handle: &SandboxHandle,
     run: &VerifierRun<'_>,
 ) -> Result<GradingResult, Fault> {
-    let VerifierRun { task, test_files: tests, env, is_shared: shared, has_bundled_tests: bundled } = *run;
+    let VerifierRun { task, test_files: tests, env, is_shared: shared, has_bundled_tests: bundled } =
+        *run;
     let logs = RawPath::from(LOG_DIR).join(&RawPath::from(VERIFIER_FOLDER));
     let laid = async {
         if shared {
@@ -94,7 +95,8 @@ pub async fn grade_with_verifier(
     let download = rules.find_failed_download(&text).filter(|_| has_network);
     if done.exit.timed_out {
         let seconds = task.timeouts.grade_seconds;
-        let what = format!("{}: {TESTS_PATH}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
+        let what =
+            format!("{}: {TESTS_PATH}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
         let hint = "raise `verifier.timeout_sec` in task.toml";
         return Err(Fault::new(FaultLayer::Grade, what).hint(hint).into_permanent());
     }
@@ -122,7 +124,11 @@ pub async fn grade_with_verifier(
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
         return Err(unreachable_fault(Fault::new(FaultLayer::Grade, what), line));
     }
-    Ok(GradingResult { verdict: build_verdict(task, rewards, tests, shared), log, raw_results: Vec::new() })
+    Ok(GradingResult {
+        verdict: build_verdict(task, rewards, tests, shared),
+        log,
+        raw_results: Vec::new(),
+    })
 }
 
 fn unreachable_fault(fault: Fault, line: &str) -> Fault {
@@ -137,7 +143,8 @@ fn grade_fault(message: String) -> Fault {
 
 fn build_command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let harbor = task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id)).cause(FaultCause::Invalid)
+        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id))
+            .cause(FaultCause::Invalid)
     })?;
     let user = harbor.verifier.user.clone().or_else(|| task.from_image.image_user.clone());
     let as_verifier = Task { user, ..task.clone() };
@@ -241,7 +248,8 @@ fn build_verdict(
     let said: Vec<String> =
         rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
     let why = format!("{}: {}", count_with_noun(rewards.len(), "reward"), said.join(", "));
-    let (name, version) = HARBOR_RULES_VERSION.split_once('-').unwrap_or((HARBOR_RULES_VERSION, ""));
+    let (name, version) =
+        HARBOR_RULES_VERSION.split_once('-').unwrap_or((HARBOR_RULES_VERSION, ""));
     let policy = PolicyVerdict {
         name: Some(name.to_owned()),
         version: Some(version.to_owned()),

@@ -48,9 +48,8 @@ pub(crate) fn exposed_content_evidence(hidden_copies: &HiddenCopies) -> Vec<Evid
         let what = format!("{}: required to start the test tool", lent.path);
         new_evidence(evidence::LENT_TO_TOOL, what)
     });
-    let kept = hidden_copies
-        .remaining_copies
-        .iter()
-        .map(|kept| new_evidence(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.location, kept.reason)));
+    let kept = hidden_copies.remaining_copies.iter().map(|kept| {
+        new_evidence(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.location, kept.reason))
+    });
     lent.chain(kept).collect()
 }

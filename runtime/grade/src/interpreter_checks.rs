@@ -45,8 +45,9 @@ impl TrustedCode<'_> {
     /// Whether a file belongs to the environment or to the unchanged work directory.
     fn is_trusted(&self, file: &str) -> bool {
         let file = normalize_path(file);
-        let is_old =
-            |path: &str| (self.is_pristine)(path) && !self.run_changes.workdir_entries.contains_key(path);
+        let is_old = |path: &str| {
+            (self.is_pristine)(path) && !self.run_changes.workdir_entries.contains_key(path)
+        };
         self.is_in_environment(&file)
             || self.relative_to_workdir(&file).is_some_and(|path| is_old(&path))
     }

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 
 /// How pytest is started: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,12 +102,15 @@ pub(crate) fn not_pytest_fault(command: &[String]) -> Fault {
 }
 
 fn invalid_command_fault(command: &[String], reason: &str) -> Fault {
-    Fault::new(FaultLayer::Grade, format!("the test command {command:?} cannot be graded: {reason}"))
-        .cause(FaultCause::Invalid)
-        .hint(
-            "set `test_command` to [\"python\", \"-m\", \"pytest\", ...], or describe the results \
+    Fault::new(
+        FaultLayer::Grade,
+        format!("the test command {command:?} cannot be graded: {reason}"),
+    )
+    .cause(FaultCause::Invalid)
+    .hint(
+        "set `test_command` to [\"python\", \"-m\", \"pytest\", ...], or describe the results \
              of another runner in `test_results`",
-        )
+    )
 }
 
 #[cfg(test)]

@@ -48,7 +48,9 @@ pub use costs::Costs;
 pub use defences::Defences;
 pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use evidence_limit::limit_evidence;
-pub use expected_evidence::{ExpectedEvidence, expected_gold_evidence, expected_strict_gold_evidence};
+pub use expected_evidence::{
+    ExpectedEvidence, expected_gold_evidence, expected_strict_gold_evidence,
+};
 pub use external_log::{ExternalLog, LogError, LogSummary, grade_log};
 pub use find_leaks::find_leaks;
 pub use frozen_ids::{FrozenIds, freeze_ids, needs_freezing, run_full_suite};

@@ -42,7 +42,8 @@ impl PatchedTree<'_> {
         let names = self.pristine.entries.iter();
         let folders = names.filter(|(path, kind)| {
             **kind == EntryKind::Dir
-                && (self.paths.contains_watched_entry(path) || self.paths.contains_test_folder(path))
+                && (self.paths.contains_watched_entry(path)
+                    || self.paths.contains_test_folder(path))
         });
         folders.map(|(path, _)| path.clone()).take(MAX_TEST_FOLDERS).collect()
     }

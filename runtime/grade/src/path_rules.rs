@@ -65,7 +65,15 @@ impl<'a> PathRules<'a> {
             .collect();
         let (test_folders, mixed_folders, prefixes) =
             (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        Self { policy, task_paths, test_folders, mixed_folders, prefixes, masked_paths: masked_paths, is_name_based: true }
+        Self {
+            policy,
+            task_paths,
+            test_folders,
+            mixed_folders,
+            prefixes,
+            masked_paths,
+            is_name_based: true,
+        }
     }
 
     pub(crate) fn new(
@@ -84,14 +92,24 @@ impl<'a> PathRules<'a> {
             .chain(config_file_option(&task.test_command))
             // The model may change a source file even if it contains doctests.
             .filter(|path| {
-                task.mask.is_some() || test_patch_paths.contains(path) || !masked_paths.contains(path)
+                task.mask.is_some()
+                    || test_patch_paths.contains(path)
+                    || !masked_paths.contains(path)
             })
             .collect();
         let (test_folders, mixed_folders) =
             test_trees::find_test_folders(policy, task, &task_paths, &masked_paths, entries);
         let prefixes =
             probe.prefixes.iter().filter_map(|prefix| relative_to(&task.workdir, prefix)).collect();
-        Self { policy, task_paths, test_folders, mixed_folders, prefixes, masked_paths: masked_paths, is_name_based: false }
+        Self {
+            policy,
+            task_paths,
+            test_folders,
+            mixed_folders,
+            prefixes,
+            masked_paths,
+            is_name_based: false,
+        }
     }
 
     /// Why a path is guarded; `None` if the model may change it.

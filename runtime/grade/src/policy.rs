@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use proctor_types::{Evidence, Fault, Integrity, FaultLayer, ShippedTable, TestNames};
+use proctor_types::{Evidence, Fault, FaultLayer, Integrity, ShippedTable, TestNames};
 use regex::RegexSet;
 use serde::Deserialize;
 
@@ -105,7 +105,10 @@ pub fn test_names() -> Result<&'static TestNames, Fault> {
 impl Environment {
     /// Returns the environment variables of the interpreter, for probing as well as for running
     /// tests.
-    pub(crate) fn for_task(&self, task_variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn for_task(
+        &self,
+        task_variables: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
         env.extend(task_variables.clone());
         for name in &self.unset {

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, sha256_hex};
 
 use crate::policy::Policy;
 
@@ -72,7 +72,9 @@ impl PristineTree {
         let kept: Vec<String> = self
             .entries
             .iter()
-            .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && should_store(path))
+            .filter(|(path, kind)| {
+                matches!(kind, EntryKind::File | EntryKind::Link) && should_store(path)
+            })
             .map(|(path, _)| path.clone())
             .collect();
         for (path, current) in read_entries(handle, workdir, kept).await? {

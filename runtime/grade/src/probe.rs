@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proctor_sandbox_api::{Command, SandboxHandle, describe_exit, wire::RawPath};
 use proctor_setup::Memo;
-use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, sha256_hex};
 use serde::Deserialize;
 
 use crate::{
@@ -18,12 +18,15 @@ const PROBE_SCRIPT: &str = include_str!("../python/probe.py");
 
 /// Extends a script so that it first loads the lent modules from memory. Returns the script and its
 /// input.
-fn prepend_lent_modules(script: &str, lent_modules: &LentModules) -> Result<(String, Vec<u8>), Fault> {
+fn prepend_lent_modules(
+    script: &str,
+    lent_modules: &LentModules,
+) -> Result<(String, Vec<u8>), Fault> {
     if lent_modules.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
     }
-    let text =
-        serde_json::to_string(lent_modules).map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
+    let text = serde_json::to_string(lent_modules)
+        .map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
     let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
     Ok((format!("{apart}{LEND_SCRIPT}\n{first}\n{script}"), escape_non_ascii(&text).into_bytes()))
@@ -70,8 +73,14 @@ pub(crate) struct ProbeRequest<'a> {
 impl ProbeRequest<'_> {
     /// Returns a hash of everything that determines the probe's result in a `prepared` sandbox.
     fn cache_key(&self, preparation_key: &str) -> Result<String, Fault> {
-        let parts =
-            (preparation_key, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent_modules);
+        let parts = (
+            preparation_key,
+            &self.launch.interpreter,
+            self.workdir,
+            self.env,
+            self.user,
+            self.lent_modules,
+        );
         let text = serde_json::to_vec(&parts)
             .map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
         Ok(sha256_hex(&text))
@@ -177,7 +186,10 @@ async fn run_script(
 }
 
 fn probe_fault(launch: &Launch, message: String) -> Fault {
-    Fault::new(FaultLayer::Grade, format!("interpreter {}: {message}", launch.interpreter.join(" ")))
+    Fault::new(
+        FaultLayer::Grade,
+        format!("interpreter {}: {message}", launch.interpreter.join(" ")),
+    )
 }
 
 /// Returns a random path in the sandbox that the graded code cannot guess.

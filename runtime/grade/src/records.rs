@@ -206,7 +206,9 @@ fn parse_record(
     let mut expected = Hmac::<Sha256>::new_from_slice(key).ok()?;
     expected.update(last_mac);
     expected.update(body);
-    if should_authenticate && proctor_types::hex(&expected.finalize().into_bytes()).as_bytes() != mac {
+    if should_authenticate
+        && proctor_types::hex(&expected.finalize().into_bytes()).as_bytes() != mac
+    {
         return None;
     }
     Some((mac.to_vec(), serde_json::from_slice(body).ok()?))
@@ -254,6 +256,9 @@ mod tests {
         assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage_line_count, 1);
         let changed = lines[0].replace("a.py", "b.py");
         assert_eq!(Records::read(changed.as_bytes(), &KEY, true).garbage_line_count, 1);
-        assert_eq!(Records::read(lines.join("\n").as_bytes(), &[8; 32], true).garbage_line_count, 3);
+        assert_eq!(
+            Records::read(lines.join("\n").as_bytes(), &[8; 32], true).garbage_line_count,
+            3
+        );
     }
 }

@@ -38,7 +38,9 @@ pub(crate) async fn restore_guarded_paths(
         .iter()
         .chain(removed_paths)
         .filter_map(|path| paths.guard_reason(path).map(|guard| (path, guard)))
-        .filter(|(path, guard)| !changed_paths.contains(*path) || is_defence_active(*guard, defences))
+        .filter(|(path, guard)| {
+            !changed_paths.contains(*path) || is_defence_active(*guard, defences)
+        })
         .collect();
     for (path, guard) in &guarded {
         let now = read_entry(handle, workdir, path).await?;
@@ -127,7 +129,11 @@ pub(crate) async fn replace_entry(
     }
 }
 
-pub(crate) async fn remove_entry(handle: &SandboxHandle, workdir: &str, path: &str) -> Result<(), Fault> {
+pub(crate) async fn remove_entry(
+    handle: &SandboxHandle,
+    workdir: &str,
+    path: &str,
+) -> Result<(), Fault> {
     handle
         .remove(&workdir_path(workdir, path))
         .await

@@ -35,8 +35,13 @@ pub async fn run_tests(
     let launch = Launch::from_command(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
     let lent = LentModules::from_hidden(hidden_copies);
-    let request =
-        ProbeRequest { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent_modules: &lent };
+    let request = ProbeRequest {
+        launch: &launch,
+        workdir: &plan.workdir,
+        env: &plan.env,
+        user,
+        lent_modules: &lent,
+    };
     let probe = Probe::run(handle, &request).await?;
     let session = TestSession {
         plan,

@@ -44,7 +44,8 @@ impl RunChanges {
         let skip: Vec<RawPath> = skip.map(|name| RawPath::from(name.as_str())).collect();
         let ask = async |root: RawPath| {
             let entry_limit = policy.limits.entries as u64;
-            let request = ChangesRequest { root, since: start_time, skip: skip.clone(), entry_limit };
+            let request =
+                ChangesRequest { root, since: start_time, skip: skip.clone(), entry_limit };
             match handle.list_changes(request).await {
                 Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
                 Ok(reply) => {

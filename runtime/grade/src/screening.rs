@@ -85,12 +85,13 @@ fn screening_evidence(
     let input = ScreeningInput {
         patch,
         gold_patch: gold.as_deref(),
-        original_files: before: original_files,
+        original_files,
         owned_modules: &owned,
         is_judged_by_pytest: is_judged_by_pytest(task),
         is_screened: base.is_screened,
     };
-    let screening = screen(&input).map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
+    let screening =
+        screen(&input).map_err(|error| Fault::new(FaultLayer::Grade, error.to_string()))?;
     let found = screening.findings.iter();
     Ok(found.map(|finding| new_evidence(&finding.evidence, finding.to_string())).collect())
 }

@@ -18,7 +18,7 @@ use crate::{
     hidden::{LEND_SCRIPT, LentModules},
     launch::Launch,
     policy::Policy,
-    probe::{Probe, random_bytes, generate_secret_folder},
+    probe::{Probe, generate_secret_folder, random_bytes},
     records::{Record, Records},
     statuses::determine_statuses,
 };
@@ -265,7 +265,13 @@ impl TestSession<'_> {
         env
     }
 
-    fn build_result(&self, records: &Records, exit: CommandExit, log: Vec<u8>, raw_results: Vec<u8>) -> TestRun {
+    fn build_result(
+        &self,
+        records: &Records,
+        exit: CommandExit,
+        log: Vec<u8>,
+        raw_results: Vec<u8>,
+    ) -> TestRun {
         let mut evidence = Vec::new();
         let mut tests = determine_statuses(records, &mut evidence);
         let taken = records.records.iter().filter_map(|record| match record {
@@ -292,7 +298,7 @@ impl TestSession<'_> {
         }
         let complete = self.check_completeness(records, &exit, &mut evidence);
         evidence.extend(taken);
-        TestRun { tests, collect_errors, exit, is_complete: complete, log, raw_results: raw: raw_results, evidence }
+        TestRun { tests, collect_errors, exit, is_complete: complete, log, raw_results, evidence }
     }
 
     fn check_completeness(
@@ -363,7 +369,11 @@ fn end_mismatch_evidence(records: &Records, exit: &CommandExit) -> Option<Eviden
     (count != end.count).then(|| {
         new_evidence(
             evidence::EXIT_MISMATCH,
-            format!("{}, but the end record counts {}", count_with_noun(count, "record"), end.count),
+            format!(
+                "{}, but the end record counts {}",
+                count_with_noun(count, "record"),
+                end.count
+            ),
         )
     })
 }
@@ -401,8 +411,12 @@ mod tests {
     fn append_output_keeps_the_end_and_counts_the_omitted_middle() {
         let of = |head: &[u8], tail: &[u8], total: u64| {
             let mut log = Vec::new();
-            let stream =
-                CapturedOutput { head: head.to_vec(), tail: tail.to_vec(), total_bytes: total, spill_file: None };
+            let stream = CapturedOutput {
+                head: head.to_vec(),
+                tail: tail.to_vec(),
+                total_bytes: total,
+                spill_file: None,
+            };
             let cut = append_output(&mut log, &stream);
             (String::from_utf8(log).unwrap(), cut)
         };

@@ -99,7 +99,11 @@ impl ImportRoots {
             relative_to(workdir, &entry).or_else(|| relative_to(&probe.root, &entry))
         });
         let searched = self.searched_folders.iter().cloned().chain(inside).collect();
-        Self { searched_folders: searched, guarded_modules: self.guarded_modules.clone(), ..Self::default() }
+        Self {
+            searched_folders: searched,
+            guarded_modules: self.guarded_modules.clone(),
+            ..Self::default()
+        }
     }
 
     /// Returns the names that a new module in the work directory must not have. Names of modules
@@ -118,7 +122,8 @@ impl ImportRoots {
         pristine: &PristineTree,
         paths: &PathRules<'_>,
     ) -> BTreeSet<String> {
-        let roots: BTreeSet<&String> = self.searched_folders.iter().chain(&self.likely_folders).collect();
+        let roots: BTreeSet<&String> =
+            self.searched_folders.iter().chain(&self.likely_folders).collect();
         let files = pristine.entries.keys().chain(pristine.files.keys());
         let modules = files.filter(|path| {
             path.ends_with(".py")
@@ -185,7 +190,8 @@ impl ImportRoots {
             })
         };
         self.searched_folders.contains(folder)
-            || ((self.likely_folders.contains(folder) || is_named()) && !is_package(pristine, folder))
+            || ((self.likely_folders.contains(folder) || is_named())
+                && !is_package(pristine, folder))
     }
 }
 
@@ -338,7 +344,8 @@ mod tests {
 
     #[test]
     fn find_shadows_covers_provided_modules_on_the_import_path() {
-        let mut pristine = pristine_tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
+        let mut pristine =
+            pristine_tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
         let conftest = "import sys\nsys.path.append(os.path.join(HERE, '..', 'tools'))\n";
         let file = CurrentFile::File { bytes: conftest.into(), mode: 0o644 };
         pristine.files.insert("tests/conftest.py".into(), file);

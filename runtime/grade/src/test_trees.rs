@@ -103,7 +103,8 @@ fn looks_like_tests(
         .map(|path| &path[folder.len() + 1..])
         .filter(|name| !matches!(*name, "__init__.py" | "conftest.py"))
         .collect();
-    let is_test = |name: &&str| is_test_file(name) || task_paths.contains(&format!("{folder}/{name}"));
+    let is_test =
+        |name: &&str| is_test_file(name) || task_paths.contains(&format!("{folder}/{name}"));
     let (tests, others): (Vec<&str>, Vec<&str>) = files.into_iter().partition(is_test);
     let subject = |test: &&str| {
         let stem = test.strip_suffix(".py").unwrap_or(test);

@@ -128,7 +128,8 @@ mod tests {
         let judged = |quarantine: &[&str]| {
             let quarantine = quarantine.iter().map(|id| (*id).to_owned()).collect();
             let task = task(&["f", "g"]);
-            build_verdict(&task, &statuses_with(TestStatus::Passed), true, vec![], &quarantine).unwrap()
+            build_verdict(&task, &statuses_with(TestStatus::Passed), true, vec![], &quarantine)
+                .unwrap()
         };
         assert!(!judged(&[]).resolved, "g did not report");
         let apart = judged(&["g", "elsewhere"]);
@@ -140,11 +141,16 @@ mod tests {
 
     #[test]
     fn id_that_is_not_a_test_is_reported_once_and_ignored() {
-        let seen =
-            strict_verdict(&task(&["f", "[100%]"]), &statuses_with(TestStatus::Passed), true, vec![]);
+        let seen = strict_verdict(
+            &task(&["f", "[100%]"]),
+            &statuses_with(TestStatus::Passed),
+            true,
+            vec![],
+        );
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
         assert_eq!(seen.evidence, [new_evidence(NOT_A_TEST, "\"[100%]\"")]);
-        let none = strict_verdict(&task(&["[100%]"]), &statuses_with(TestStatus::Passed), true, vec![]);
+        let none =
+            strict_verdict(&task(&["[100%]"]), &statuses_with(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved, "no remaining test counts");
     }
 

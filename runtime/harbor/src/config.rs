@@ -61,7 +61,12 @@ pub struct VerifierSettings {
 
 impl Default for VerifierSettings {
     fn default() -> Self {
-        Self { timeout_seconds: DEFAULT_VERIFIER_SECONDS, env: BTreeMap::new(), user: None, network: None }
+        Self {
+            timeout_seconds: DEFAULT_VERIFIER_SECONDS,
+            env: BTreeMap::new(),
+            user: None,
+            network: None,
+        }
     }
 }
 
@@ -166,12 +171,17 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
         },
         environment: reader.read_environment(environment, "environment"),
         has_separate_verifier: separate,
-        verifier_environment: verifier_table.map(|own| reader.read_environment(own, "verifier.environment")),
+        verifier_environment: verifier_table
+            .map(|own| reader.read_environment(own, "verifier.environment")),
         artifacts,
         solution_env: reader.read_env(solution, "solution"),
         labels,
     };
-    if reader.errors.is_empty() { Ok(ParsedConfig { config, warnings }) } else { Err(reader.errors) }
+    if reader.errors.is_empty() {
+        Ok(ParsedConfig { config, warnings })
+    } else {
+        Err(reader.errors)
+    }
 }
 
 /// Describes a value and its type for use in messages.
@@ -196,7 +206,10 @@ impl ConfigReader<'_> {
         match table.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => {
-                self.report_error(&format!("{name}.{key}"), format!("is {}, not text", describe_value(other)));
+                self.report_error(
+                    &format!("{name}.{key}"),
+                    format!("is {}, not text", describe_value(other)),
+                );
                 None
             }
         }
@@ -212,7 +225,10 @@ impl ConfigReader<'_> {
         };
         let number = number.filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.report_error(&format!("{name}.{key}"), format!("is {}, not a number", describe_value(value)));
+            self.report_error(
+                &format!("{name}.{key}"),
+                format!("is {}, not a number", describe_value(value)),
+            );
         }
         number
     }
@@ -232,7 +248,8 @@ impl ConfigReader<'_> {
             Value::String(user) if !user.trim().is_empty() => Some(user.clone()),
             Value::Number(number) if number.is_u64() => Some(number.to_string()),
             other => {
-                let message = format!("is {}, not the name or number of a user", describe_value(other));
+                let message =
+                    format!("is {}, not the name or number of a user", describe_value(other));
                 self.report_error(&format!("{name}.user"), message);
                 None
             }
@@ -252,7 +269,10 @@ impl ConfigReader<'_> {
                     env.insert(key.clone(), text.clone());
                 }
                 Value::String(_) => {
-                    self.report_error(&format!("{name}.env"), format!("{key:?} is not a variable name"));
+                    self.report_error(
+                        &format!("{name}.env"),
+                        format!("{key:?} is not a variable name"),
+                    );
                 }
                 other => {
                     let message = format!("is {}, not text", describe_value(other));
@@ -293,7 +313,8 @@ impl ConfigReader<'_> {
             Some("no-network") => Some(HarborNetwork::NoNetwork),
             Some("allowlist") => return Some(HarborNetwork::Allowlist(network_keys)),
             Some(other) => {
-                let message = format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
+                let message =
+                    format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
                 self.report_error(&format!("{name}.network_mode"), message);
                 return None;
             }
@@ -316,7 +337,10 @@ impl ConfigReader<'_> {
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.report_error("artifacts", format!("contains {}, not a path", describe_value(entry)));
+                self.report_error(
+                    "artifacts",
+                    format!("contains {}, not a path", describe_value(entry)),
+                );
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
@@ -455,8 +479,14 @@ mod tests {
                     env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
                     gpus = 0\r\nskills_dir = \"/s\"\r\n";
         let ParsedConfig { config, warnings } = read_config(text).unwrap();
-        assert_eq!((config.name.as_deref(), config.agent.timeout_seconds), (Some("o/t"), Some(900.0)));
-        assert_eq!((config.agent.user.as_deref(), config.verifier.timeout_seconds), (Some("1000"), 600.0));
+        assert_eq!(
+            (config.name.as_deref(), config.agent.timeout_seconds),
+            (Some("o/t"), Some(900.0))
+        );
+        assert_eq!(
+            (config.agent.user.as_deref(), config.verifier.timeout_seconds),
+            (Some("1000"), 600.0)
+        );
         assert_eq!(
             (config.environment.cpus, config.environment.memory_mb),
             (Some(2.0), Some(2048))

@@ -15,9 +15,10 @@ pub fn expand_env(
         let Some((name, default)) = parse_reference(value) else {
             return Ok((key.clone(), value.clone()));
         };
-        let found = host_variable(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
-            format!("`{key}` needs the variable {name}, which is not set on this machine")
-        })?;
+        let found =
+            host_variable(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
+                format!("`{key}` needs the variable {name}, which is not set on this machine")
+            })?;
         Ok((key.clone(), found))
     });
     filled.collect()

@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn ignore_rules_use_last_match_and_trailing_slash_for_folders() {
-        let basic = |lines: &[&str]| IgnoreRules::parse(RuleSyntax::Basic, lines.iter().copied()).unwrap();
+        let basic =
+            |lines: &[&str]| IgnoreRules::parse(RuleSyntax::Basic, lines.iter().copied()).unwrap();
         let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
         for (path, expected) in [
             ("tests/__pycache__/x.py", Some(true)),

@@ -15,7 +15,9 @@ mod manifest;
 mod rewards;
 mod rules;
 
-pub use config::{AgentSettings, Config, EnvironmentSettings, ParsedConfig, VerifierSettings, read_config};
+pub use config::{
+    AgentSettings, Config, EnvironmentSettings, ParsedConfig, VerifierSettings, read_config,
+};
 pub use diagnostics::Diagnostic;
 pub use env::expand_env;
 pub use folder::{Folder, InputFile, InputKind, SOLVE_SCRIPT, TEST_SCRIPT, dataset_digest};

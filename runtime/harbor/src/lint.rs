@@ -69,7 +69,9 @@ pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     }
     select_rules(rules, &mut selected, &raw).map_err(|why| format!("{TASK_FILE}: {why}"))?;
     let config = read_config(&text).map_err(|mistakes| {
-        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK_FILE} {}", mistake.message))
+        mistakes
+            .first()
+            .map_or_else(String::new, |mistake| format!("{TASK_FILE} {}", mistake.message))
     })?;
     let config = config.config;
     let mut linter = Linter { folder, rules, findings: Vec::new() };
@@ -372,10 +374,14 @@ mod tests {
 
     #[test]
     fn finding_describes_problem_and_fix() {
-        let place =
-            create_task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
+        let place = create_task(
+            "[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n",
+        );
         let findings = lint(&Folder::open(place.path()).unwrap()).unwrap();
-        assert_eq!((findings.len(), findings[0].path.as_str(), findings[0].line), (1, TASK_FILE, Some(2)));
+        assert_eq!(
+            (findings.len(), findings[0].path.as_str(), findings[0].line),
+            (1, TASK_FILE, Some(2))
+        );
         assert!(findings[0].message.contains("agent.user"), "{findings:?}");
     }
 }

@@ -115,7 +115,8 @@ fn read_list<'a>(
 }
 
 fn find_line(text: &str, value: &str) -> Option<usize> {
-    let line_index = (!value.is_empty()).then(|| text.lines().position(|line| line.contains(value)));
+    let line_index =
+        (!value.is_empty()).then(|| text.lines().position(|line| line.contains(value)));
     line_index.flatten().map(|index| index + 1)
 }
 

@@ -45,7 +45,7 @@ pub fn read_rewards(
         (None, Some(txt)) => ("reward.txt", parse_text_reward(txt)),
         (None, None) => {
             let message = "the verifier did not write reward.json or reward.txt".to_owned();
-            return Err(RewardError { message: what: message });
+            return Err(RewardError { message });
         }
     };
     rewards.map_err(|why| RewardError { message: format!("{name} {why}") })

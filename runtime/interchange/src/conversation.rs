@@ -126,7 +126,8 @@ impl Conversation {
             "tokens of responses",
             count(&|one| one.response.usage == Usage::default()),
         );
-        fidelity.record_missing("prices of responses", count(&|one| one.response.cost_usd.is_none()));
+        fidelity
+            .record_missing("prices of responses", count(&|one| one.response.cost_usd.is_none()));
         let calls = self.responses().flat_map(|answered| &answered.calls);
         let without = calls
             .filter(|call| call.output.as_ref().is_none_or(|output| output.exit_status.is_none()));
@@ -180,7 +181,7 @@ impl Conversation {
             output: None,
         });
         let calls = calls.collect();
-        let answered = ResponseTurn { response: response.clone(), calls, is_grace, time: at: time };
+        let answered = ResponseTurn { response: response.clone(), calls, is_grace, time };
         self.turns.push(Turn::Response(Box::new(answered)));
     }
 
@@ -225,5 +226,5 @@ fn input_message(message: &Message, time: f64) -> Option<InputMessage> {
         Message::User { content } => (false, content),
         Message::Assistant { .. } | Message::Tool { .. } => return None,
     };
-    Some(InputMessage { is_system, text: text.clone(), time: at: time })
+    Some(InputMessage { is_system, text: text.clone(), time })
 }

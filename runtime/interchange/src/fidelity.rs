@@ -71,7 +71,11 @@ impl Fidelity {
         self.trials += 1;
         for event in events {
             let fields = serde_json::to_value(event).map_err(|error| error.to_string())?;
-            for row in OMISSION_TABLE.get()?.left_out.iter().filter(|row| row.matches(self.format, &fields))
+            for row in OMISSION_TABLE
+                .get()?
+                .left_out
+                .iter()
+                .filter(|row| row.matches(self.format, &fields))
             {
                 self.record_omission(&row.what, 1);
             }

@@ -101,7 +101,7 @@ pub struct InspectLog<'a> {
 
 impl<'a> InspectLog<'a> {
     pub fn new(arm: &'a Arm, proctor_version: &'a str, creation_time: u64) -> Self {
-        Self { arm, proctor_version: proctor_version, creation_time: creation_time, summaries: Vec::new() }
+        Self { arm, proctor_version, creation_time, summaries: Vec::new() }
     }
 
     /// Adds a sample, and returns the sample's file name in the archive.

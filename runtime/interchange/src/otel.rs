@@ -62,7 +62,12 @@ impl<'a> Trace<'a> {
     fn new(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
         let trace_id = derive_hex_id(&name, 16);
-        Self { trial, root_span_id: derive_hex_id(&format!("{name}/0"), 8), trace_id, spans: Vec::new() }
+        Self {
+            trial,
+            root_span_id: derive_hex_id(&format!("{name}/0"), 8),
+            trace_id,
+            spans: Vec::new(),
+        }
     }
 
     fn push_agent_span(&mut self) {
@@ -110,7 +115,8 @@ impl<'a> Trace<'a> {
         });
         let parts: Vec<Value> = [text].into_iter().chain(calls).collect();
         let finish = response.finish_reason.clone().unwrap_or_default();
-        let output_messages = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
+        let output_messages =
+            json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
         let listed = json!({ "arrayValue": { "values": [{ "stringValue": finish }] } });
         let mut attributes = attributes([
             ("gen_ai.operation.name", Some("chat".into())),

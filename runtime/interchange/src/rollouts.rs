@@ -68,9 +68,9 @@ fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
         }
     }
     // A command in the response text is not a call. Its output was sent as the next user message.
-    let outputs = turn.chat_outputs().map(|(call, output)| {
-        json!({ "role": "tool", "tool_call_id": call.id, "content": output.text })
-    });
+    let outputs = turn.chat_outputs().map(
+        |(call, output)| json!({ "role": "tool", "tool_call_id": call.id, "content": output.text }),
+    );
     let outputs: Vec<Value> = outputs.collect();
     [vec![assistant], outputs].concat()
 }

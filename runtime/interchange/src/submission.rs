@@ -73,9 +73,10 @@ pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     // Tests may print the next heading, too. The last occurrence is the one that the grader
     // printed.
     let to = match verdict.policies.contains_key("wide") {
-        true => {
-            log.windows(WHOLE_SUITE_HEADING.len()).rposition(|at| at == WHOLE_SUITE_HEADING).unwrap_or(log.len())
-        }
+        true => log
+            .windows(WHOLE_SUITE_HEADING.len())
+            .rposition(|at| at == WHOLE_SUITE_HEADING)
+            .unwrap_or(log.len()),
         false => log.len(),
     };
     Some(&log[..to])
@@ -124,7 +125,9 @@ impl Submission<'_> {
             ("{network}", network["mode"].as_str().unwrap_or_default().to_owned()),
             ("{proctor}", self.proctor_version.to_owned()),
         ];
-        values.iter().fold(README_TEMPLATE.to_owned(), |page, (mark, value)| page.replace(mark, value))
+        values
+            .iter()
+            .fold(README_TEMPLATE.to_owned(), |page, (mark, value)| page.replace(mark, value))
     }
 }
 

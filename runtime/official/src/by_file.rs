@@ -59,7 +59,9 @@ impl OfficialPolicy {
             tests
                 .extend(map.iter().map(|(name, word)| (name.to_owned(), parse_status(Some(word)))));
         }
-        let bad = std::iter::once(fail_to_pass).chain(pass_to_pass).find(|run| run.exit_status != Some(0));
+        let bad = std::iter::once(fail_to_pass)
+            .chain(pass_to_pass)
+            .find(|run| run.exit_status != Some(0));
         let why = match bad {
             None => format!(
                 "every file exited with 0; {}",

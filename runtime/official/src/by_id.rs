@@ -82,11 +82,7 @@ impl OfficialPolicy {
             is_resolved: resolved,
             was_graded: true,
             reason: why,
-            pass_rate: if expected == 0 {
-                0.0
-            } else {
-                f2p.passed.len() as f64 / expected as f64
-            },
+            pass_rate: if expected == 0 { 0.0 } else { f2p.passed.len() as f64 / expected as f64 },
             fail_to_pass: f2p,
             pass_to_pass: p2p,
             tests,
@@ -109,9 +105,8 @@ impl OfficialPolicy {
             let standing = match lenient {
                 // In these rows, expected ids are never treated as truncated.
                 Some(standings) => standings.grade_for(map.get(id)),
-                None => {
-                    status_grades.grade_for(self.find_matching_name(id, map).and_then(|key| map.get(key)))
-                }
+                None => status_grades
+                    .grade_for(self.find_matching_name(id, map).and_then(|key| map.get(key))),
             };
             match standing {
                 StatusGrade::Pass => group.passed.push(id.clone()),

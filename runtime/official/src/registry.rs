@@ -165,7 +165,8 @@ impl OfficialPolicy {
         let names = &self.parser.names;
         let found = parser_name.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
-            let shown: String = parser_name.to_string().chars().take(MAX_SHOWN_NAME_CHARS).collect();
+            let shown: String =
+                parser_name.to_string().chars().take(MAX_SHOWN_NAME_CHARS).collect();
             let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             PolicyError {
                 message: format!("{} {} has no parser {shown}", self.benchmark, self.version),
@@ -199,7 +200,11 @@ impl OfficialPolicy {
 
     fn check_row(&self, parser: ParserName, task: &Task) -> Result<(), PolicyError> {
         parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
-            message: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
+            message: format!(
+                "{} of {} cannot read this row: {crash}",
+                parser.name(),
+                self.benchmark
+            ),
             hint: "fix the row's `instance_id` and `version`, or use another parser".into(),
         })
     }
@@ -259,7 +264,8 @@ impl OfficialPolicy {
                 Commands::Several(commands) => commands.last(),
             }
         });
-        let version = details.and_then(|details| details.version.non_empty_text()).unwrap_or_default();
+        let version =
+            details.and_then(|details| details.version.non_empty_text()).unwrap_or_default();
         let of_repo = || {
             rules.repositories.iter().find(|rule| {
                 Some(rule.repository.as_str()) == task.repo.as_deref()

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{FaultCause, Fault, FaultLayer, format_error_chain};
+use proctor_types::{Fault, FaultCause, FaultLayer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
 /// Pauses before each attempt, in seconds. If the last attempt fails, the download fails.

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{FaultCause, Fault};
+use proctor_types::{Fault, FaultCause};
 use reqwest::Url;
 use serde::Deserialize;
 
-use crate::http::{HttpClient, environment_fault, home_directory, env_variable};
+use crate::http::{HttpClient, env_variable, environment_fault, home_directory};
 
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
 

@@ -1,6 +1,6 @@
 //! Downloads files from package indexes that implement the simple repository API.
 
-use proctor_types::{FaultCause, Fault, normalize_package_name};
+use proctor_types::{Fault, FaultCause, normalize_package_name};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -95,8 +95,9 @@ impl Pypi {
                 Ok(offers) => files.extend(offers),
                 Err(fault) if fault.cause == FaultCause::Missing => {}
                 Err(fault) => {
-                    broken = broken
-                        .or_else(|| Some(fault.context(format!("{name} from PyPI")).hint(INDEX_HINT)));
+                    broken = broken.or_else(|| {
+                        Some(fault.context(format!("{name} from PyPI")).hint(INDEX_HINT))
+                    });
                 }
             }
         }
@@ -272,11 +273,15 @@ mod tests {
         let chosen = choose(&index_files, "My.Pkg", "1.0", "ab").unwrap();
         assert_eq!(chosen.url.as_str(), "https://index.test/files/my_pkg-1.0.tar.gz");
         assert_eq!(choose(&index_files, "My.Pkg", "1.0", "cd"), None);
-        assert!(index_files[1].is_wheel_of("my-pkg", "1.0") && !index_files[0].is_wheel_of("my-pkg", "1.0"));
+        assert!(
+            index_files[1].is_wheel_of("my-pkg", "1.0")
+                && !index_files[0].is_wheel_of("my-pkg", "1.0")
+        );
         let reason = mismatch_reason(&index_files, "My.Pkg", "1.0", "cd");
         assert!(reason.contains("SHA-256 ab, expected cd"), "{reason}");
         assert!(
-            mismatch_reason(&index_files, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz")
+            mismatch_reason(&index_files, "My.Pkg", "2.0", "cd")
+                .contains("no sdist My.Pkg-2.0.tar.gz")
         );
         assert_eq!(choose(&index_files, "pkg", "1.0", "ab"), None);
     }

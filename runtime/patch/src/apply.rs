@@ -70,7 +70,9 @@ fn explain_conflict(
     is_anchored_at_start: bool,
     is_anchored_at_end: bool,
 ) -> String {
-    if (is_anchored_at_start || is_anchored_at_end) && find_match(image, old_lines, expected_index, false, false).is_some() {
+    if (is_anchored_at_start || is_anchored_at_end)
+        && find_match(image, old_lines, expected_index, false, false).is_some()
+    {
         return if is_anchored_at_end {
             "the hunk has no context after its change, so it must match at the end of the file, \
              but its lines are further up"

@@ -44,7 +44,9 @@ impl Patch {
     /// Returns an error if the patch cannot be parsed or names a forbidden path.
     pub fn touched_paths(&self) -> Result<Vec<RawPath>, PatchError> {
         let mut paths = BTreeSet::new();
-        for path in self.parsed_files()?.iter().flat_map(|file| [&file.old_path, &file.new_path]).flatten() {
+        for path in
+            self.parsed_files()?.iter().flat_map(|file| [&file.old_path, &file.new_path]).flatten()
+        {
             guard::check_path(path)?;
             paths.insert(path.clone());
         }

@@ -55,11 +55,11 @@ impl Patch {
             .collect();
         let left_out = self.repairs.clone();
         let mut scene = PatchedTree {
-            read_current: current: read_current,
+            read_current,
             patched_files: BTreeMap::new(),
             vacated_paths: leaves,
             total_bytes: 0,
-            is_lenient: lenient: is_lenient,
+            is_lenient,
             skipped_parts: left_out,
         };
         for file in &self.files {
@@ -250,7 +250,11 @@ fn apply_without_carriage_returns(file: &FilePatch, old_content: &[u8]) -> Optio
     if hunks.is_empty() { None } else { apply::apply_hunks(&hunks, old_content).ok() }
 }
 
-fn patched_content(file: &FilePatch, name: &RawPath, old_content: &[u8]) -> Result<Vec<u8>, PatchError> {
+fn patched_content(
+    file: &FilePatch,
+    name: &RawPath,
+    old_content: &[u8],
+) -> Result<Vec<u8>, PatchError> {
     let refuse = |why: String| PatchError::Refused { path: name.clone(), why };
     match &file.body {
         Body::Empty => Ok(old_content.to_vec()),

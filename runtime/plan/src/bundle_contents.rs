@@ -28,7 +28,9 @@ pub fn check_bundles(
         for mount in mounts {
             let found = find_bundle_copies(&mount.folder, &tasks)
                 .map_err(|fault| UserError { message: fault.what, hint: fault.hint })?;
-            copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.mount_point.clone(), copy))));
+            copies.extend(
+                found.into_iter().map(|(at, copy)| (at, (mount.mount_point.clone(), copy))),
+            );
         }
         let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
         let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();

@@ -7,7 +7,8 @@ use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{PowerTarget, detectable_difference, detectable_mean_difference};
 use proctor_types::{
-    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spending, TrialId, Usage, UserError, count_with_noun,
+    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spending, TrialId, Usage, UserError,
+    count_with_noun,
 };
 use serde::Deserialize;
 
@@ -371,7 +372,11 @@ fn power_line(size: &PlanSize<'_>, design: &PowerDesign) -> Option<String> {
         };
         found.filter(|difference| *difference < 1.0).map(|difference| difference * 100.0)
     };
-    let with = format!("{} x {}", count_with_noun(size.task_count, "task"), count_with_noun(size.attempts, "attempt"));
+    let with = format!(
+        "{} x {}",
+        count_with_noun(size.task_count, "task"),
+        count_with_noun(size.attempts, "attempt")
+    );
     let Some(smallest) = shown(size.attempts) else {
         return Some(format!("power: {with} cannot detect any difference; add tasks"));
     };
@@ -415,8 +420,11 @@ mod tests {
                 .map_err(|error| UserError::new(error.to_string()))
         };
         let scaffolds = proctor_scaffolds::names();
-        let known =
-            proctor_config::NameLookup { find_scaffold: &scaffold, scaffold_names: scaffolds, validate_script: &|_| Ok(()) };
+        let known = proctor_config::NameLookup {
+            find_scaffold: &scaffold,
+            scaffold_names: scaffolds,
+            validate_script: &|_| Ok(()),
+        };
         proctor_config::resolve_config(file, &written, &known).unwrap().arms
     }
 

@@ -79,7 +79,13 @@ fn merge_configuration(
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
     record.attempts = record.attempts.max(run_config.file.attempts);
     record.jobs = run_config.file.jobs;
-    Ok(Extension { run, record, old_arm_count: arms, old_task_count: tasks, old_attempts: attempts })
+    Ok(Extension {
+        run,
+        record,
+        old_arm_count: arms,
+        old_task_count: tasks,
+        old_attempts: attempts,
+    })
 }
 
 impl Extension {

@@ -53,7 +53,11 @@ fn machine_limits(machine: Machine) -> [MachineLimit; 2] {
 
 /// Rejects native sandboxes for tasks that need another architecture, and limits that are so large
 /// that the unit must be wrong.
-pub fn check_limits(arms: &[Arm], tasks: &[PlannedTask], add_location: ArmLocator<'_>) -> Result<(), UserError> {
+pub fn check_limits(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    add_location: ArmLocator<'_>,
+) -> Result<(), UserError> {
     check_platforms(arms, tasks, add_location)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     if here.is_empty() {
@@ -89,8 +93,10 @@ pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     let mut lines = Vec::new();
     for limit in machine_limits(Machine::detect_total()).iter().filter(|_| !here.is_empty()) {
         let of_arms = here.iter().map(|arm| (limit.arm_limit)(arm)).fold(0.0, f64::max);
-        let over: Vec<&PlannedTask> =
-            tasks.iter().filter(|planned| (limit.task_limit)(planned) > limit.machine_amount).collect();
+        let over: Vec<&PlannedTask> = tasks
+            .iter()
+            .filter(|planned| (limit.task_limit)(planned) > limit.machine_amount)
+            .collect();
         let most = over.iter().map(|planned| (limit.task_limit)(planned)).fold(of_arms, f64::max);
         if most <= limit.machine_amount {
             continue;

@@ -38,7 +38,7 @@ pub fn check_limit<'a>(
 ) -> Result<(), UserError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let needs = OPEN_FILE_NEEDS.get().map_err(UserError::new)?;
-    let most = needs.max_trials(limit, arms);
+    let most = needs.max_concurrent_trials(limit, arms);
     if jobs.min(trials) as u64 <= most {
         return Ok(());
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn shipped_needs_fit_220_trials_into_1024_files() {
         let needs = OPEN_FILE_NEEDS.get().unwrap();
-        assert!(needs.max_trials(1024, [].into_iter()) >= 220);
-        assert_eq!(needs.max_trials(64, [].into_iter()), 0);
+        assert!(needs.max_concurrent_trials(1024, [].into_iter()) >= 220);
+        assert_eq!(needs.max_concurrent_trials(64, [].into_iter()), 0);
     }
 }

@@ -9,7 +9,8 @@ use proctor_record::{
 use proctor_run::Plan;
 use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
-    Environment, RULES_VERSION, RunRecord, RunTask, TrialId, UserError, join_first_few, count_with_noun,
+    Environment, RULES_VERSION, RunRecord, RunTask, TrialId, UserError, count_with_noun,
+    join_first_few,
 };
 
 use crate::{
@@ -192,12 +193,13 @@ impl ReopenedRun {
             let hint = "the run was imported without a dataset: import the files again with --tasks DATASET";
             return Err(UserError::new(what).hint(hint).into());
         }
-        let mut plan = Plan { trials_to_run: only: trials_to_run, ..Plan::from_record(&record) };
+        let mut plan = Plan { trials_to_run, ..Plan::from_record(&record) };
         if continuation == Continuation::Gradings {
             // Grade only submitted work. The other trials would call models, so they are left to
             // `resume`.
             let trials = plan.selected_trials().into_iter().map(|(id, ..)| id);
-            plan.trials_to_run = Some(trials.filter(|id| run.check_trial(id).is_finished).collect());
+            plan.trials_to_run =
+                Some(trials.filter(|id| run.check_trial(id).is_finished).collect());
         } else {
             check_models(&record.arms, context.check_script, &|_, error| error)?;
         }

@@ -51,7 +51,11 @@ fn check_override_keys(override_table: &toml::Table, path: &[String]) -> Result<
 }
 
 /// Applies new shared limits to every arm. Limits are not factors, so the arms keep their IDs.
-fn set_shared_limit(record: &mut RunRecord, override_text: &str, path: &[String]) -> Result<(), UserError> {
+fn set_shared_limit(
+    record: &mut RunRecord,
+    override_text: &str,
+    path: &[String],
+) -> Result<(), UserError> {
     for arm in &mut record.arms {
         let mut table =
             toml::Table::from_iter([("budget".to_owned(), to_toml(&arm.budget, path)?)]);

@@ -85,7 +85,8 @@ pub fn unpack_demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
 /// Writes the built-in files unless they exist, and returns their directory. The directory's name
 /// contains a hash of the files, so that each version has its own directory.
 fn unpack_files(cache: &Path) -> std::io::Result<PathBuf> {
-    let all: String = SHIPPED_FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+    let all: String =
+        SHIPPED_FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(SHIPPED_DIR);
     let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
     if folder.join("demo.toml").exists() {

@@ -10,7 +10,8 @@ use proctor_record::{RunDir, now};
 use proctor_run::PlannedTask;
 use proctor_setup::local_source_digest;
 use proctor_types::{
-    Arm, CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, Selection, UserError,
+    Arm, CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, Selection,
+    UserError,
 };
 
 use crate::{PlanError, host::host_fingerprint, read_certificate};

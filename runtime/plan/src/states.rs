@@ -12,8 +12,8 @@ use proctor_types::{Arm, ForkOrigin, Selection, UserError, count_with_noun};
 
 use crate::{
     NewRun, PlanContext, PlanError, PlannedRun, bundle_contents, check_models, checks,
-    extend::Extension, open_files, planned_run::check_record, read_certificate, to_run_tasks,
-    selection, start::create_run, tasks,
+    extend::Extension, open_files, planned_run::check_record, read_certificate, selection,
+    start::create_run, tasks, to_run_tasks,
 };
 
 /// Tells the user how to choose another back end. Part of the message about images, which native
@@ -66,7 +66,7 @@ impl ReadConfig {
     fn new(file: ConfigFile, source: ConfigSource, backend_hint: &'static str) -> Self {
         let arm_count = file.arms.len();
         let (arm_globs, has_arm_globs, origin) = (Vec::new(), false, None);
-        Self { file, source: source, arm_count, arm_globs, has_arm_globs, backend_hint: backend_hint, origin }
+        Self { file, source, arm_count, arm_globs, has_arm_globs, backend_hint, origin }
     }
 
     /// Selects the arms whose names match a glob. An empty list selects all arms.
@@ -248,7 +248,7 @@ impl ResolvedConfig {
     pub fn from_patches(file: ConfigFile, arms: Vec<Arm>, backend_hint: &'static str) -> Self {
         let source_config = ReadConfig::from_arguments(file.clone(), backend_hint);
         let (config, written) = (RunConfig { file, arms }, ConfigSource::default());
-        Self { source_config, resolution: Resolution { config, source: written, backend_hint: switch: backend_hint } }
+        Self { source_config, resolution: Resolution { config, source: written, backend_hint } }
     }
 
     /// Returns the configuration and its arms.
@@ -279,7 +279,14 @@ impl ResolvedConfig {
         of.check_models(context)?;
         of.check_tasks(context, purpose, &tasks)?;
         of.check_open_files(tasks.len())?;
-        let loaded = LoadedPlan { source_config: read, resolution: of, rows: Rows::default(), tasks, selection, purpose };
+        let loaded = LoadedPlan {
+            source_config: read,
+            resolution: of,
+            rows: Rows::default(),
+            tasks,
+            selection,
+            purpose,
+        };
         // Don't check `[statement]` keys here, because they may affect only tasks of the other plan
         // that are not among `tasks`.
         let BundledPlan(LoadedPlan { resolution: of, tasks, selection, .. }) =
@@ -331,7 +338,9 @@ impl ResolvedConfig {
     }
 
     async fn read_rows(&self, context: PlanContext<'_>) -> Result<Rows, UserError> {
-        let rows = tasks::read_complete(&self.resolution.config.file.tasks, context.cache, context.say).await;
+        let rows =
+            tasks::read_complete(&self.resolution.config.file.tasks, context.cache, context.say)
+                .await;
         rows.map_err(|error| self.resolution.with_location(&["tasks"], error))
     }
 
@@ -435,7 +444,8 @@ impl BundledPlan {
         let LoadedPlan { resolution: of, rows, mut tasks, selection, purpose, .. } = self.0;
         if !rows.recipes.is_empty() {
             let built =
-                tasks::build_recipe_tasks(rows.recipes, context.cache, backend, context.say).await?;
+                tasks::build_recipe_tasks(rows.recipes, context.cache, backend, context.say)
+                    .await?;
             of.check_tasks(context, purpose, &built)?;
             of.check_bundles(context, &built)?;
             tasks.extend(built);
@@ -470,7 +480,8 @@ impl ReadyPlan {
     pub fn create_run(self, out: &Path, agent_sha256: &str) -> Result<PlannedRun, PlanError> {
         let Self { resolution: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
-        let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent_sha256: agent: agent_sha256 };
+        let new =
+            NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent_sha256 };
         let (run, record) = create_run(out, new)?;
         let plan = Plan {
             tasks,

@@ -130,7 +130,7 @@ impl Blobs {
     /// if `shared` is set, and otherwise like one of [`Blobs::put`].
     pub fn writer(&self, is_shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
-        BlobWriter { blobs, is_shared: shared: is_shared, hasher, buffer: Vec::new(), file: None }
+        BlobWriter { blobs, is_shared, hasher, buffer: Vec::new(), file: None }
     }
 
     /// Returns the content with this hash. Verifies the content first.
@@ -177,7 +177,8 @@ impl Blobs {
 
     fn get_shared(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         let path = self.blob_path(hash)?;
-        let bytes = disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let bytes =
+            disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         if Self::hash(&bytes) != hash {
             return Err(RecordError::Corrupt {
                 path,

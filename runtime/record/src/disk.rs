@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use proctor_files::{entry_exists, exists_as_non_file, open_regular_file, open_with, read_regular_file};
+pub(crate) use proctor_files::{
+    entry_exists, exists_as_non_file, open_regular_file, open_with, read_regular_file,
+};
 use proctor_types::{describe_io_error, format_error_chain};
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;

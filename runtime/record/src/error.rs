@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{CONFIG_VERSION, FaultCause, Fault, FaultLayer, RUN_SCHEMA_VERSION, describe_io_error};
+use proctor_types::{
+    CONFIG_VERSION, Fault, FaultCause, FaultLayer, RUN_SCHEMA_VERSION, describe_io_error,
+};
 
 use crate::pinned_dirs::resolve_fd_path;
 
@@ -25,7 +27,7 @@ pub enum RecordError {
     Locked { path: PathBuf, holder: String },
     #[error("{}: a run already exists; use `proctor resume`, or a different `--out`", path.display())]
     RunExists { path: PathBuf },
-    #[error("{}: not a run directory: {}; pass the directory that `proctor run` created", path.display(), why_not_a_run(path))]
+    #[error("{}: not a run directory: {}; pass the directory that `proctor run` created", path.display(), not_a_run_reason(path))]
     NotARun { path: PathBuf },
     #[error(
         "{}: run.json and run.json.gz are both missing, but the run's trials exist; restore one of the two files from a copy of the run directory",
@@ -80,10 +82,13 @@ impl RecordError {
     /// Converts the error to a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Corrupt { hint, .. } => Fault::new(FaultLayer::Record, self.message_without_hint())
-                .cause(FaultCause::Invalid)
-                .hint(*hint),
-            other => Fault::new(FaultLayer::Record, other.to_string()).cause(FaultCause::from_error(other)),
+            Self::Corrupt { hint, .. } => {
+                Fault::new(FaultLayer::Record, self.message_without_hint())
+                    .cause(FaultCause::Invalid)
+                    .hint(*hint)
+            }
+            other => Fault::new(FaultLayer::Record, other.to_string())
+                .cause(FaultCause::from_error(other)),
         }
     }
 }

@@ -95,7 +95,11 @@ impl EventReader {
     ///
     /// # Errors
     /// Fails if the file cannot be read.
-    pub fn open_at(path: impl AsRef<Path>, offset: u64, lines_before: usize) -> Result<Self, RecordError> {
+    pub fn open_at(
+        path: impl AsRef<Path>,
+        offset: u64,
+        lines_before: usize,
+    ) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
         let failed = RecordError::io(&path, "the journal cannot be read");
         let opened = disk::open_regular_file(&path).and_then(|mut file| {
@@ -103,7 +107,7 @@ impl EventReader {
             Ok(file)
         });
         let reader = BufReader::with_capacity(1 << 16, opened.map_err(failed)?);
-        Ok(Self { path, reader, line_count: line: lines_before, offset: at: offset })
+        Ok(Self { path, reader, line_count: lines_before, offset })
     }
 
     /// Returns the offset, in bytes, of the end of the last complete line that was read.

@@ -113,7 +113,7 @@ impl Journal {
         clock_offset: f64,
     ) -> Self {
         let start = Instant::now();
-        Self { file, path, try_number, next_seq, length, clock_offset: clock_offset, start, is_broken: false }
+        Self { file, path, try_number, next_seq, length, clock_offset, start, is_broken: false }
     }
 
     pub fn path(&self) -> &Path {

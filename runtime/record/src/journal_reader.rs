@@ -58,7 +58,8 @@ impl JournalContents {
 /// [`JournalContents`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
     let path = path.as_ref();
-    let bytes = disk::read_regular_file(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
+    let bytes = disk::read_regular_file(path)
+        .map_err(RecordError::io(path, "the journal cannot be read"))?;
     Ok(parse_journal(path, &bytes))
 }
 
@@ -121,8 +122,20 @@ pub(crate) fn parse_journal(path: &Path, bytes: &[u8]) -> JournalContents {
         },
         |event| events.push(event),
     );
-    let JournalScan { is_torn: torn, lacks_final_newline: unended, bad_lines, complete_bytes: whole_bytes, .. } = scan;
-    JournalContents { events, is_torn: torn, lacks_final_newline: unended, bad_lines, complete_bytes: whole_bytes }
+    let JournalScan {
+        is_torn: torn,
+        lacks_final_newline: unended,
+        bad_lines,
+        complete_bytes: whole_bytes,
+        ..
+    } = scan;
+    JournalContents {
+        events,
+        is_torn: torn,
+        lacks_final_newline: unended,
+        bad_lines,
+        complete_bytes: whole_bytes,
+    }
 }
 
 /// The sequence and try numbers of a line.

@@ -94,7 +94,15 @@ mod tests {
 
     fn new_label(step: Option<u64>, name: &str, is_removed: bool) -> Label {
         let trial = TrialId { task: TaskId::new("t"), arm: ArmId::new("abc"), attempt: 1 };
-        Label { v: 1, at: 5, trial, step, label: name.to_owned(), comment: None, removed: is_removed }
+        Label {
+            v: 1,
+            at: 5,
+            trial,
+            step,
+            label: name.to_owned(),
+            comment: None,
+            removed: is_removed,
+        }
     }
 
     #[test]
@@ -103,7 +111,8 @@ mod tests {
         let run = RunDir::create(folder.path().join("run")).unwrap();
         assert_eq!(run.read_labels(), Labels::default());
         let commented = Label { comment: Some("why".into()), ..new_label(Some(3), "hack", false) };
-        for one in [&new_label(Some(3), "hack", false), &new_label(None, "good", false), &commented] {
+        for one in [&new_label(Some(3), "hack", false), &new_label(None, "good", false), &commented]
+        {
             run.add_label(one).unwrap();
         }
         let path = labels_path(run.path());

@@ -93,7 +93,9 @@ impl RunDir {
 
     /// Whether a shared run has other live workers. Returns `false` if the run directory can't be read.
     pub fn has_other_workers(&self) -> bool {
-        let Some(own) = self.is_shared.then(|| self.ensure_membership().ok()).flatten() else { return false };
+        let Some(own) = self.is_shared.then(|| self.ensure_membership().ok()).flatten() else {
+            return false;
+        };
         find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
@@ -134,8 +136,10 @@ impl RunDir {
         };
         let folder = self.trial_dir_path(id);
         let taking = RecordError::io(&folder, "the trial can't be taken over");
-        let replacement = DirTakeover { superseded_dir: self.path().join(SUPERSEDED_DIR), claim_key: key };
-        let dead = claim.dead_owner().map(|dead| self.scheduler_jobs.describe_worker(self.path(), dead));
+        let replacement =
+            DirTakeover { superseded_dir: self.path().join(SUPERSEDED_DIR), claim_key: key };
+        let dead =
+            claim.dead_owner().map(|dead| self.scheduler_jobs.describe_worker(self.path(), dead));
         let takes_over = || -> io::Result<Option<File>> {
             replacement.finish_takeover(&folder)?;
             if !self.is_shared {

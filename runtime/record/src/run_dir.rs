@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, CheckedTrial, Corruption, RecordError, Remedy, TrialDir,
-    check::{TrialCheck, CheckCache},
+    check::{CheckCache, TrialCheck},
     disk::{self, describe_read_error},
     pinned_dirs::PinnedDirs,
     run_file,
@@ -70,7 +70,8 @@ impl RunDir {
     }
 
     fn new(root: PathBuf, lock: Option<File>) -> Self {
-        let (check_cache, membership) = (CheckCache::new(root.join(CHECK_CACHE_FILE)), Mutex::default());
+        let (check_cache, membership) =
+            (CheckCache::new(root.join(CHECK_CACHE_FILE)), Mutex::default());
         Self {
             check_cache,
             root,
@@ -219,15 +220,26 @@ impl RunDir {
     /// Returns a verifier for many trials. Unlike [`RunDir::check`], it reads everything and
     /// ignores earlier checks.
     pub fn verifier(&self) -> TrialVerifier<'_> {
-        TrialVerifier { run_dir: self, verified_blobs: HashSet::new(), reported_trials: self.reported_verdicts() }
+        TrialVerifier {
+            run_dir: self,
+            verified_blobs: HashSet::new(),
+            reported_trials: self.reported_verdicts(),
+        }
     }
 
     fn check_trial_with(&self, id: &TrialId, should_trust_cache: bool) -> CheckedTrial {
         let (dir, known) = (self.trial_dir(id), &self.check_cache);
         let (blobs, plain) = (self.trial_blobs(&dir), self.trial_dir_path(id));
         let name = plain.strip_prefix(&self.root).unwrap_or(&plain).to_string_lossy();
-        TrialCheck { dir: &dir, id, blobs: &blobs, cache: known, cache_key: &name, trusts_cache: should_trust_cache }
-            .check_trial()
+        TrialCheck {
+            dir: &dir,
+            id,
+            blobs: &blobs,
+            cache: known,
+            cache_key: &name,
+            trusts_cache: should_trust_cache,
+        }
+        .check_trial()
     }
 
     /// Returns the trials that have a verdict in `report.json` but whose record was removed, so
@@ -305,7 +317,11 @@ impl TrialVerifier<'_> {
         dir.verify(&self.run_dir.blobs(), &mut self.verified_blobs, &mut checked);
         if !checked.is_finished && self.reported_trials.contains(id) {
             let why = "missing, but report.json has a verdict for this trial";
-            checked.corruptions.push(Corruption::new(dir.trajectory_path(), why, Remedy::RestoreTrial));
+            checked.corruptions.push(Corruption::new(
+                dir.trajectory_path(),
+                why,
+                Remedy::RestoreTrial,
+            ));
         }
         if checked.is_finished && self.reported_trials.contains(id) && dir.is_ungraded() {
             let why = "missing, as is the verdict, but report.json has a verdict for this trial";

@@ -93,7 +93,11 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), Recor
     };
     match read {
         Some(Ok(run)) => {
-            let damage = Corruption::new(path, format!("{why}; using {RUN_COPY_FILE}"), Remedy::LostEvidence);
+            let damage = Corruption::new(
+                path,
+                format!("{why}; using {RUN_COPY_FILE}"),
+                Remedy::LostEvidence,
+            );
             Ok((check_ids(&copy, run)?, Some(damage)))
         }
         other => {

@@ -135,7 +135,11 @@ mod tests {
 
     #[test]
     fn tree_differences_are_sorted_and_complete() {
-        let base = tree_with_entries(&[file_entry(b"a", b"1"), file_entry(b"b", b"1"), file_entry(b"c", b"1")]);
+        let base = tree_with_entries(&[
+            file_entry(b"a", b"1"),
+            file_entry(b"b", b"1"),
+            file_entry(b"c", b"1"),
+        ]);
         let mut end = base.clone();
         end.apply_snapshot(&SnapshotReply {
             changed: vec![file_entry(b"aa", b"new"), file_entry(b"c", b"2")],

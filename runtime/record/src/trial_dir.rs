@@ -299,7 +299,8 @@ impl TrialDir {
     /// Returns the raw results of the last grading, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grading_dir().join(GRADING_RESULTS);
-        let bytes = disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let bytes =
+            disk::read_regular_file(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         match self.last_grading()? {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {

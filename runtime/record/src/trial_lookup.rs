@@ -87,7 +87,10 @@ pub fn find_trials<'a>(
 ///
 /// # Errors
 /// Fails if there is no such trial. The hint explains how to find the existing trials.
-pub fn find_by_name<'a>(record: &'a RunRecord, trial_name: &str) -> Result<PlannedTrial<'a>, UserError> {
+pub fn find_by_name<'a>(
+    record: &'a RunRecord,
+    trial_name: &str,
+) -> Result<PlannedTrial<'a>, UserError> {
     let (rest, attempt) = match trial_name.rsplit_once('/') {
         Some((rest, number)) => match number.parse() {
             Ok(attempt) => (rest, attempt),
@@ -151,14 +154,16 @@ fn select_by_name<'a, T>(
             [] => {}
             [only] => return Ok(vec![*only]),
             several => {
-                let named = several.iter().take(3).filter_map(|one| item_names(one).first().copied());
+                let named =
+                    several.iter().take(3).filter_map(|one| item_names(one).first().copied());
                 let named: Vec<&str> = named.collect();
                 return Err(UserError::new(format!("`{query}` matches several {item_kind}s"))
                     .hint(format!("use a full name: `{}`", named.join("`, `"))));
             }
         }
     }
-    let known: Vec<&str> = items.iter().filter_map(|one| item_names(one).first().copied()).collect();
+    let known: Vec<&str> =
+        items.iter().filter_map(|one| item_names(one).first().copied()).collect();
     let near = similar_names(query, known.iter().copied());
     let hint = match near.is_empty() {
         true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),

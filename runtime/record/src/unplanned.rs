@@ -94,7 +94,11 @@ impl RunDir {
 
     /// Like [`RunDir::check`], but reads files only if the trial is in `begun`, the result of
     /// [`RunDir::started_trial_dirs`]. Other trials have no files.
-    pub fn check_started_trial(&self, id: &TrialId, started_dirs: &HashSet<PathBuf>) -> CheckedTrial {
+    pub fn check_started_trial(
+        &self,
+        id: &TrialId,
+        started_dirs: &HashSet<PathBuf>,
+    ) -> CheckedTrial {
         match started_dirs.contains(&self.trial_dir_path(id)) {
             true => self.check_trial(id),
             false => CheckedTrial::default(),
@@ -103,7 +107,8 @@ impl RunDir {
 
     fn describe_dir(&self, folder: &Path, depth: usize) -> UnplannedDir {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
-        let mut unplanned = UnplannedDir { folder: name, journal_count: 0, trials: BTreeSet::new() };
+        let mut unplanned =
+            UnplannedDir { folder: name, journal_count: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
         while let Some((folder, depth)) = pending.pop() {
             let journal = folder.join(TRAJECTORY_FILE);

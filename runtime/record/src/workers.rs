@@ -54,7 +54,9 @@ impl SchedulerJobs {
         let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker_id) else {
             return format!("worker {worker_id}");
         };
-        let Some(job) = &member.job else { return format!("worker {worker_id} on {}", member.host) };
+        let Some(job) = &member.job else {
+            return format!("worker {worker_id} on {}", member.host);
+        };
         let state = self.0.as_ref().and_then(|ask| ask(&member));
         let state = state.unwrap_or_else(|| "state unknown".to_owned());
         format!("worker {worker_id} on {}, job {job} ({state})", member.host)

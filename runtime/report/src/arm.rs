@@ -17,7 +17,7 @@ use crate::{
     groups::summarize_groups,
     limits::own_limit,
     rounding::{round_to_four_decimals, round_to_micro_dollars},
-    spread::{count_failure_reasons, compute_intervals, pass_at_k, pass_hat_k, resolved_variance},
+    spread::{compute_intervals, count_failure_reasons, pass_at_k, pass_hat_k, resolved_variance},
 };
 
 /// The report of one arm.

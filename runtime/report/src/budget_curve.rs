@@ -67,7 +67,8 @@ pub fn budget_curves<'a>(
             .collect();
         let mut resolved = amounts?;
         resolved.sort_by(f64::total_cmp);
-        let most = arm_trials.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
+        let most =
+            arm_trials.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
         let is_known = resolved.last().is_some_and(|used| *used > 0.0);
         is_known.then_some(BudgetCurve {
             arm: &arm.arm,

@@ -42,7 +42,10 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
-        all.push(warning_check(format!("The record of {} is corrupt", count_with_noun(damaged, "trial"))));
+        all.push(warning_check(format!(
+            "The record of {} is corrupt",
+            count_with_noun(damaged, "trial")
+        )));
     }
     let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty()).count();
     if interrupted > 0 {
@@ -138,9 +141,9 @@ fn check_limits(report: &Report) -> SoundnessCheck {
 
 fn check_attempts(report: &Report) -> SoundnessCheck {
     match report.tasks.iter().map(|trial| trial.attempt).max() {
-        None | Some(0 | 1) => {
-            note_check("One attempt per task: variation between attempts is not measured".to_owned())
-        }
+        None | Some(0 | 1) => note_check(
+            "One attempt per task: variation between attempts is not measured".to_owned(),
+        ),
         Some(most) => good_check(format!("{most} attempts per task")),
     }
 }

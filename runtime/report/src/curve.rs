@@ -59,8 +59,9 @@ impl CurveCheck {
         (budget, budget_value): (&str, f64),
         verdict_pairs: &[(bool, bool)],
     ) -> Self {
-        let count =
-            |of: &dyn Fn(&(bool, bool)) -> bool| verdict_pairs.iter().filter(|one| of(one)).count() as u64;
+        let count = |of: &dyn Fn(&(bool, bool)) -> bool| {
+            verdict_pairs.iter().filter(|one| of(one)).count() as u64
+        };
         let (curve_only, real_only) =
             (count(&|one| one.0 && !one.1), count(&|one| one.1 && !one.0));
         let tasks = verdict_pairs.len() as u64;

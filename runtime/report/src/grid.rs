@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{ArmId, TaskId};
 
-use crate::{ArmReport, Report, TaskReport, format::format_percent, single_shot::BEYOND_WINDOW_MARK};
+use crate::{
+    ArmReport, Report, TaskReport, format::format_percent, single_shot::BEYOND_WINDOW_MARK,
+};
 
 /// Tasks with their trials under each of the given arms.
 #[derive(Debug, Clone)]

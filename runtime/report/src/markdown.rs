@@ -6,7 +6,7 @@ use proctor_types::{ArmId, escape_unprintable_line};
 
 use crate::{
     ArmReport, Comparison, GroupSelection, GroupTable, Report, abbreviate_count, exception_rows,
-    group_tables, noise_rows, notes::findings, format_percent,
+    format_percent, group_tables, noise_rows, notes::findings,
 };
 
 /// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is

@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proctor_types::{ArmId, Integrity, Responders, noun_for_count, count_with_noun};
+use proctor_types::{ArmId, Integrity, Responders, count_with_noun, noun_for_count};
 
 use crate::{
     ArmReport, Report, TaskReport, agreement, format::format_percent, limit_warnings, noise,
@@ -56,7 +56,8 @@ pub fn findings(report: &Report) -> Vec<String> {
 /// Returns the findings, followed by the report's remarks.
 pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     let mut all: Vec<FindingNote> = Vec::new();
-    let mut add = |rank: FindingRank, text: String| all.push(FindingNote { rank, lines: vec![text] });
+    let mut add =
+        |rank: FindingRank, text: String| all.push(FindingNote { rank, lines: vec![text] });
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
         let text = format!(
             "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
@@ -105,7 +106,10 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         add(FindingRank::Informational, sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
-        add(FindingRank::Doubtful, format!("{}: {}.", arm.name, describe_responders(&arm.responders)));
+        add(
+            FindingRank::Doubtful,
+            format!("{}: {}.", arm.name, describe_responders(&arm.responders)),
+        );
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
         let text =
@@ -114,7 +118,8 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.was_billed()) {
         let earlier = arm.earlier_tries;
-        let tokens = format!("{} in, {} out", count_with_noun(earlier.input, "token"), earlier.output);
+        let tokens =
+            format!("{} in, {} out", count_with_noun(earlier.input, "token"), earlier.output);
         let text = format!(
             "{}: {}: {} ({tokens}), billed but excluded from means.",
             arm.name,
@@ -130,7 +135,10 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         let side = arm.side;
         let tokens = format!("{} in, {} out", count_with_noun(side.input, "token"), side.output);
         let requests = count_with_noun(side.requests, "side request");
-        add(FindingRank::Informational, format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
+        add(
+            FindingRank::Informational,
+            format!("{}: {requests}, {tokens}; not counted as steps.", arm.name),
+        );
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
@@ -161,7 +169,10 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
             true => format!("some responses have no price (known: ${:.4})", arm.paid.cost_usd),
             false => "cost unknown, because its model has no price".to_owned(),
         };
-        add(FindingRank::Informational, format!("{}: {message}; set [models.NAME] price.", arm.name));
+        add(
+            FindingRank::Informational,
+            format!("{}: {message}; set [models.NAME] price.", arm.name),
+        );
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = count_with_noun(arm.malformed_calls, "tool call");
@@ -237,12 +248,16 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         let word = noun_for_count(faults.len(), "fault");
         let mut lines = vec![format!("Infrastructure {word} (not counted against any arm):")];
         lines.extend(
-            deduplicate_errors(faults, MAX_LISTED_NAMES).into_iter().map(|line| format!("  {line}")),
+            deduplicate_errors(faults, MAX_LISTED_NAMES)
+                .into_iter()
+                .map(|line| format!("  {line}")),
         );
         all.push(FindingNote { rank: FindingRank::Missing, lines });
     }
     let remarks = report.remarks.iter().cloned();
-    all.extend(remarks.map(|remark| FindingNote { rank: FindingRank::Missing, lines: vec![remark] }));
+    all.extend(
+        remarks.map(|remark| FindingNote { rank: FindingRank::Missing, lines: vec![remark] }),
+    );
     all
 }
 

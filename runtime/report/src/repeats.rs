@@ -37,7 +37,10 @@ pub fn deduplicate_errors(
             None => distinct_errors.push((key, error, vec![place])),
         }
     }
-    distinct_errors.into_iter().map(|(_, error, places)| format_error_line(&error, &places, max_locations)).collect()
+    distinct_errors
+        .into_iter()
+        .map(|(_, error, places)| format_error_line(&error, &places, max_locations))
+        .collect()
 }
 
 fn format_error_line(error: &str, locations: &[String], max_locations: usize) -> String {
@@ -71,7 +74,10 @@ mod tests {
             deduplicate_errors(errors, 3),
             ["a, c, d and 1 more (4 times): no key", "b: busy"]
         );
-        assert_eq!(deduplicate_errors([located_error("a", "x"), located_error("b", "x")], 3), ["a, b (2 times): x"]);
+        assert_eq!(
+            deduplicate_errors([located_error("a", "x"), located_error("b", "x")], 3),
+            ["a, b (2 times): x"]
+        );
         assert!(deduplicate_errors([], 3).is_empty());
     }
 

@@ -8,12 +8,12 @@ use std::{
 };
 
 use proctor_record::{
-    CheckedTrial, RecordError, RunDir, read_earlier_tries, parallel_map,
+    CheckedTrial, RecordError, RunDir, parallel_map, read_earlier_tries,
     trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_types::{
     EarlierTries, FlakePolicy, PREDICTIONS_SCAFFOLD, RULES_VERSION, RunRecord, RunTask,
-    SCRIPT_URL_PREFIX, TrialId, join_first_few, count_with_noun,
+    SCRIPT_URL_PREFIX, TrialId, count_with_noun, join_first_few,
 };
 
 use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report};
@@ -202,7 +202,8 @@ fn build_trial_result(
     checked: CheckedTrial,
 ) -> TrialResult {
     let (id, task, arm) = (planned_trial.id(), planned_trial.task, planned_trial.arm);
-    let damage_messages = checked.corruptions.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
+    let damage_messages =
+        checked.corruptions.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
     let mut damage: Vec<_> = damage_messages.collect();
     let dir = run.trial_dir(&id);
     let earlier = read_earlier_tries(&dir, checked.outcome.is_some());
@@ -236,6 +237,7 @@ fn build_trial_result(
 /// Reads the facts that a single-response trial stores next to its trajectory. If the file is
 /// unreadable, it is ignored, because no verdict depends on it.
 fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
-    let bytes = proctor_files::read_regular_file(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
+    let bytes =
+        proctor_files::read_regular_file(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

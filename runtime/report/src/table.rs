@@ -26,7 +26,8 @@ pub(crate) fn format_table(
     is_right_aligned: impl Fn(usize) -> bool,
 ) -> String {
     let align = |(column, text): (usize, String)| {
-        let side = if is_right_aligned(column) { CellAlignment::Right } else { CellAlignment::Left };
+        let side =
+            if is_right_aligned(column) { CellAlignment::Right } else { CellAlignment::Left };
         Cell::new(truncate_cell(text)).set_alignment(side)
     };
     let mut table = Table::new();

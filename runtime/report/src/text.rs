@@ -87,9 +87,11 @@ pub fn report_text_with_comparison(
     let mut room = SCREEN_LINES
         .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
 
-    let detail = if options.show_findings { DetailLevel::LinePerTrial } else { DetailLevel::OneLine };
+    let detail =
+        if options.show_findings { DetailLevel::LinePerTrial } else { DetailLevel::OneLine };
     let notes = notes(report, detail);
-    let room_of_notes = if options.show_findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
+    let room_of_notes =
+        if options.show_findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
     let (below, more) = fit_notes(&notes, room_of_notes);
     room = room.saturating_sub(count_terminal_lines(&below));
 
@@ -198,7 +200,11 @@ fn results_table(first_header: &str, arms: &[&ArmReport]) -> String {
                 format_resolved_rate(arm),
                 format_interval(arm.intervals.resolved_rate)
             ),
-            format!("{}{}", format_percent(arm.passed_rate), format_interval(arm.intervals.passed_rate)),
+            format!(
+                "{}{}",
+                format_percent(arm.passed_rate),
+                format_interval(arm.intervals.passed_rate)
+            ),
             format_limit_fraction(arm),
         ]
     });
@@ -374,7 +380,8 @@ fn group_tables_text(report: &Report, show_all: bool) -> String {
         let rows = rows.into_iter().map(|(name, cells)| {
             let cells = cells.into_iter().map(|group| {
                 group.map_or_else(String::new, |group| {
-                    let (rate, passed) = (format_percent(group.resolved_rate), format_percent(group.passed_rate));
+                    let (rate, passed) =
+                        (format_percent(group.resolved_rate), format_percent(group.passed_rate));
                     format!("{}/{} {rate} (F2P {passed})", group.resolved, group.trials)
                 })
             });
@@ -390,7 +397,8 @@ fn group_tables_text(report: &Report, show_all: bool) -> String {
         let headers: Vec<&str> =
             [""].into_iter().chain(headers.iter().map(String::as_str)).collect();
         let rows = report.arms.iter().map(|arm| {
-            let of = |k| arm.pass_at_k.get(k).map_or_else(String::new, |share| format_percent(*share));
+            let of =
+                |k| arm.pass_at_k.get(k).map_or_else(String::new, |share| format_percent(*share));
             [arm.name.clone()].into_iter().chain(ks.iter().map(of)).collect()
         });
         out.push('\n');

@@ -37,7 +37,8 @@ impl Index {
     pub fn add(&mut self, name: impl Into<String>, text: &str) {
         let document = self.names.len() as u32;
         let mut length = 0;
-        let (words, terms, postings) = (&mut self.term_by_word, &mut self.term_numbers, &mut self.postings);
+        let (words, terms, postings) =
+            (&mut self.term_by_word, &mut self.term_numbers, &mut self.postings);
         for_each_word(text, |word| {
             // Cache terms by the written word: nearly every word has occurred before, and stemming
             // is expensive.

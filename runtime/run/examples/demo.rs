@@ -31,7 +31,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let catalog = Catalog::new(&cache);
     let script =
         |file: &Path| fake_llm::Script::load(file).map(drop).map_err(|error| error.to_string());
-    let world = PlanContext { cache: &cache, scaffolds: &catalog, check_script: &script, say: &print_line };
+    let world =
+        PlanContext { cache: &cache, scaffolds: &catalog, check_script: &script, say: &print_line };
     let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
 
     // Each step checks its input and enables the next: read, resolve, load, build.

@@ -1,7 +1,7 @@
 //! Cancels a run. Trials close their sandboxes without recording an outcome, and `resume`
 //! continues them.
 
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 use tokio::sync::watch;
 
 /// A cancellation signal that all trials of a run share. Clones share the same signal.

@@ -55,8 +55,9 @@ impl Capacity {
     /// Never fails in practice, because nothing closes the semaphores.
     pub async fn reserve(&self, limits: &SandboxSpec) -> Result<CapacityPermit, Fault> {
         let (cpus, memory) = self.required_permits(limits);
-        let gone =
-            |_| Fault::new(FaultLayer::Grade, "internal error: the CPU or memory semaphore was closed");
+        let gone = |_| {
+            Fault::new(FaultLayer::Grade, "internal error: the CPU or memory semaphore was closed")
+        };
         // Always acquire CPUs first, to prevent deadlocks. A task that waits for memory then waits
         // only for tasks that already have both CPUs and memory.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;

@@ -56,8 +56,11 @@ pub enum RecordedState {
 
 impl RecordedState {
     pub fn from_checked(checked_trial: &CheckedTrial) -> Self {
-        let faulted = checked_trial.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
-        let whole = checked_trial.is_finished && checked_trial.verdict.is_some() && checked_trial.corruptions.is_empty();
+        let faulted =
+            checked_trial.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
+        let whole = checked_trial.is_finished
+            && checked_trial.verdict.is_some()
+            && checked_trial.corruptions.is_empty();
         match (faulted, whole) {
             (true, _) => Self::Faulted,
             (false, true) => Self::Finished,
@@ -109,7 +112,14 @@ pub async fn dispatch(
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let (running, until) = (JoinSet::new(), plan.deadline);
     let ended = (FinishedTrials::default(), None);
-    let mut work = Dispatcher { context, permits, running_trials: running, ends, deadline: until, finished_trials: ended };
+    let mut work = Dispatcher {
+        context,
+        permits,
+        running_trials: running,
+        ends,
+        deadline: until,
+        finished_trials: ended,
+    };
     let mut elsewhere = work.start_free_trials(others, true).await;
     let mut wait = MIN_WAIT;
     while !elsewhere.is_empty() && !work.context.cancel.is_winding_down() {

@@ -10,13 +10,13 @@ use futures_util::FutureExt;
 use proctor_gateway::Meter;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, collect_patch};
 use proctor_sandbox_api::{Exhaustion, PreparedEnvironment, Sandbox, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{TaskBrief, Finish, ForkContext, Session as _, Stop};
+use proctor_scaffold_api::{Finish, ForkContext, Session as _, Stop, TaskBrief};
 use proctor_setup::{
     HiddenCopies, LayerFindings, Preparation, Purpose, ReadySandbox, prepare_for_agent,
 };
 use proctor_types::{
-    Arm, BudgetScope, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Interruptions,
-    FaultLayer, Outcome, SandboxCounts, Task, TrialId,
+    Arm, BudgetScope, Disclosure, Ending, Event, ExitCause, Fault, FaultLayer, ForkOrigin,
+    Interruptions, Outcome, SandboxCounts, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
@@ -187,12 +187,15 @@ impl TryRun<'_> {
         let handle = sandbox.handle();
         let on_finding = self.arm.leak_check.on_finding;
         let leaks =
-            prepare_for_agent(handle, self.task, self.leak_check, hidden_copies, on_finding).await?;
+            prepare_for_agent(handle, self.task, self.leak_check, hidden_copies, on_finding)
+                .await?;
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
             // Record all changes, because grading applies them to a fresh container.
-            recorder.include_all_outside(harbor::outside_limits(self.context.outside_limits)?).await;
+            recorder
+                .include_all_outside(harbor::outside_limits(self.context.outside_limits)?)
+                .await;
             harbor::prepare_sandbox(handle).await?;
         } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
             recorder.include_outside(self.context.outside_limits).await;
@@ -207,7 +210,8 @@ impl TryRun<'_> {
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
         if let Some(second) = self.program_sandbox {
-            *program_sandbox = Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
+            *program_sandbox =
+                Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
         }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
         match self.resume_point {
@@ -237,7 +241,8 @@ impl TryRun<'_> {
         counter_delta.begin().await;
         // The agent's clock starts here, because set-up time is not charged to the agent.
         let shared = self.context.shared_meters.meters_for_arm(&self.arm.id);
-        let mut meter = Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared_meters(shared);
+        let mut meter =
+            Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared_meters(shared);
         if let Some(past) = self.resume_point {
             meter = meter.resume_from(&past.prior_usage);
         }
@@ -323,7 +328,11 @@ impl TryRun<'_> {
         drop(driving);
         let ended = self.prefer_gateway_record(ended, &network);
         let asked = scaffold.needs_model() && session.spending().steps == 0;
-        let ended = if asked { require_model_response(ended, network.model_server().is_some()) } else { ended };
+        let ended = if asked {
+            require_model_response(ended, network.model_server().is_some())
+        } else {
+            ended
+        };
         // If the client's next request was rejected, the snapshot was already taken when that
         // request arrived.
         let frozen = network.model_server().is_some()

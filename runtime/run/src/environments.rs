@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, LayerSpec, PreparedEnvironment};
 use proctor_setup::{Memo, Sources, sandbox_base, with_image_settings};
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, Task, TaskId};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, Task, TaskId};
 
 use crate::FaultPolicy;
 
@@ -29,7 +29,7 @@ impl Environments {
     /// Requires each task's source to match the digest that the run was planned with.
     #[must_use]
     pub fn with_planned_digests(self, planned_digests: BTreeMap<TaskId, String>) -> Self {
-        Self { planned_digests: planned: planned_digests, ..self }
+        Self { planned_digests, ..self }
     }
 
     pub fn sources(&self) -> &Sources {
@@ -59,15 +59,18 @@ impl Environments {
             }
             Ok((prepared, image))
         };
-        let (prepared, image) =
-            self.built_environments.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
+        let (prepared, image) = self
+            .built_environments
+            .get_or_compute(key, |fault| policy.is_retryable(fault), work)
+            .await?;
         Ok((prepared, image, built))
     }
 
     /// Returns a fault if the source has changed since planning, because a run must not compare
     /// trials of two versions.
     fn check_planned_digest(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
-        let (Some(planned), Some(found)) = (self.planned_digests.get(&task.id), &spec.source) else {
+        let (Some(planned), Some(found)) = (self.planned_digests.get(&task.id), &spec.source)
+        else {
             return Ok(());
         };
         if *planned == found.digest {
@@ -91,8 +94,10 @@ impl Environments {
         // No task has an empty name, so this key is free.
         let key = (backend.name(), String::new());
         let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
-        let (prepared, _) =
-            self.built_environments.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
+        let (prepared, _) = self
+            .built_environments
+            .get_or_compute(key, |fault| policy.is_retryable(fault), work)
+            .await?;
         Ok(prepared)
     }
 

@@ -4,7 +4,7 @@ use std::{any::Any, io};
 
 use proctor_record::RecordError;
 use proctor_scaffold_api::SourceError;
-use proctor_types::{FaultCause, Fault, FaultLayer, UserError};
+use proctor_types::{Fault, FaultCause, FaultLayer, UserError};
 use thiserror::Error;
 
 /// An error that prevents or aborts an execution.

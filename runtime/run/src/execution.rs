@@ -15,8 +15,8 @@ use proctor_sandbox_api::{Backend, Machine};
 use proctor_scaffold_api::{ProgressSink, ScaffoldSource, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{
-    Arm, EndpointRates, Fault, FlakePolicy, GradingSettings, FaultLayer, RecordedArm, RecordedConfig,
-    RunRecord, SCRIPT_URL_PREFIX, SandboxKind, TrialId, UserError, sha256_hex,
+    Arm, EndpointRates, Fault, FaultLayer, FlakePolicy, GradingSettings, RecordedArm,
+    RecordedConfig, RunRecord, SCRIPT_URL_PREFIX, SandboxKind, TrialId, UserError, sha256_hex,
 };
 use serde_json::Value;
 use tokio::{
@@ -185,8 +185,10 @@ impl Execution<'_> {
         };
         let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.is_finished);
         let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
-        let is_driven =
-            trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.is_finished);
+        let is_driven = trials
+            .iter()
+            .zip(&checked)
+            .any(|((.., arm), one)| is_scripted(arm) && !one.is_finished);
         let before: Vec<RecordedState> = checked.iter().map(RecordedState::from_checked).collect();
         let known = trials.iter().zip(&checked).map(KnownTrial::from_checked).collect();
         let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
@@ -203,8 +205,15 @@ impl Execution<'_> {
         let scaffolds = scaffolds.scaffolds_with_bundles(&record, say).await?;
         let (progress, events) = unbounded_channel();
         let out = run.path().to_owned();
-        let parts =
-            ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress };
+        let parts = ContextParts {
+            backends,
+            cache,
+            regrade_policy: grading,
+            flaky_tests: flakes,
+            scaffolds,
+            endpoints,
+            progress,
+        };
         let context = Arc::new(create_context(run, &record, &plan, parts)?);
         if plan.preflight {
             report_images(&context, &plan, hear).await?;
@@ -252,11 +261,20 @@ impl Execution<'_> {
         record: &RunRecord,
         scaffolds: Scaffolds,
     ) -> Result<OpenedRun, RunError> {
-        let Self { run, plan, backends, cache, regrade_policy: grading, flaky_tests: flakes, .. } = self;
+        let Self {
+            run, plan, backends, cache, regrade_policy: grading, flaky_tests: flakes, ..
+        } = self;
         let (progress, events) = unbounded_channel();
         let endpoints = Vec::new();
-        let parts =
-            ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress };
+        let parts = ContextParts {
+            backends,
+            cache,
+            regrade_policy: grading,
+            flaky_tests: flakes,
+            scaffolds,
+            endpoints,
+            progress,
+        };
         let context = Arc::new(create_context(run, record, &plan, parts)?);
         Ok(OpenedRun { context, events })
     }
@@ -281,7 +299,15 @@ fn create_context(
     plan: &Plan,
     parts: ContextParts<'_>,
 ) -> Result<RunContext, RunError> {
-    let ContextParts { backends, cache, regrade_policy: grading, flaky_tests: flakes, scaffolds, endpoints, progress } = parts;
+    let ContextParts {
+        backends,
+        cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+        scaffolds,
+        endpoints,
+        progress,
+    } = parts;
     let RecordedConfig { grading: granted, resume, .. } = &record.config;
     let capacity = Capacity::new(&grading_capacity(granted, &backends));
     let replay = replay_trajectories(record)?;
@@ -307,7 +333,9 @@ fn create_context(
         grade_options: GradeOptions::default(),
         capacity,
         comparison_limit: ComparisonLimit::default(),
-        frozen_tests: FrozenTests::new((grading == RegradePolicy::ReuseVerdict).then(|| cache.join("frozen"))),
+        frozen_tests: FrozenTests::new(
+            (grading == RegradePolicy::ReuseVerdict).then(|| cache.join("frozen")),
+        ),
         verdicts: match grading {
             RegradePolicy::ReuseVerdict => Some(VerdictCache::new(cache.join("verdicts"))),
             RegradePolicy::GradeAgain => None,
@@ -466,8 +494,14 @@ impl RunningExecution {
         let Self { finished_trials: finished, context, plan, .. } = self;
         let mut held = model_blocking_faults(&context, &plan, &trials);
         // A halt with no waiting trials was already reported when the trial that caused it ended.
-        let waiting = context.halts.all_halts().into_iter().filter(|halt| halt.held_back_trials > 0);
-        held.extend(waiting.map(|halt| BlockingFault { fault: halt.fault, trial_count: halt.held_back_trials }));
+        let waiting =
+            context.halts.all_halts().into_iter().filter(|halt| halt.held_back_trials > 0);
+        held.extend(
+            waiting.map(|halt| BlockingFault {
+                fault: halt.fault,
+                trial_count: halt.held_back_trials,
+            }),
+        );
         ExecutionResult { trials, blocking_faults: held, finished_trials: finished }
     }
 
@@ -515,7 +549,11 @@ pub struct BlockingFault {
 
 /// Returns each fault for which the gateway halted a model, with the number of trials that were not
 /// started because of this fault.
-fn model_blocking_faults(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<BlockingFault> {
+fn model_blocking_faults(
+    context: &RunContext,
+    plan: &Plan,
+    ends: &[DispatchedTrial],
+) -> Vec<BlockingFault> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
             let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());

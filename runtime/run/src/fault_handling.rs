@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{LayerFindings, with_image_settings};
-use proctor_types::{Arm, FaultCause, Fault, FaultLayer, TrialId};
+use proctor_types::{Arm, Fault, FaultCause, FaultLayer, TrialId};
 use tokio::time::sleep;
 
 use crate::{
@@ -55,7 +55,8 @@ impl RunContext {
             self.send_progress(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
         let task = Arc::new(with_image_settings(task, &image)?);
-        let found = self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.fault_policy);
+        let found =
+            self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.fault_policy);
         let findings = found.await?;
         let planned = PlannedTask { task, base_dir: base_dir.clone() };
         Ok(TrialEnvironment { planned_task: planned, environment, findings })
@@ -75,8 +76,15 @@ impl RunContext {
         location: &TrialLocation,
         fault: Fault,
     ) -> Fault {
-        let of_sandbox = matches!(fault.layer, FaultLayer::Sandbox | FaultLayer::Environment | FaultLayer::Grade);
-        if !of_sandbox || matches!(fault.cause, FaultCause::Refused | FaultCause::Cancelled | FaultCause::Invalid)
+        let of_sandbox = matches!(
+            fault.layer,
+            FaultLayer::Sandbox | FaultLayer::Environment | FaultLayer::Grade
+        );
+        if !of_sandbox
+            || matches!(
+                fault.cause,
+                FaultCause::Refused | FaultCause::Cancelled | FaultCause::Invalid
+            )
         {
             return fault;
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_types::{FaultCause, Fault, FaultLayer, from_toml};
+use proctor_types::{Fault, FaultCause, FaultLayer, from_toml};
 use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
@@ -158,14 +158,18 @@ impl FaultPolicy {
     /// together do not retry together.
     pub(crate) fn retry_delay(&self, tries: u32) -> Duration {
         let doubled = WAIT_GROWTH_FACTOR.powi(tries.saturating_sub(1).min(30).cast_signed());
-        let most = (self.retry_limits.first_wait_seconds * doubled).min(self.retry_limits.longest_wait_seconds);
+        let most = (self.retry_limits.first_wait_seconds * doubled)
+            .min(self.retry_limits.longest_wait_seconds);
         Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
     }
 
     /// Returns how long to wait for an unavailable back end, and the interval between checks.
     pub(crate) fn back_end_waits(&self) -> (Duration, Duration) {
         let seconds = Duration::from_secs_f64;
-        (seconds(self.back_end_patience.patience_seconds), seconds(self.back_end_patience.look_seconds))
+        (
+            seconds(self.back_end_patience.patience_seconds),
+            seconds(self.back_end_patience.look_seconds),
+        )
     }
 }
 

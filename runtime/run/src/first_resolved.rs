@@ -71,7 +71,8 @@ mod tests {
     /// Runs the search. Returns the first resolving tree found, whether every earlier tree was
     /// graded, and the number of graded trees.
     fn search(tree_verdicts: &[bool]) -> (Option<usize>, bool, usize) {
-        let mut search = FirstResolvedSearch::new(tree_verdicts.len(), tree_verdicts.last() == Some(&true));
+        let mut search =
+            FirstResolvedSearch::new(tree_verdicts.len(), tree_verdicts.last() == Some(&true));
         let mut graded = 0;
         while let Some(tree) = search.next_tree() {
             assert!(search.verdicts[tree].is_none(), "{tree} graded twice");

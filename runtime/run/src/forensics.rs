@@ -28,7 +28,8 @@ pub(crate) async fn add_forensics(
     let (task, blobs, path) =
         (Arc::clone(task), context.run.trial_blobs(dir), dir.trajectory_path());
     let outcome = dir.read_outcome().map_err(record_fault)?;
-    let (patch, log, verdict) = (patch.to_vec(), grading_result.log.clone(), grading_result.verdict.clone());
+    let (patch, log, verdict) =
+        (patch.to_vec(), grading_result.log.clone(), grading_result.verdict.clone());
     // The search may read hundreds of manifests, so it must not run on the threads that serve other
     // trials.
     let look = tokio::task::spawn_blocking(move || {
@@ -54,9 +55,9 @@ pub(crate) async fn add_forensics(
         let classes = count_exceptions(&verdict, &log)?;
         Ok((found, outcome.as_ref().map(why).transpose()?.flatten(), classes))
     });
-    let (found, why, classes) = look
-        .await
-        .map_err(|error| Fault::new(FaultLayer::Grade, format!("examining the record: {error}")))??;
+    let (found, why, classes) = look.await.map_err(|error| {
+        Fault::new(FaultLayer::Grade, format!("examining the record: {error}"))
+    })??;
     found.merge_into(&mut grading_result.verdict);
     grading_result.verdict.reason = why;
     grading_result.verdict.exceptions = classes;

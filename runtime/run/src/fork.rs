@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use proctor_record::{Blobs, Journal, RecordError, Remedy, RunDir, Tree, TrialDir, read_journal};
 use proctor_types::{
-    Arm, FaultCause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, FaultLayer, OutsideState, Spending,
-    TrialId, remove_discarded_events,
+    Arm, EVENT_VERSION, Envelope, Event, Fault, FaultCause, FaultLayer, ForkOrigin, OutsideState,
+    Spending, TrialId, remove_discarded_events,
 };
 
 use crate::{
@@ -92,7 +92,16 @@ impl ForkPoint {
                 error => Err(record_fault(error)),
             };
         }
-        Ok(Ok(Self { events, base_tree: base, tree, outside_state: outside, is_submitted: submitted, step, blobs, pack_path: dir.pack_path() }))
+        Ok(Ok(Self {
+            events,
+            base_tree: base,
+            tree,
+            outside_state: outside,
+            is_submitted: submitted,
+            step,
+            blobs,
+            pack_path: dir.pack_path(),
+        }))
     }
 
     /// Returns the hash of the tree's manifest.
@@ -127,9 +136,14 @@ impl ForkPoint {
     ) -> Result<(), Fault> {
         let dir = run.create_trial_dir(id).map_err(record_fault)?;
         if self.pack_path.exists() {
-            proctor_files::copy_regular_file(&self.pack_path, &dir.pack_path()).map_err(|error| {
-                Fault::new(FaultLayer::Record, format!("{}: {error}", dir.pack_path().display()))
-            })?;
+            proctor_files::copy_regular_file(&self.pack_path, &dir.pack_path()).map_err(
+                |error| {
+                    Fault::new(
+                        FaultLayer::Record,
+                        format!("{}: {error}", dir.pack_path().display()),
+                    )
+                },
+            )?;
         }
         let events = self.carried_events(id, arm, origin, is_same_model);
         self.copy_blobs(&run.trial_blobs(&dir), &events).map_err(record_fault)?;
@@ -249,14 +263,21 @@ pub(crate) fn prepare_restart(dir: &TrialDir, try_number: u32) -> Result<(), Fau
         events.push(envelope);
         if forked {
             if before.pack_path().exists() {
-                proctor_files::copy_regular_file(&before.pack_path(), &dir.pack_path()).map_err(|error| {
-                    Fault::new(FaultLayer::Record, format!("{}: {error}", dir.pack_path().display()))
-                })?;
+                proctor_files::copy_regular_file(&before.pack_path(), &dir.pack_path()).map_err(
+                    |error| {
+                        Fault::new(
+                            FaultLayer::Record,
+                            format!("{}: {error}", dir.pack_path().display()),
+                        )
+                    },
+                )?;
             }
             return Journal::create_with_events(dir.trajectory_path(), try_number, events)
                 .map_err(record_fault);
         }
     }
     let what = format!("{}: the fork point is missing", before.trajectory_path().display());
-    Err(Fault::new(FaultLayer::Record, what).cause(FaultCause::Invalid).hint("fork the trial again"))
+    Err(Fault::new(FaultLayer::Record, what)
+        .cause(FaultCause::Invalid)
+        .hint("fork the trial again"))
 }

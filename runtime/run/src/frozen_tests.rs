@@ -48,7 +48,9 @@ impl FrozenTests {
             return Ok(None);
         }
         let key = key("frozen", grading_sandbox, task)?;
-        self.find_and_cache(&self.frozen_ids, &key, || grading_sandbox.freeze_tests(task)).await.map(Some)
+        self.find_and_cache(&self.frozen_ids, &key, || grading_sandbox.freeze_tests(task))
+            .await
+            .map(Some)
     }
 
     /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
@@ -123,7 +125,8 @@ impl FrozenTests {
             }
             let all = with_whole_suite(task, options, found);
             let options = GradeOptions { frozen_ids: None, ..options.clone() };
-            let graded = grading_sandbox.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
+            let graded =
+                grading_sandbox.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
             Ok(graded.verdict.pass_to_pass.passed)
         };
         self.find_and_cache(&self.passing_suites, &key, find).await

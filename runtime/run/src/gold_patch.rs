@@ -1,11 +1,12 @@
 //! The gold patch of a task.
 
-use proctor_types::{FaultCause, Fault, FaultLayer, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task};
 
 /// Returns the task's gold patch, which the `gold` scaffold applies.
 pub(crate) fn gold_patch(task: &Task) -> Result<String, Fault> {
-    let fault =
-        |what: String| Fault::new(FaultLayer::Setup, format!("{}{what}", task.id)).cause(FaultCause::Invalid);
+    let fault = |what: String| {
+        Fault::new(FaultLayer::Setup, format!("{}{what}", task.id)).cause(FaultCause::Invalid)
+    };
     let gold = proctor_patch::gold_patch(task)
         .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?
         .ok_or_else(|| {

@@ -6,7 +6,7 @@ use proctor_grade::{
     ExpectedEvidence, GradeOptions, GradingResult, expected_gold_evidence,
     procedure::{has_official_run, is_official_only},
 };
-use proctor_types::{Arm, Fault, FlakePolicy, FaultLayer, Task, TrialId, Verdict};
+use proctor_types::{Arm, Fault, FaultLayer, FlakePolicy, Task, TrialId, Verdict};
 
 use crate::{
     CancelSignal, GradingSandbox, PlannedTask, RunContext, VerdictCache,
@@ -29,8 +29,9 @@ pub async fn grade_patch(
     let share = grading_sandbox.reserve_capacity().await?;
     if is_official_only(task) {
         let run = grading_sandbox.grade_official(task, patch, options).await?;
-        let (run, noise) = run
-            .ok_or_else(|| Fault::new(FaultLayer::Grade, "the result of the official run is missing"))?;
+        let (run, noise) = run.ok_or_else(|| {
+            Fault::new(FaultLayer::Grade, "the result of the official run is missing")
+        })?;
         return Ok(add_noise(
             grading_sandbox.with_environment_record(run.into_official_result(task)?, task),
             OFFICIAL_POLICY,
@@ -58,9 +59,11 @@ pub async fn grade_patch(
         Some(None) => (strict.await?, official.await?),
     };
     let graded = match run {
-        Some((run, noise)) => {
-            add_noise(graded.merge_official(run, &options.expected_evidence), OFFICIAL_POLICY, noise)
-        }
+        Some((run, noise)) => add_noise(
+            graded.merge_official(run, &options.expected_evidence),
+            OFFICIAL_POLICY,
+            noise,
+        ),
         None => graded,
     };
     Ok(grading_sandbox.with_environment_record(graded, task))
@@ -76,7 +79,8 @@ pub(crate) async fn grade_trial(
     patch: &[u8],
 ) -> Result<(GradingResult, bool), Fault> {
     if planned_task.task.harbor.is_some() {
-        let graded = Box::pin(harbor::grade_final_state(context, id, planned_task, arm, patch)).await?;
+        let graded =
+            Box::pin(harbor::grade_final_state(context, id, planned_task, arm, patch)).await?;
         return Ok((graded, true));
     }
     let backend = context.backend(arm.sandbox.kind)?;
@@ -121,7 +125,9 @@ pub(crate) async fn grade_trial(
         graded = grade_patch(handle(), task, patch, &options).await?;
     }
     let grade = async || grade_patch(handle(), task, patch, &options).await;
-    if context.flake_policy == FlakePolicy::Vote && has_only_unreliable_failures(&graded.verdict, unreliable) {
+    if context.flake_policy == FlakePolicy::Vote
+        && has_only_unreliable_failures(&graded.verdict, unreliable)
+    {
         let (second, third) = (grade().await?, grade().await?);
         if second.verdict.resolved && third.verdict.resolved {
             graded = second;
@@ -155,5 +161,7 @@ async fn find_expected_evidence(
 /// Whether tests failed and all of them are in `unreliable`.
 fn has_only_unreliable_failures(verdict: &Verdict, unreliable_tests: &BTreeSet<String>) -> bool {
     let failed = || verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
-    !verdict.resolved && failed().next().is_some() && failed().all(|id| unreliable_tests.contains(id))
+    !verdict.resolved
+        && failed().next().is_some()
+        && failed().all(|id| unreliable_tests.contains(id))
 }

@@ -12,7 +12,7 @@ use proctor_types::{Fault, Impossible, Noise, SandboxCounts, SandboxSpec, Task};
 
 use crate::{
     CancelSignal, Capacity, CapacityPermit,
-    noise::{CounterDelta, describe_limits, build_noise},
+    noise::{CounterDelta, build_noise, describe_limits},
     task_sandbox::{check_requirements, environment_key, environment_record},
 };
 
@@ -21,7 +21,11 @@ pub(crate) const STRICT_POLICY: &str = "strict";
 pub(crate) const OFFICIAL_POLICY: &str = "official";
 
 /// Adds the grading sandbox's noise measurements to the verdict.
-pub(crate) fn add_noise(mut grading_result: GradingResult, policy: &str, noise: Noise) -> GradingResult {
+pub(crate) fn add_noise(
+    mut grading_result: GradingResult,
+    policy: &str,
+    noise: Noise,
+) -> GradingResult {
     // If the sandbox's limits may have caused the policy's verdict, mention them in the reason.
     if let Some(found) = grading_result.verdict.policies.get_mut(policy)
         && !found.resolved
@@ -67,7 +71,8 @@ impl GradingSandbox<'_> {
     /// sandbox.
     pub(crate) async fn freeze_tests(&self, task: &Task) -> Result<FrozenIds, Fault> {
         let _share = self.reserve_capacity().await?;
-        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } =
+            self.open(task, Purpose::Testing).await?;
         let frozen = tokio::select! {
             frozen = freeze_ids(sandbox.handle(), task, &hidden, None) => frozen,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
@@ -78,7 +83,8 @@ impl GradingSandbox<'_> {
     /// Returns every test of the repository that passes on the unmasked source. The caller must
     /// hold a capacity permit.
     pub(crate) async fn find_passing_tests(&self, task: &Task) -> Result<Vec<String>, Fault> {
-        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } =
+            self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(run_full_suite(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
@@ -87,9 +93,13 @@ impl GradingSandbox<'_> {
     }
 
     /// Returns changes to the tests' expectations that make the task impossible.
-    pub(crate) async fn find_impossible_variants(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
+    pub(crate) async fn find_impossible_variants(
+        &self,
+        task: &Task,
+    ) -> Result<Vec<Impossible>, Fault> {
         let _share = self.reserve_capacity().await?;
-        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } =
+            self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(find_impossible_variants(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
@@ -114,9 +124,14 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<GradingResult, Fault> {
-        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } =
+            self.open(task, Purpose::Testing).await?;
         let prepared = environment_key(self.backend, self.environment, self.findings);
-        let options = GradeOptions { hidden_copies: hidden, preparation_key: Some(prepared), ..options.clone() };
+        let options = GradeOptions {
+            hidden_copies: hidden,
+            preparation_key: Some(prepared),
+            ..options.clone()
+        };
         let (graded, counts) = {
             let again = RegradeSandboxes { grading_sandbox: self, task };
             let grading = proctor_grade::grade_with_fresh_sandboxes(
@@ -130,7 +145,8 @@ impl GradingSandbox<'_> {
             self.measure_grading(sandbox.as_ref(), graded).await
         };
         let noise = build_noise(counts, None, None)?;
-        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise))).await
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise)))
+            .await
     }
 
     /// Grades a patch and returns the sandbox as the tests left it. Discards the verdict, because
@@ -141,7 +157,8 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<Box<dyn Sandbox>, Fault> {
-        let ReadySandbox { sandbox, hidden_copies: hidden } = self.open(task, Purpose::Testing).await?;
+        let ReadySandbox { sandbox, hidden_copies: hidden } =
+            self.open(task, Purpose::Testing).await?;
         let options = GradeOptions { hidden_copies: hidden, ..options.clone() };
         let graded = proctor_grade::grade(sandbox.handle(), task, patch, &options).await;
         match graded {

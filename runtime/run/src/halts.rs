@@ -167,7 +167,10 @@ mod tests {
             halts.hold_back_if_halted(&affected, true)
                 && halts.hold_back_if_halted(&affected, true)
         );
-        assert_eq!(halts.all_halts().iter().map(|halt| halt.held_back_trials).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            halts.all_halts().iter().map(|halt| halt.held_back_trials).collect::<Vec<_>>(),
+            [2]
+        );
     }
 
     #[test]

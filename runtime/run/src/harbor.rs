@@ -25,8 +25,8 @@ use proctor_setup::{
     ApplyError, Purpose, ReadySandbox, apply_graded_patch, copy_inputs, create_log_dirs,
 };
 use proctor_types::{
-    Arm, Budget, FaultCause, Event, Fault, Harbor, FaultLayer, NetworkPolicy, OutsideState, Task, TaskId,
-    TrialId, remove_discarded_events,
+    Arm, Budget, Event, Fault, FaultCause, FaultLayer, Harbor, NetworkPolicy, OutsideState, Task,
+    TaskId, TrialId, remove_discarded_events,
 };
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,8 @@ const SOLUTION_DIR: &str = "/solution";
 
 fn require_harbor(task: &Task) -> Result<&Harbor, Fault> {
     task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id)).cause(FaultCause::Invalid)
+        Fault::new(FaultLayer::Grade, format!("{} is not a Harbor task", task.id))
+            .cause(FaultCause::Invalid)
     })
 }
 
@@ -159,7 +160,13 @@ async fn run_verifier(
     let network = SandboxNetwork::open_for_verifier(context, &policy, task, handle, ledger).await?;
     let mut env = resolve_env(task, "verifier.env", &harbor.verifier.env)?;
     env.extend(network.sandbox_env()?);
-    let verification = VerifierRun { task, test_files: &tests, env: &env, is_shared: shared: is_in_place, has_bundled_tests: bundled };
+    let verification = VerifierRun {
+        task,
+        test_files: &tests,
+        env: &env,
+        is_shared: is_in_place,
+        has_bundled_tests: bundled,
+    };
     let graded = grade_with_verifier(handle, &verification).await;
     let ended = network.close().await;
     let mut graded = graded?;
@@ -318,7 +325,8 @@ pub(crate) async fn grade_final_state(
         }
     };
     let agent = Arc::clone(&agents.planned_task.task);
-    let TrialEnvironment { planned_task: planned, environment, findings } = verifiers.unwrap_or(agents);
+    let TrialEnvironment { planned_task: planned, environment, findings } =
+        verifiers.unwrap_or(agents);
     let task = planned.task.as_ref();
     let (limits, reserved) = (sandbox_limits(arm, task), reserved_limits(arm, task));
     let dir = context.run.trial_dir(id);
@@ -354,7 +362,8 @@ pub(crate) async fn grade_final_state(
     };
     let noise = build_noise(counts, None, None)?;
     let graded =
-        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise))).await?;
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT_POLICY, noise)))
+            .await?;
     let mut graded = handle.with_environment_record(graded, task);
     graded.verdict.task = agent.id.clone();
     Ok(graded)

@@ -70,7 +70,9 @@ fn pending_images(
     wanted
 }
 
-fn summary_lines(image_results: Vec<(&String, usize, Result<ImageLocation, Fault>)>) -> Vec<String> {
+fn summary_lines(
+    image_results: Vec<(&String, usize, Result<ImageLocation, Fault>)>,
+) -> Vec<String> {
     let all = image_results.len();
     let in_registry =
         |place: &Result<ImageLocation, Fault>| matches!(place, Ok(ImageLocation::Registry));
@@ -109,7 +111,11 @@ mod tests {
         let lines = summary_lines(vec![
             (&names[0], 1, Ok(ImageLocation::BackEnd)),
             (&names[1], 1, Ok(ImageLocation::Registry)),
-            (&names[2], 2, Err(Fault::new(FaultLayer::Environment, "image i2 is gone").hint("load it"))),
+            (
+                &names[2],
+                2,
+                Err(Fault::new(FaultLayer::Environment, "image i2 is gone").hint("load it")),
+            ),
         ]);
         assert_eq!(lines[0], "1 of 3 images will be pulled");
         assert!(lines[1].starts_with("2 tasks: ") && lines[1].contains("load it"), "{lines:?}");

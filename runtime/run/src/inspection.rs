@@ -5,10 +5,10 @@ use std::sync::Arc;
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{Sandbox, wire::RawPath};
 use proctor_setup::{Preparation, Purpose, ReadySandbox, prepare_for_agent};
-use proctor_types::{Arm, FaultCause, Fault, FaultLayer, Task, TrialId};
+use proctor_types::{Arm, Fault, FaultCause, FaultLayer, Task, TrialId};
 
 use crate::{
-    ForkPoint, GradingSandbox, PlannedTask, TrialPrefixes, RunContext,
+    ForkPoint, GradingSandbox, PlannedTask, RunContext, TrialPrefixes,
     error::record_fault,
     fault_handling::TrialEnvironment,
     restore::restore_workdir,
@@ -60,7 +60,8 @@ pub async fn open_trial_sandbox(
             capacity: &context.capacity,
         };
         let frozen = context.frozen_tests.get(&grading, task).await?;
-        let options = proctor_grade::GradeOptions { frozen_ids: frozen, ..context.grade_options.clone() };
+        let options =
+            proctor_grade::GradeOptions { frozen_ids: frozen, ..context.grade_options.clone() };
         let sandbox = grading.grade_and_keep_open(task, &patch, &options).await?;
         return Ok((sandbox, Arc::clone(&planned.task)));
     }

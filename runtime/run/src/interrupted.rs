@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{FaultCause, Fault, FaultLayer, ShippedTable};
+use proctor_types::{Fault, FaultCause, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/interrupted.toml");
@@ -25,9 +25,11 @@ struct InterruptedTable {
 
 impl InterruptedPolicy {
     fn for_scaffold(scaffold: &str) -> Result<Self, Fault> {
-        static TABLE: ShippedTable<InterruptedTable> = ShippedTable::new("interrupted.toml", SHIPPED_TOML);
-        let table =
-            TABLE.get().map_err(|error| Fault::new(FaultLayer::Setup, error).cause(FaultCause::Invalid))?;
+        static TABLE: ShippedTable<InterruptedTable> =
+            ShippedTable::new("interrupted.toml", SHIPPED_TOML);
+        let table = TABLE
+            .get()
+            .map_err(|error| Fault::new(FaultLayer::Setup, error).cause(FaultCause::Invalid))?;
         Ok(table.scaffolds.get(scaffold).copied().unwrap_or(table.default))
     }
 }

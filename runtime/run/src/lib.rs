@@ -63,7 +63,7 @@ pub use environments::Environments;
 pub use error::RunError;
 pub use exchange_log::ExchangeLog;
 pub use execution::{
-    Execution, ExecutionResult, FlakyTests, ExecutionHandle, BlockingFault, KnownTrial, OpenedRun,
+    BlockingFault, Execution, ExecutionHandle, ExecutionResult, FlakyTests, KnownTrial, OpenedRun,
     RegradePolicy, RunningExecution, grading_capacity, read_known_trials,
 };
 pub use fault_policy::FaultPolicy;

@@ -4,7 +4,9 @@
 use std::{sync::OnceLock, time::Duration};
 
 use proctor_sandbox_api::Sandbox;
-use proctor_types::{Fault, FaultLayer, Noise, NoisePolicy, RequestWaits, SandboxCounts, count_with_noun};
+use proctor_types::{
+    Fault, FaultLayer, Noise, NoisePolicy, RequestWaits, SandboxCounts, count_with_noun,
+};
 use tokio::time::timeout;
 
 /// Maximum time that an unresponsive sandbox may delay a trial's outcome.
@@ -55,7 +57,8 @@ pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
         ));
     }
     if let Some(refused) = some(counts.processes_refused) {
-        limits.push(format!("{} rejected by the process limit", count_with_noun(refused, "process")));
+        limits
+            .push(format!("{} rejected by the process limit", count_with_noun(refused, "process")));
     }
     if let Some(refused) = some(counts.disk_refused) {
         limits.push(format!("{} rejected by the disk limit", count_with_noun(refused, "write")));

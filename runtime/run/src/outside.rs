@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, LayerDiff, LayerEntry, LayerRequest, RawPath},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer as FaultLayer, OutsideState};
+use proctor_types::{Fault, FaultCause, FaultLayer, OutsideState};
 
 /// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
 /// its time waiting.
@@ -182,21 +182,32 @@ fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
 /// directory.
 async fn clear_path(handle: &SandboxHandle, layer_entry: &LayerEntry) -> Result<(), Fault> {
     let path = to_absolute(&layer_entry.entry.path);
-    let found = handle.stat(&path).await.map_err(|error| entry_fault(&layer_entry.entry.path, &error))?;
-    let both_folders = |kind: EntryKind| kind == EntryKind::Dir && layer_entry.entry.kind == EntryKind::Dir;
+    let found =
+        handle.stat(&path).await.map_err(|error| entry_fault(&layer_entry.entry.path, &error))?;
+    let both_folders =
+        |kind: EntryKind| kind == EntryKind::Dir && layer_entry.entry.kind == EntryKind::Dir;
     if found.is_some_and(|found| !both_folders(found.kind)) {
         handle.remove(&path).await.map_err(|error| entry_fault(&layer_entry.entry.path, &error))?;
     }
     Ok(())
 }
 
-async fn create_folder(handle: &SandboxHandle, layer_entry: &LayerEntry, mode: u32) -> Result<(), Fault> {
-    let (root, path, owner) = (RawPath::from("/"), to_absolute(&layer_entry.entry.path), owner_spec(layer_entry));
+async fn create_folder(
+    handle: &SandboxHandle,
+    layer_entry: &LayerEntry,
+    mode: u32,
+) -> Result<(), Fault> {
+    let (root, path, owner) =
+        (RawPath::from("/"), to_absolute(&layer_entry.entry.path), owner_spec(layer_entry));
     let made = handle.create_folder_beneath(&root, &path, mode, Some(&owner)).await;
     made.map_err(|error| entry_fault(&layer_entry.entry.path, &error))
 }
 
-async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, layer_entry: &LayerEntry) -> Result<(), Fault> {
+async fn write_entry(
+    handle: &SandboxHandle,
+    blobs: &Blobs,
+    layer_entry: &LayerEntry,
+) -> Result<(), Fault> {
     let entry = &layer_entry.entry;
     let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
         (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
@@ -206,7 +217,8 @@ async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, layer_entry: &LayerE
         _ => return Err(restore_fault(format!("the record does not contain /{}", entry.path))),
     };
     clear_path(handle, layer_entry).await?;
-    let (root, path, owner) = (RawPath::from("/"), to_absolute(&entry.path), owner_spec(layer_entry));
+    let (root, path, owner) =
+        (RawPath::from("/"), to_absolute(&entry.path), owner_spec(layer_entry));
     let put = handle.write_entry_beneath(&root, &path, &content, mode, Some(&owner)).await;
     put.map_err(|error| entry_fault(&entry.path, &error))
 }

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
 };
 use proctor_scaffold_api::OwnSandbox;
 use proctor_setup::{LayerFindings, Preparation, Purpose};
-use proctor_types::{Arm, FaultCause, Environment, Fault, FaultLayer, SandboxKind, Task};
+use proctor_types::{Arm, Environment, Fault, FaultCause, FaultLayer, SandboxKind, Task};
 
 use crate::RunContext;
 
@@ -50,10 +50,12 @@ impl ProgramSandbox {
             env: Vec::new(),
             time_limit: BUILD_TIME_LIMIT,
         };
-        let environment = context.environments.get_shared(backend, &spec, &context.fault_policy).await?;
+        let environment =
+            context.environments.get_shared(backend, &spec, &context.fault_policy).await?;
         let environment_of_it = Environment { base: Some("host".into()), ..Environment::default() };
         let task = Task { environment: environment_of_it, ..task.clone() };
-        let searched = async || search_own_sandbox(backend, &environment, &wanted, &task, findings).await;
+        let searched =
+            async || search_own_sandbox(backend, &environment, &wanted, &task, findings).await;
         let place = format!("{} {}", environment.digest, wanted.digest);
         let findings = context
             .leak_checks

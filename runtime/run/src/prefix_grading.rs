@@ -1,6 +1,6 @@
 //! Grades the state of a trial after a step, without writing to the trial's record.
 
-use proctor_types::{Arm, FaultCause, Fault, FaultLayer, TrialId, Verdict};
+use proctor_types::{Arm, Fault, FaultCause, FaultLayer, TrialId, Verdict};
 
 use crate::{PlannedTask, RunContext, grading::grade_trial, halts::TrialLocation};
 

@@ -81,7 +81,12 @@ impl TrialPrefixes {
             // the scaffold counts one.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
-                steps.push(Step { total_tokens: tokens, total_cost: cost, elapsed_seconds: seconds, tree: tree.clone() });
+                steps.push(Step {
+                    total_tokens: tokens,
+                    total_cost: cost,
+                    elapsed_seconds: seconds,
+                    tree: tree.clone(),
+                });
             }
             if let Event::SnapshotTaken { snapshot, .. } = &envelope.event
                 && base.is_some()
@@ -152,7 +157,9 @@ impl TrialPrefixes {
     /// # Errors
     /// Fails if a snapshot cannot be read.
     pub fn compute_patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
-        let lost = |error: RecordError| error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent();
+        let lost = |error: RecordError| {
+            error.fault().hint(Remedy::RestoreFromCopy.hint()).into_permanent()
+        };
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let base = Tree::load(&self.blobs, &self.base_tree).map_err(lost)?;
         let end = Tree::load(&self.blobs, tree).map_err(lost)?;
@@ -172,7 +179,12 @@ mod tests {
             tree: (*tree).to_owned(),
         });
         let (steps, end) = (steps.collect(), trees.last().unwrap_or(&"base").to_string());
-        TrialPrefixes { steps, base_tree: "base".into(), final_tree: end, blobs: Blobs::new("/nowhere") }
+        TrialPrefixes {
+            steps,
+            base_tree: "base".into(),
+            final_tree: end,
+            blobs: Blobs::new("/nowhere"),
+        }
     }
 
     #[test]

@@ -135,7 +135,8 @@ async fn probe_model(
         description: "Says that you are ready.".to_owned(),
         parameters: json!({ "type": "object", "properties": {} }),
     };
-    let content = if needs_tools { &preflight_table.question_with_tools } else { &preflight_table.question };
+    let content =
+        if needs_tools { &preflight_table.question_with_tools } else { &preflight_table.question };
     let question = ModelRequest {
         messages: vec![Message::User { content: content.clone() }],
         tools: if needs_tools { vec![tool] } else { Vec::new() },

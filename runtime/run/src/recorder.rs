@@ -289,7 +289,8 @@ impl Recorder {
         request: OutsideRequest,
     ) -> Result<OutsideScan, Fault> {
         let fresh = request.layer.fresh;
-        let mut contents = SnapshotSink { blobs: &self.blobs, is_shared: false, writer: None, byte_count: 0 };
+        let mut contents =
+            SnapshotSink { blobs: &self.blobs, is_shared: false, writer: None, byte_count: 0 };
         let looked = match request.must_be_complete {
             true => handle.capture_layer_without_limit(request.layer, &mut contents).await,
             false => handle.capture_layer(request.layer, &mut contents).await,
@@ -346,7 +347,8 @@ impl Recorder {
                 request.content_limit = 0;
             }
         }
-        let mut contents = SnapshotSink { blobs: &self.blobs, is_shared: is_fresh, writer: None, byte_count: 0 };
+        let mut contents =
+            SnapshotSink { blobs: &self.blobs, is_shared: is_fresh, writer: None, byte_count: 0 };
         // Scan both concurrently: the engine needs as long to list changes outside the work
         // directory as the sandbox agent needs to walk a repository. A fresh scan of the outside
         // sets the baseline, so it has to come last.

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     BlobSink, SandboxError, SandboxHandle, SnapshotError,
     wire::{EntryKind, RawPath, SnapshotEntry, SnapshotReply},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 
 /// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
 /// its time waiting.
@@ -115,7 +115,8 @@ impl Workdir<'_> {
         tree: &Tree,
         blobs: &Blobs,
     ) -> Result<(), Fault> {
-        let changed = tree.entries.values().filter(|one| current.entries.get(&one.path) != Some(one));
+        let changed =
+            tree.entries.values().filter(|one| current.entries.get(&one.path) != Some(one));
         let (folders, others): (Vec<&SnapshotEntry>, Vec<&SnapshotEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
         // The entries are sorted, so each directory precedes its contents. Keep directories

@@ -8,7 +8,7 @@ use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{FileEdit, FinishedToolCall};
 use proctor_types::{
-    EditRecord, Ending, Envelope, Event, Fault, Interruptions, FaultLayer, Message, ModelResponse,
+    EditRecord, Ending, Envelope, Event, Fault, FaultLayer, Interruptions, Message, ModelResponse,
     OutsideState, RequestChanges, RequestClass, RequestWaits, Responders, Spending, Usage,
     remove_discarded_events,
 };
@@ -206,8 +206,14 @@ impl ResumePointBuilder {
             Event::TryFailed { fault, .. } => {
                 // Don't charge the time between the last good event and the fault, such as an hour
                 // of retries while an endpoint was down.
-                let JournalClock { seconds, wait_seconds: waited, lost_seconds: lost, request_waits: waits } = self.last_good_clock;
-                (self.last_event_seconds, self.wait_seconds, self.request_waits) = (seconds.max(self.start_seconds), waited, waits);
+                let JournalClock {
+                    seconds,
+                    wait_seconds: waited,
+                    lost_seconds: lost,
+                    request_waits: waits,
+                } = self.last_good_clock;
+                (self.last_event_seconds, self.wait_seconds, self.request_waits) =
+                    (seconds.max(self.start_seconds), waited, waits);
                 self.lost_seconds = lost;
                 if fault.layer == FaultLayer::Sandbox {
                     self.is_stuck = self.responses_at_resume == Some(self.steps.len());
@@ -335,8 +341,12 @@ impl ResumePointBuilder {
         }
         self.last_event_seconds = t_mono;
         if is_good {
-            self.last_good_clock =
-                JournalClock { seconds: t_mono, wait_seconds: self.wait_seconds, lost_seconds: self.lost_seconds, request_waits: self.request_waits };
+            self.last_good_clock = JournalClock {
+                seconds: t_mono,
+                wait_seconds: self.wait_seconds,
+                lost_seconds: self.lost_seconds,
+                request_waits: self.request_waits,
+            };
         }
         Ok(())
     }
@@ -389,9 +399,11 @@ impl ResumePointBuilder {
                 let content = |hash: Option<String>| hash.map(|hash| blobs.get(&hash)).transpose();
                 done.file_edit = match edited {
                     None => None,
-                    Some(EditRecord { path, before, after }) => {
-                        Some(FileEdit { path, old_content: content(before)?, new_content: content(after)? })
-                    }
+                    Some(EditRecord { path, before, after }) => Some(FileEdit {
+                        path,
+                        old_content: content(before)?,
+                        new_content: content(after)?,
+                    }),
                 };
                 calls.push_back(done);
             }

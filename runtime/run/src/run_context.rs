@@ -12,7 +12,7 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, FaultCause, Fault, FlakePolicy, FaultLayer, SandboxKind};
+use proctor_types::{Arm, Fault, FaultCause, FaultLayer, FlakePolicy, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -73,7 +73,8 @@ impl RunContext {
     pub(crate) fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
         let name = &arm.scaffold;
         self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
-            Fault::new(FaultLayer::Setup, format!("unknown scaffold {name}")).cause(FaultCause::Invalid)
+            Fault::new(FaultLayer::Setup, format!("unknown scaffold {name}"))
+                .cause(FaultCause::Invalid)
         })
     }
 

@@ -8,12 +8,12 @@ use proctor_gateway::{ContextWindowRules, GatewayServer, Meter, RequestError, Tr
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{
-    TaskBrief, FileEdit, FinishedToolCall, InitialTree, Session, Stop, Traffic,
+    FileEdit, FinishedToolCall, InitialTree, Session, Stop, TaskBrief, Traffic,
     notices::{self, RemainingTime},
 };
 use proctor_setup::ApplyError;
 use proctor_types::{
-    BudgetKind, BudgetScope, FaultCause, Disclosure, EditRecord, Event, Fault, FaultLayer, Message,
+    BudgetKind, BudgetScope, Disclosure, EditRecord, Event, Fault, FaultCause, FaultLayer, Message,
     ModelRequest, ModelResponse, Spending,
 };
 use serde_json::{Map, Value};

@@ -159,7 +159,9 @@ impl SharedLimit for FolderLimit {
         match self.0.reserve(amounts, alone).await {
             Ok(share) => Ok(Box::new(FolderReservation(share))),
             Err(ReservationError::LimitExhausted(name)) => Err(ReserveError::Reached(name)),
-            Err(ReservationError::Io(error)) => Err(ReserveError::Fault(shared_limits_fault(error))),
+            Err(ReservationError::Io(error)) => {
+                Err(ReserveError::Fault(shared_limits_fault(error)))
+            }
         }
     }
 

@@ -24,9 +24,12 @@ pub fn trial_start_tree(run: &RunDir, id: &TrialId) -> Result<Arc<dyn InitialTre
         }
     });
     let digest = begun.ok_or_else(|| {
-        Fault::new(FaultLayer::Record, format!("{id}: the journal does not name the initial file tree"))
-            .hint(Remedy::RestoreFromCopy.hint())
-            .into_permanent()
+        Fault::new(
+            FaultLayer::Record,
+            format!("{id}: the journal does not name the initial file tree"),
+        )
+        .hint(Remedy::RestoreFromCopy.hint())
+        .into_permanent()
     })?;
     let blobs = run.trial_blobs(&dir);
     let tree = Arc::new(Tree::load(&blobs, &digest).map_err(record_fault)?);

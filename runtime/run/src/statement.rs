@@ -18,7 +18,8 @@ const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or class
 /// Beginnings of the section headings that contain signatures in statements of `proctor collect`
 /// and recipes: one section per file. At level 2, the statement also has sections for the new
 /// package and for the code that its interface refers to.
-const SIGNATURE_HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
+const SIGNATURE_HEADINGS: [&str; 3] =
+    ["## `", "## What `agent_code` must have", "## What the library has"];
 
 /// Template for a statement followed by hints, which the loader option `hints=true` also produces.
 const HINTS_TEMPLATE: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
@@ -167,7 +168,8 @@ mod tests {
         StatementSpec { interfaces, tests, hints: false }
     }
 
-    const PLAIN_STATEMENT: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
+    const PLAIN_STATEMENT: &str =
+        "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
 
     #[test]
     fn featurebench_statement_shows_its_test_if_requested() {

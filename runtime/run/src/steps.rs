@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use proctor_gateway::{ExchangeSink, Meter, WaitNotice};
 use proctor_record::Tree;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_types::{FaultCause, Event, Fault};
+use proctor_types::{Event, Fault, FaultCause};
 use tokio::sync::Mutex;
 
 use crate::recorder::{ActivityUpdate, Recorder};
@@ -40,7 +40,7 @@ impl StepSnapshots {
             handle,
             workdir,
             meter,
-            on_step: stepped: on_step,
+            on_step,
             last_snapshot_step: Mutex::new(last_snapshot_step),
         })
     }

@@ -152,7 +152,8 @@ mod tests {
             +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\
             diff --git a/p/new.md b/p/new.md\nnew file mode 100644\n--- /dev/null\n+++ b/p/new.md\n@@ -0,0 +1 @@\n+text\n";
         let gold = gold_facts(&Patch::parse(patch.as_bytes()));
-        let said: Vec<_> = gold.definitions.iter().map(|(_, signature)| signature.as_str()).collect();
+        let said: Vec<_> =
+            gold.definitions.iter().map(|(_, signature)| signature.as_str()).collect();
         assert_eq!(said, ["async def f( a,   b: dict = {}, ) -> int:"]);
         assert_eq!(gold.files.iter().map(|file| file.is_new).collect::<Vec<_>>(), [false, true]);
         assert!(!format!("{gold:?}").contains("secret"));

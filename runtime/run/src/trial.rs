@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proctor_grade::{GradingResult, limit_evidence};
 use proctor_record::{
-    CheckedTrial, GradingFiles, Journal, Remedy, TrialDir, read_journal_spending, read_journal,
+    CheckedTrial, GradingFiles, Journal, Remedy, TrialDir, read_journal, read_journal_spending,
 };
-use proctor_types::{Arm, FaultCause, Ending, Event, Fault, FaultLayer, Outcome, TrialId, Verdict};
+use proctor_types::{Arm, Ending, Event, Fault, FaultCause, FaultLayer, Outcome, TrialId, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -86,7 +86,9 @@ async fn run_missing_parts(
     if context.halts.hold_back_if_halted(location, built) {
         return Ok(None);
     }
-    if let (None, Some((scope, budget))) = (&finished, context.shared_meters.exhausted_limit(&arm.id)) {
+    if let (None, Some((scope, budget))) =
+        (&finished, context.shared_meters.exhausted_limit(&arm.id))
+    {
         // Create no sandbox and no record. The trial runs after a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.send_progress(Progress::NotStarted { trial, arm, scope, budget });
@@ -96,7 +98,7 @@ async fn run_missing_parts(
     if finished.is_none() && is_model_halted(context, arm)? {
         return Ok(None);
     }
-    let run = TrialRun { context, id, planned_task: planned: planned_task, arm, dir: &dir, location: affected: location };
+    let run = TrialRun { context, id, planned_task, arm, dir: &dir, location };
     let (trial, name) = (id.clone(), arm.name.clone());
     let outcome = if let Some(outcome) = finished {
         context.send_progress(Progress::GradingRecorded { trial, arm: name });
@@ -297,8 +299,9 @@ fn find_resume_point(
         return Ok((None, had_begun().then(|| NO_CONVERSATION_REASON.to_owned())));
     }
     let blobs = context.run.trial_blobs(dir);
-    let read = ResumePoint::read(&journal, &blobs, &|fault| context.fault_policy.is_resumable(fault))
-        .unwrap_or_else(|error| Err(error.to_string()));
+    let read =
+        ResumePoint::read(&journal, &blobs, &|fault| context.fault_policy.is_resumable(fault))
+            .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
         Ok(past) if resumable || past.steps.is_empty() => {
@@ -316,7 +319,11 @@ fn find_resume_point(
 }
 
 /// Prepares another try of a fork, which starts at the fork point.
-fn restart_fork(context: &RunContext, dir: &TrialDir, try_number: u32) -> Result<ResumePoint, Fault> {
+fn restart_fork(
+    context: &RunContext,
+    dir: &TrialDir,
+    try_number: u32,
+) -> Result<ResumePoint, Fault> {
     prepare_restart(dir, try_number)?;
     let read = ResumePoint::read(&dir.trajectory_path(), &context.run.trial_blobs(dir), &|_| false);
     let read = read.map_err(record_fault)?;
@@ -392,7 +399,12 @@ fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> 
 
 /// Records and returns the outcome of a trial that no try completed. It includes the spending of
 /// the last try.
-fn end_in_fault(id: &TrialId, dir: &TrialDir, try_number: u32, fault: Fault) -> Result<Outcome, Fault> {
+fn end_in_fault(
+    id: &TrialId,
+    dir: &TrialDir,
+    try_number: u32,
+    fault: Fault,
+) -> Result<Outcome, Fault> {
     let spent = read_journal_spending(&dir.trajectory_path()).map_err(record_fault)?;
     let outcome = Outcome { spent, ..fault_outcome(try_number, fault) };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
@@ -431,7 +443,8 @@ async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Faul
             }
             Err(fault)
                 if context.cancel.is_stopping()
-                    || (context.cancel.is_winding_down() && fault.cause == FaultCause::Cancelled) =>
+                    || (context.cancel.is_winding_down()
+                        && fault.cause == FaultCause::Cancelled) =>
             {
                 return Err(fault);
             }
@@ -454,7 +467,8 @@ async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Faul
 
 async fn grade_once(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault> {
     let TrialRun { context, id, planned_task: planned, arm, dir, .. } = trial;
-    let TrialEnvironment { planned_task: on_image, .. } = context.prepare_environment(id, planned, arm).await?;
+    let TrialEnvironment { planned_task: on_image, .. } =
+        context.prepare_environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
     add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;

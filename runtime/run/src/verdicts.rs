@@ -64,7 +64,12 @@ impl VerdictCache {
         // Don't cache a verdict with such evidence: another grading may stay within the time and
         // memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
-        if grading_result.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
+        if grading_result
+            .verdict
+            .evidence
+            .iter()
+            .any(|found| passing.contains(&found.kind.as_str()))
+        {
             return;
         }
         let _ = self.write(&self.folder.join(key), grading_result);
@@ -76,7 +81,10 @@ impl VerdictCache {
         let beside = tempfile::tempdir_in(&self.folder)?;
         let text = serde_json::to_vec(&grading_result.verdict)?;
         fs::write(beside.path().join("verdict.json"), &text)?;
-        fs::write(beside.path().join("sum"), compute_checksum(&text, &grading_result.log, &grading_result.raw_results))?;
+        fs::write(
+            beside.path().join("sum"),
+            compute_checksum(&text, &grading_result.log, &grading_result.raw_results),
+        )?;
         fs::write(beside.path().join("log.txt"), &grading_result.log)?;
         fs::write(beside.path().join("results.jsonl"), &grading_result.raw_results)?;
         // The rename fails if the entry already exists, which then has the same content. In that

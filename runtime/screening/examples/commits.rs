@@ -56,7 +56,8 @@ type ScreenedCommit = (Vec<String>, Duration);
 /// Screens a commit. Returns `None` if it changes no Python code besides tests, or has no parent.
 fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, Box<dyn Error>> {
     let parent = format!("{commit}^");
-    let Ok(names) = run_git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
+    let Ok(names) = run_git(clone, &["diff", "--name-only", "--no-renames", &parent, commit])
+    else {
         // The first commit has no parent.
         return Ok(None);
     };
@@ -64,7 +65,8 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
     if !names.lines().any(|path| path.ends_with(".py") && !is_test_path(path)) {
         return Ok(None);
     }
-    let patch = run_git(clone, &["diff", "--binary", "--full-index", "--no-renames", &parent, commit])?;
+    let patch =
+        run_git(clone, &["diff", "--binary", "--full-index", "--no-renames", &parent, commit])?;
     let mut before = BTreeMap::new();
     for path in names.lines() {
         if let Ok(bytes) = run_git(clone, &["show", &format!("{parent}:{path}")]) {

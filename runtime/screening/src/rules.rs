@@ -218,7 +218,8 @@ impl Rules {
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
             line_patterns: lines,
-            encoding_pattern: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)").map_err(wrong)?,
+            encoding_pattern: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)")
+                .map_err(wrong)?,
             opaque_beginnings: bytes(&table.opaque_beginnings)?,
             opaque_ends: bytes(&table.opaque_ends)?,
         })
@@ -297,7 +298,8 @@ impl Rules {
 
     /// Whether the rules have a reference to a dotted name or below it.
     pub(crate) fn has_references_to(&self, path: &str) -> bool {
-        self.has_references_below(path) || self.reference_owners.iter().any(|(_, known)| *known == path)
+        self.has_references_below(path)
+            || self.reference_owners.iter().any(|(_, known)| *known == path)
     }
 
     /// Whether a reference only violates a rule in uses other than type checks.

@@ -82,7 +82,10 @@ pub struct ScreeningInput<'a> {
 pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
     let after = patched_contents(input.patch, input.original_files);
-    let gold = input.gold_patch.map(|gold| patched_contents(gold, input.original_files)).unwrap_or_default();
+    let gold = input
+        .gold_patch
+        .map(|gold| patched_contents(gold, input.original_files))
+        .unwrap_or_default();
     let work = || screen_files(rules, input, &after, &gold);
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("screening".into()).stack_size(PARSER_STACK_BYTES);
@@ -145,7 +148,8 @@ fn screen_files(
             let exports = exports_of(&files);
             for (path, bytes) in files {
                 let (hits, _) = hits_of(path.as_str(), bytes, &exports);
-                let key = |hit: Hit| (hit.rule, rules.canonical_expression(hit.rule, hit.expression));
+                let key =
+                    |hit: Hit| (hit.rule, rules.canonical_expression(hit.rule, hit.expression));
                 excused.extend(hits.into_iter().map(key));
             }
         }
@@ -168,7 +172,10 @@ fn screen_files(
     Screening { findings: findings.into_values().collect(), unscreened_files: not_screened }
 }
 
-fn original_bytes<'a>(original_files: &'a BTreeMap<String, CurrentFile>, path: &str) -> Option<&'a [u8]> {
+fn original_bytes<'a>(
+    original_files: &'a BTreeMap<String, CurrentFile>,
+    path: &str,
+) -> Option<&'a [u8]> {
     match original_files.get(path) {
         Some(CurrentFile::File { bytes, .. }) => Some(bytes),
         _ => None,
@@ -176,7 +183,10 @@ fn original_bytes<'a>(original_files: &'a BTreeMap<String, CurrentFile>, path: &
 }
 
 /// Returns the contents of the files that a patch writes.
-fn patched_contents(patch: &[u8], original_files: &BTreeMap<String, CurrentFile>) -> BTreeMap<String, Vec<u8>> {
+fn patched_contents(
+    patch: &[u8],
+    original_files: &BTreeMap<String, CurrentFile>,
+) -> BTreeMap<String, Vec<u8>> {
     let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
     let Ok(resolved) = Patch::parse(patch).resolve_lenient(&current) else {
         return BTreeMap::new();

@@ -962,7 +962,10 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
         is_screened: &screened,
     };
     let screening = screen(&input).unwrap();
-    assert_eq!((screening.findings.len(), screening.unscreened_files), (0, vec!["src/a.zig".into()]));
+    assert_eq!(
+        (screening.findings.len(), screening.unscreened_files),
+        (0, vec!["src/a.zig".into()])
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task};
 
 /// Maximum size in bytes of a file to patch.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -169,7 +169,10 @@ enum ExistingEntry {
     Patchable(CurrentFile),
 }
 
-async fn read_existing_entry(handle: &SandboxHandle, path: &RawPath) -> Result<ExistingEntry, ApplyError> {
+async fn read_existing_entry(
+    handle: &SandboxHandle,
+    path: &RawPath,
+) -> Result<ExistingEntry, ApplyError> {
     let Some(found) = handle.stat(path).await.map_err(ApplyError::Sandbox)? else {
         return Ok(ExistingEntry::Missing);
     };

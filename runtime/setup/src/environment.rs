@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use proctor_sandbox_api::{Base, LayerSpec, wire::RawPath};
-use proctor_types::{FaultCause, Fault, FaultLayer, Source, Task, quote_shell_word};
+use proctor_types::{Fault, FaultCause, FaultLayer, Source, Task, quote_shell_word};
 
 use crate::Sources;
 
@@ -109,8 +109,9 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
 /// # Errors
 /// Returns an environment fault if an archive or directory is missing.
 pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
-    let fault =
-        |what: String| Fault::new(FaultLayer::Environment, what).cause(FaultCause::Invalid).context(&task.id);
+    let fault = |what: String| {
+        Fault::new(FaultLayer::Environment, what).cause(FaultCause::Invalid).context(&task.id)
+    };
     let environment = &task.environment;
     if let Some(dockerfile) = &environment.dockerfile {
         if environment.image.is_some() || environment.base.is_some() {

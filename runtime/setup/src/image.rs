@@ -1,6 +1,6 @@
 //! Completes a task with settings from its image.
 
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, Task};
 
 /// Returns the task with the settings that its image declares. The variables of a Harbor task may
 /// refer to environment variables of this machine.

@@ -17,7 +17,7 @@ mod workdir;
 pub use apply::{AppliedPatch, ApplyError, apply_graded_patch, apply_mask, apply_patch};
 pub use environment::{check_source, resolve_layer_spec, sandbox_base};
 pub use hidden_content::{ContentToKeep, remove_hidden_content};
-pub use hidden_copies::{HiddenCopies, RemainingCopy, ProvidedModule};
+pub use hidden_copies::{HiddenCopies, ProvidedModule, RemainingCopy};
 pub use image::with_image_settings;
 pub use inputs::{LOG_DIR, copy_inputs, create_log_dirs};
 pub use leak_check::{

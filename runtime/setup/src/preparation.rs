@@ -8,12 +8,12 @@ use proctor_sandbox_api::{
     wire::{EntryKind, RawPath},
 };
 use proctor_types::{
-    CLOCK_LIBRARY, FaultCause, Fault, FaultLayer, OnFinding, SandboxSpec, Task, cpu_variables,
+    CLOCK_LIBRARY, Fault, FaultCause, FaultLayer, OnFinding, SandboxSpec, Task, cpu_variables,
 };
 
 use crate::{
     LayerFindings,
-    hidden_copies::{HiddenCopies, RemainingCopy, ProvidedModule},
+    hidden_copies::{HiddenCopies, ProvidedModule, RemainingCopy},
     leak_check::{Leak, LeakKind, LeakPolicy, file_name, leak_fault, remove_leak},
 };
 
@@ -65,7 +65,12 @@ impl Preparation<'_> {
         let (task, findings) = (self.task, self.findings);
         let mut hidden = HiddenCopies {
             workdir_copies: findings.workdir.copies.clone(),
-            workdir_leaks: findings.workdir.leaks.iter().filter_map(|leak| leak.remove.clone()).collect(),
+            workdir_leaks: findings
+                .workdir
+                .leaks
+                .iter()
+                .filter_map(|leak| leak.remove.clone())
+                .collect(),
             ..HiddenCopies::default()
         };
         let mut going = Vec::new();
@@ -82,7 +87,9 @@ impl Preparation<'_> {
                     );
                 }
                 LeakAction::Keep(why) => {
-                    hidden.remaining_copies.push(RemainingCopy { location: leak.place.clone(), reason: why });
+                    hidden
+                        .remaining_copies
+                        .push(RemainingCopy { location: leak.place.clone(), reason: why });
                 }
                 LeakAction::Reject => refused.push(leak.clone()),
             }
@@ -164,7 +171,9 @@ impl Preparation<'_> {
             },
             Purpose::Procedure { commands } => {
                 if findings.tools.needs_file_of(leak) {
-                    return Ok(LeakAction::Keep("the file was installed with the test tool".into()));
+                    return Ok(LeakAction::Keep(
+                        "the file was installed with the test tool".into(),
+                    ));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
                     let why = "the procedure's tests may need the library for other purposes";
@@ -254,7 +263,9 @@ async fn read_module(
             }
             EntryKind::File => {
                 let bytes = handle.read(&full, MAX_PROVIDED_BYTES as u64).await.map_err(reading)?;
-                *remaining_bytes = remaining_bytes.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(path))?;
+                *remaining_bytes = remaining_bytes
+                    .checked_sub(bytes.len())
+                    .ok_or_else(|| too_large_fault(path))?;
                 files.insert(inner.to_string(), bytes);
             }
             EntryKind::Link | EntryKind::Other => {}
@@ -263,7 +274,10 @@ async fn read_module(
     Ok(files)
 }
 
-fn read_host_module(path: &RawPath, remaining_bytes: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+fn read_host_module(
+    path: &RawPath,
+    remaining_bytes: &mut usize,
+) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
     let reading = |error: std::io::Error| {
@@ -283,7 +297,8 @@ fn read_host_module(path: &RawPath, remaining_bytes: &mut usize) -> Result<BTree
             }
         } else if found.is_file() {
             let bytes = fs::read(&full).map_err(reading)?;
-            *remaining_bytes = remaining_bytes.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(path))?;
+            *remaining_bytes =
+                remaining_bytes.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(path))?;
             files.insert(inner.to_string(), bytes);
         }
     }

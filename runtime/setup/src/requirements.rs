@@ -2,7 +2,7 @@
 //! runs there.
 
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
-use proctor_types::{FaultCause, Fault, FaultLayer, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task};
 
 /// Checks that the work directory and the user of a task exist.
 ///
@@ -11,7 +11,10 @@ use proctor_types::{FaultCause, Fault, FaultLayer, Task};
 /// fault stops all trials of the task.
 pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
-        Err(Fault::new(FaultLayer::Setup, what).context(&task.id).cause(FaultCause::Missing).hint(hint))
+        Err(Fault::new(FaultLayer::Setup, what)
+            .context(&task.id)
+            .cause(FaultCause::Missing)
+            .hint(hint))
     };
     // The work directory of a task that starts from scratch may be created later.
     if task.from_scratch.is_none() {

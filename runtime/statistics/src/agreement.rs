@@ -48,10 +48,7 @@ pub fn reconcile_with_test(
 }
 
 /// Returns the smallest interval that contains both.
-pub(crate) fn enclosing_interval(
-    a: Option<Interval>,
-    b: Option<Interval>,
-) -> Option<Interval> {
+pub(crate) fn enclosing_interval(a: Option<Interval>, b: Option<Interval>) -> Option<Interval> {
     match (a, b) {
         (Some(one), Some(other)) => Some([one[0].min(other[0]), one[1].max(other[1])]),
         (one, other) => one.or(other),

@@ -11,7 +11,12 @@ use crate::{
 /// are interpolated.
 ///
 /// Efron 1987; Efron and Tibshirani 1993, section 14.3.
-pub fn bca_interval(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
+pub fn bca_interval(
+    distribution: &[f64],
+    estimate: f64,
+    jackknife: &[f64],
+    level: f64,
+) -> Option<Interval> {
     let (first, last) = (distribution.first()?, distribution.last()?);
     let range = last - first;
     if is_rounding_error(range, first.abs().max(last.abs())) || jackknife.is_empty() {

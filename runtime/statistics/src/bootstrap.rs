@@ -3,7 +3,7 @@
 use crate::{
     Interval,
     agreement::{enclosing_interval, reconcile_with_test},
-    bca,
+    bca_interval,
     normal::two_sided_t,
     proportion::wilson_interval,
     resampling::{Cluster, resampled_means, sorted_clusters},
@@ -89,7 +89,13 @@ pub fn paired_bootstrap(
     let differing = sums.iter().filter(|sum| **sum != 0.0).count() as f64 / sums.len() as f64;
     let deviation = standard_deviation(&clusters);
     let interval = interval.map(|ends| clamp_to_scale(ends, scale));
-    Some(PairedDifference { difference, interval, p_value, deviation, differing_fraction: differing })
+    Some(PairedDifference {
+        difference,
+        interval,
+        p_value,
+        deviation,
+        differing_fraction: differing,
+    })
 }
 
 /// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level

@@ -25,12 +25,8 @@ pub fn mcnemar_exact_p(a_only: u64, b_only: u64) -> f64 {
 /// conservative, but its error rate may slightly exceed the level (Fagerland, Lydersen and Laake
 /// 2013). Proctor does not base decisions on this value.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
-    tail_probabilities(a_only, b_only).map_or(
-        1.0,
-        |(below, at)| {
-            if a_only == b_only { 1.0 - at } else { 2.0 * below + at }
-        },
-    )
+    tail_probabilities(a_only, b_only)
+        .map_or(1.0, |(below, at)| if a_only == b_only { 1.0 - at } else { 2.0 * below + at })
 }
 
 /// Returns P(X < min) and P(X = min).

@@ -52,7 +52,11 @@ pub fn mcnemar_power(tasks: u64, difference: f64, discordant_fraction: f64, alph
 /// disagree on the fraction `discordant` of the tasks. Returns `None` if nothing can be detected:
 /// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
 /// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
-pub fn mcnemar_tasks_needed(difference: f64, discordant_fraction: f64, target: PowerTarget) -> Option<u64> {
+pub fn mcnemar_tasks_needed(
+    difference: f64,
+    discordant_fraction: f64,
+    target: PowerTarget,
+) -> Option<u64> {
     let d = difference.abs();
     let possible = d > 0.0 && d <= discordant_fraction && discordant_fraction <= 1.0;
     let mut test = ExactTest { alpha: target.alpha, critical_values: Vec::new() };
@@ -104,7 +108,8 @@ pub fn detectable_difference(tasks: u64, disagreement: f64, target: PowerTarget)
 /// Returns Connor's number of tasks, plus one discordant task to compensate for rounding.
 fn connor_min_tasks(d: f64, discordant_fraction: f64, target: PowerTarget) -> f64 {
     let (level, power) = target.quantiles();
-    let root = level * discordant_fraction.sqrt() + power * (discordant_fraction - d * d).max(0.0).sqrt();
+    let root =
+        level * discordant_fraction.sqrt() + power * (discordant_fraction - d * d).max(0.0).sqrt();
     (root / d).powi(2) + 1.0 / d
 }
 
@@ -140,10 +145,13 @@ impl ExactTest {
     fn power(&mut self, tasks: u64, difference: f64, discordant_fraction: f64) -> f64 {
         let (n, d) = (tasks as f64, difference.abs());
         let share = ((discordant_fraction + d) / (2.0 * discordant_fraction)).clamp(0.0, 1.0);
-        let Ok(counts) = Binomial::new(discordant_fraction.clamp(0.0, 1.0), tasks) else { return 0.0 };
+        let Ok(counts) = Binomial::new(discordant_fraction.clamp(0.0, 1.0), tasks) else {
+            return 0.0;
+        };
         let (middle, reach) = (
             n * discordant_fraction,
-            MAX_DEVIATIONS * (n * discordant_fraction * (1.0 - discordant_fraction)).max(0.0).sqrt(),
+            MAX_DEVIATIONS
+                * (n * discordant_fraction * (1.0 - discordant_fraction)).max(0.0).sqrt(),
         );
         let first = (middle - reach - 1.0).max(0.0) as u64;
         let last = ((middle + reach + 1.0) as u64).min(tasks);

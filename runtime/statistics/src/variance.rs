@@ -46,5 +46,9 @@ pub fn variance_components(tasks: &[Vec<f64>]) -> Option<VarianceComponents> {
     let between_tasks = ((between / (groups - 1.0) - between_attempts) / typical).max(0.0);
     let all = between_tasks + between_attempts;
     let correlation = if all > 0.0 { between_tasks / all } else { 0.0 };
-    Some(VarianceComponents { between_tasks, between_attempts, intraclass_correlation: correlation })
+    Some(VarianceComponents {
+        between_tasks,
+        between_attempts,
+        intraclass_correlation: correlation,
+    })
 }

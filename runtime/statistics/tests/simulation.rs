@@ -7,9 +7,9 @@
 
 use fastrand::Rng;
 use proctor_statistics::{
-    ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale, difference_interval, holm_p_values,
-    mcnemar_detectable_difference, mcnemar_exact_p, mcnemar_power, mcnemar_tasks_needed,
-    paired_bootstrap, tasks_for_mean_difference,
+    ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale, difference_interval,
+    holm_p_values, mcnemar_detectable_difference, mcnemar_exact_p, mcnemar_power,
+    mcnemar_tasks_needed, paired_bootstrap, tasks_for_mean_difference,
 };
 
 fn is_full_tier() -> bool {

@@ -140,7 +140,8 @@ fn collect_patterns(pre_tokenizer: &Value, patterns: &mut Vec<String>) -> Result
             Ok(true)
         }
         Some("Split") => {
-            let (behavior, inverted) = (pre_tokenizer["behavior"].as_str(), pre_tokenizer["invert"].as_bool());
+            let (behavior, inverted) =
+                (pre_tokenizer["behavior"].as_str(), pre_tokenizer["invert"].as_bool());
             let pattern = pre_tokenizer["pattern"]["Regex"].as_str();
             match (behavior, inverted, pattern) {
                 // Inverted `Removed` keeps each match as a piece. If the pattern matches
@@ -191,8 +192,7 @@ mod tests {
     use super::*;
 
     fn parse_tokenizer(pre_tokenizer: Value, merges: Value) -> Result<Tokenizer, String> {
-        let file =
-            json!({"pre_tokenizer": pre_tokenizer, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
+        let file = json!({"pre_tokenizer": pre_tokenizer, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
         Tokenizer::parse(file.to_string().as_bytes())
     }
 
@@ -215,10 +215,16 @@ mod tests {
     #[test]
     fn parse_error_names_the_unsupported_feature() {
         assert!(
-            parse_tokenizer(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
+            parse_tokenizer(json!({"type": "Metaspace"}), json!(["a b"]))
+                .unwrap_err()
+                .contains("Metaspace")
         );
         assert!(parse_tokenizer(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
-        assert!(parse_tokenizer(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
+        assert!(
+            parse_tokenizer(json!({"type": "ByteLevel"}), json!([]))
+                .unwrap_err()
+                .contains("merges")
+        );
         assert!(Tokenizer::parse(b"{}").unwrap_err().contains("tokenizer.json"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentRecord, EvidenceClass, Integrity, Selection, TaskId, plural};
+use crate::{EnvironmentRecord, EvidenceClass, Integrity, Selection, TaskId, count_with_noun};
 
 /// The results of attacks on a dataset, written by `proctor tasks validate --attack --certificate
 /// FILE`.

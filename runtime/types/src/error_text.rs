@@ -203,7 +203,9 @@ fn rewrite_parser_message(text: &str) -> String {
     let (body, place) = split_location(text);
     let message = type_error(body, "invalid type: ")
         .or_else(|| type_error(body, "invalid value: "))
-        .or_else(|| quoted_name_error(body, "missing field `", |key, _| format!("missing key `{key}`")))
+        .or_else(|| {
+            quoted_name_error(body, "missing field `", |key, _| format!("missing key `{key}`"))
+        })
         .or_else(|| {
             quoted_name_error(body, "duplicate field `", |key, _| format!("duplicate key `{key}`"))
         })

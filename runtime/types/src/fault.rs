@@ -266,7 +266,9 @@ mod tests {
 
     #[test]
     fn cause_displays_as_serialized_and_unknown_causes_parse_as_other() {
-        for cause in [FaultCause::Other, FaultCause::BackEndGone, FaultCause::NoSpace, FaultCause::SetupLine] {
+        for cause in
+            [FaultCause::Other, FaultCause::BackEndGone, FaultCause::NoSpace, FaultCause::SetupLine]
+        {
             assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
         }
         let read = |text: &str| serde_json::from_str::<Fault>(text).unwrap().cause;
@@ -280,7 +282,10 @@ mod tests {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(FaultCause::from_error(&full), FaultCause::NoSpace);
         assert_eq!(FaultCause::from_error(&fmt::Error), FaultCause::Other);
-        assert_eq!(FaultCause::from_output("pip: [Errno 28] No space left on device"), FaultCause::NoSpace);
+        assert_eq!(
+            FaultCause::from_output("pip: [Errno 28] No space left on device"),
+            FaultCause::NoSpace
+        );
     }
 
     #[test]
@@ -288,8 +293,8 @@ mod tests {
         let disk = "check the free space and the permissions of the run directory";
         for number in [23, 24] {
             let error = std::io::Error::from_raw_os_error(number);
-            let fault =
-                Fault::new(FaultLayer::Record, format!("a/b: cannot be written: {error}")).hint(disk);
+            let fault = Fault::new(FaultLayer::Record, format!("a/b: cannot be written: {error}"))
+                .hint(disk);
             assert!(fault.hint.as_ref().unwrap().contains("open files"), "{fault}");
             assert!(!fault.to_string().contains("free space"), "{fault}");
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{TaskId, plural};
+use crate::{TaskId, count_with_noun};
 
 /// The version of the file format. Reports reject other versions.
 pub const QUALITY_SCHEMA_VERSION: u32 = 1;
@@ -142,7 +142,9 @@ pub struct DependencySign {
     pub text: String,
 }
 
-fn deserialize_share<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+fn deserialize_share<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
     let share: Option<f64> = Option::deserialize(deserializer)?;
     match share.filter(|share| !(0.0..=1.0).contains(share)) {
         Some(other) => Err(serde::de::Error::custom(format_args!(

@@ -2,7 +2,10 @@
 
 /// Returns the name most similar to `wrong`, or `None` if no name is similar enough: a wrong guess
 /// is worse than none.
-pub fn closest_name<'a>(unknown_name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(
+    unknown_name: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(unknown_name, name), name))
         .max_by(|a, b| a.0.total_cmp(&b.0))

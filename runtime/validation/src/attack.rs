@@ -111,16 +111,18 @@ impl<'a> AttackRun<'a> {
                         not_applicable: Some(why.clone()),
                         ..AttackResult::default()
                     },
-                    AttackPatch::Patch(_) => match run.check_trial(&self.trial_id(index, *arm)).verdict {
-                        Some(verdict) => {
-                            environment = environment.or_else(|| verdict.environment.clone());
-                            result_from_verdict(&verdict)
+                    AttackPatch::Patch(_) => {
+                        match run.check_trial(&self.trial_id(index, *arm)).verdict {
+                            Some(verdict) => {
+                                environment = environment.or_else(|| verdict.environment.clone());
+                                result_from_verdict(&verdict)
+                            }
+                            None => AttackResult {
+                                no_verdict: Some("the grading failed".into()),
+                                ..AttackResult::default()
+                            },
                         }
-                        None => AttackResult {
-                            no_verdict: Some("the grading failed".into()),
-                            ..AttackResult::default()
-                        },
-                    },
+                    }
                 };
                 results.insert(self.attacks[*arm].name.clone(), result);
             }

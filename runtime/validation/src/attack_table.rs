@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_attacks::load_pack;
-use proctor_types::{AttackCertificate, AttackOutcome, TaskId, join_first_few, count_with_noun};
+use proctor_types::{AttackCertificate, AttackOutcome, TaskId, count_with_noun, join_first_few};
 
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];

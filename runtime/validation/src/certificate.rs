@@ -8,8 +8,8 @@ use std::{
 use proctor_grade::{Costs, GRADER};
 use proctor_record::{RecordError, RunDir, now};
 use proctor_types::{
-    CERTIFICATE_SCHEMA_VERSION, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus, TrialId,
-    Verdict,
+    CERTIFICATE_SCHEMA_VERSION, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus,
+    TrialId, Verdict,
 };
 
 /// Name of the arm that runs gold with half of all resources.
@@ -42,7 +42,11 @@ pub fn build_certificate(run_dir: &Path) -> Result<Certificate, RecordError> {
     })
 }
 
-fn certify_task(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<CertifiedTask, RecordError> {
+fn certify_task(
+    run: &RunDir,
+    record: &RunRecord,
+    task: &RunTask,
+) -> Result<CertifiedTask, RecordError> {
     let mut verdicts: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
     let (mut gold_seconds, mut slowest) = (Vec::new(), BTreeMap::<String, f64>::new());
     let mut peak_kb = None;
@@ -105,7 +109,10 @@ fn flaky_tests(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u3
 }
 
 /// Returns the test ids that passed in every gold run but not in every reduced gold run.
-fn resource_sensitive_tests(gold_verdicts: &[Verdict], reduced_verdicts: &[Verdict]) -> BTreeSet<String> {
+fn resource_sensitive_tests(
+    gold_verdicts: &[Verdict],
+    reduced_verdicts: &[Verdict],
+) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
     let ids = gold_verdicts.iter().flat_map(|verdict| verdict.tests.keys());

@@ -12,18 +12,25 @@ use proctor_run::{IN_PLACE_NOTE, LEAK_NOTE, PlannedTask};
 use proctor_sandbox_api::{Backend, Base, wire::RawPath};
 use proctor_setup::sandbox_base;
 use proctor_types::{
-    Event, Task, TaskId, TestStatus, TrialId, Verdict, file_from_test_id, join_first_few, count_with_noun,
+    Event, Task, TaskId, TestStatus, TrialId, Verdict, count_with_noun, file_from_test_id,
+    join_first_few,
 };
 
 use crate::quality::readable_tests;
 
 /// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
 /// tasks whose test command reports its own results.
-pub fn unverified_gold_notes(report: &Report, run: &RunDir, planned_tasks: &[PlannedTask]) -> Vec<String> {
+pub fn unverified_gold_notes(
+    report: &Report,
+    run: &RunDir,
+    planned_tasks: &[PlannedTask],
+) -> Vec<String> {
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for planned in planned_tasks.iter().filter(|planned| planned.task.command_test_results().is_some()) {
+    for planned in
+        planned_tasks.iter().filter(|planned| planned.task.command_test_results().is_some())
+    {
         let task = &planned.task.id;
         let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
         let Some(verdict) = run.check_trial(&id).verdict else { continue };
@@ -51,8 +58,9 @@ pub fn lint_notes(planned_tasks: &[PlannedTask]) -> Vec<String> {
                     let line = finding.line.map_or(String::new(), |line| format!(":{line}"));
                     let detail = finding.detail.map_or(String::new(), |it| format!(": {it}"));
                     let place = format!("{} ({}{line}{detail})", planned.task.id, finding.path);
-                    let (_, places) =
-                        by_rule.entry(finding.rule).or_insert_with(|| (finding.message, Vec::new()));
+                    let (_, places) = by_rule
+                        .entry(finding.rule)
+                        .or_insert_with(|| (finding.message, Vec::new()));
                     places.push(place);
                 }
             }

@@ -124,7 +124,9 @@ mod tests {
 
     #[test]
     fn impossible_variant_changes_line_added_by_test_patch() {
-        let variant = impossible_variant(&task_with_test_patch(Some(TEST_PATCH)), &wrong_expectation(4)).unwrap();
+        let variant =
+            impossible_variant(&task_with_test_patch(Some(TEST_PATCH)), &wrong_expectation(4))
+                .unwrap();
         let patch = variant.test_patch.unwrap();
         assert_eq!(patch, TEST_PATCH.replace(&wrong_expectation(4).was, &wrong_expectation(4).now));
         assert_eq!((variant.id.as_str(), variant.benchmark), ("a-1.impossible", None));

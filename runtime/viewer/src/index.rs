@@ -123,8 +123,10 @@ impl JournalIndex {
         }
         while self.rows.len() < step {
             let number = self.rows.len() as u64 + 1;
-            let pending =
-                self.pending.take().unwrap_or_else(|| PendingRequest::starting_at(self.last_event_time));
+            let pending = self
+                .pending
+                .take()
+                .unwrap_or_else(|| PendingRequest::starting_at(self.last_event_time));
             self.line_positions[number as usize].extend(pending.line_positions);
             self.rows.push(StepRow { number, ..pending.step_row });
         }
@@ -214,7 +216,8 @@ impl ToolResult {
         const NEXT_KEY: &[u8] = b",\"full\":";
         // No string can contain these patterns, because quotes inside strings are escaped.
         let json = line.json();
-        if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT_KEY), memmem::rfind(json, NEXT_KEY))
+        if let (Some(from), Some(to)) =
+            (memmem::find(json, OUTPUT_KEY), memmem::rfind(json, NEXT_KEY))
             && from < to
         {
             let mut after = vec![b'{'];
@@ -309,14 +312,18 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
 fn add_response(row: &mut StepRow, response: &ModelResponse) {
     (row.input, row.output) = (response.usage.input, response.usage.output);
     row.cost_usd = response.cost_usd;
-    row.did =
-        response.tool_calls.iter().map(|call| summarize_call(&call.name, &call.arguments)).collect();
+    row.did = response
+        .tool_calls
+        .iter()
+        .map(|call| summarize_call(&call.name, &call.arguments))
+        .collect();
     let calls: Vec<_> = response
         .tool_calls
         .iter()
         .map(|call| (call.name.as_str(), call.arguments.as_str()))
         .collect();
-    row.action_hash = if calls.is_empty() { hash_value(&response.content) } else { hash_value(&calls) };
+    row.action_hash =
+        if calls.is_empty() { hash_value(&response.content) } else { hash_value(&calls) };
     row.tests = response.tool_calls.iter().any(|call| {
         serde_json::from_str(&call.arguments)
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_report::{ArmReport, TaskReport, findings, format_percent};
-use proctor_types::{Arm, RunTask, escape_unprintable_line, count_with_noun};
+use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
@@ -279,7 +279,11 @@ pub fn verdict_word_and_class(resolved: Option<bool>) -> (&'static str, &'static
 /// A run's progress as a sentence, its running trials, and whether the page may still change.
 type RunState = (String, Vec<(String, String)>, bool);
 
-fn run_state(run: &ViewedRun, run_results: &RunResults, form: AddressForm) -> Result<RunState, ViewError> {
+fn run_state(
+    run: &ViewedRun,
+    run_results: &RunResults,
+    form: AddressForm,
+) -> Result<RunState, ViewError> {
     let of = run_results.results.len();
     let ended = run_results.results.iter().filter(|one| one.outcome.is_some()).count();
     let graded = run_results.results.iter().filter(|one| one.verdict.is_some()).count();
@@ -320,6 +324,7 @@ fn run_state(run: &ViewedRun, run_results: &RunResults, form: AddressForm) -> Re
         }
         false => String::new(),
     };
-    let progress_text = format!("{ended} of {} have ended, {graded} are graded.{at}", count_with_noun(of, "trial"));
+    let progress_text =
+        format!("{ended} of {} have ended, {graded} are graded.{at}", count_with_noun(of, "trial"));
     Ok((progress_text, running_trials, true))
 }

@@ -75,8 +75,12 @@ impl Pages {
         let links = Links { root, served: true, ..Links::default() };
         let page = match parts.as_slice() {
             [""] => {
-                let told =
-                    overview(&self.runs, filter_from_query(&query), AddressForm::ServerPath, false)?;
+                let told = overview(
+                    &self.runs,
+                    filter_from_query(&query),
+                    AddressForm::ServerPath,
+                    false,
+                )?;
                 Some(html::render_matrix(&told, &links)?)
             }
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
@@ -85,8 +89,10 @@ impl Pages {
                 let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
                 };
-                let here =
-                    format!("{root}{}", AddressForm::ServerPath.trial_address(shown.number, &found));
+                let here = format!(
+                    "{root}{}",
+                    AddressForm::ServerPath.trial_address(shown.number, &found)
+                );
                 let links = Links { here: &here, ..links };
                 match rest {
                     [] => {
@@ -176,7 +182,8 @@ fn trial_page(
     let index = viewed_run.current_index(&planned_trial)?;
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
     if has_several_trials {
-        told.beside = AddressForm::ServerPath.side_by_side_address(planned_trial.task.task.id.as_str());
+        told.beside =
+            AddressForm::ServerPath.side_by_side_address(planned_trial.task.task.id.as_str());
     }
     let (patch, gold) = (read_patch(&run, planned_trial), reference_patch(planned_trial.task));
     Ok(html::render_trial(&told, links, &patch, &gold, live)?)

@@ -147,7 +147,11 @@ fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
 
 /// Returns the labels that people gave a trial and its steps, or only the labels of one step.
 /// Invalid labels are skipped.
-pub fn read_labels(run: &RunDir, planned_trial: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
+pub fn read_labels(
+    run: &RunDir,
+    planned_trial: PlannedTrial<'_>,
+    step: Option<u64>,
+) -> Vec<ShownLabel> {
     let id = planned_trial.id();
     let mut labels = run.read_labels().entries;
     labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));

@@ -56,7 +56,11 @@ impl ResultsCache {
             let outcome = FileStamps::read_stamp(&dir.outcome_path());
             // A finished trial has begun, so don't check whether its journal exists.
             let begun = outcome.is_some() || dir.trajectory_path().exists();
-            FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), has_started: begun }
+            FileStamps {
+                outcome,
+                verdict: FileStamps::read_stamp(&dir.verdict_path()),
+                has_started: begun,
+            }
         };
         let stamps: Vec<FileStamps> = planned.iter().map(stamp).collect();
         let results = match cached.as_ref() {

@@ -4,8 +4,8 @@ use proctor_record::RunDir;
 use proctor_report::TaskReport;
 
 use super::{
-    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, planned_trials, read_step,
-    search::readable_address, viewed_run::ViewedRun,
+    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, planned_trials,
+    read_step, search::readable_address, viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,

@@ -94,8 +94,12 @@ impl Pages {
         let file =
             out.join(format!("{}{PAGE_SUFFIX}", AddressForm::File.side_by_side_address(task)));
         fs::create_dir_all(file.parent().unwrap_or(out))?;
-        let page =
-            html::render_side_by_side_page(task, &sides, &choices, &Links { root: "../", ..links })?;
+        let page = html::render_side_by_side_page(
+            task,
+            &sides,
+            &choices,
+            &Links { root: "../", ..links },
+        )?;
         write(&file, &page)?;
         Ok(1)
     }

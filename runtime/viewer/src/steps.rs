@@ -28,7 +28,8 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
             })
         };
         let changed = told(diff_trees(blobs, before, after));
-        let so_far = if first == before { String::new() } else { told(diff_trees(blobs, first, after)) };
+        let so_far =
+            if first == before { String::new() } else { told(diff_trees(blobs, first, after)) };
         (step.diff, step.so_far) = (changed, so_far);
     }
     Some(step)

@@ -67,16 +67,17 @@ impl ViewedRun {
             cache.get(&journal).cloned()
         };
         // Don't hold the lock while reading, because it takes a while to read a long journal.
-        let read = match cached_index.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
-            Some((index, true)) => return Ok(Some(Arc::clone(index))),
-            Some((index, false)) => {
-                let mut index = JournalIndex::clone(index);
-                index.read_appended()?;
-                index
-            }
-            None if !journal.exists() => return Ok(None),
-            None => JournalIndex::from_journal(&journal)?,
-        };
+        let read =
+            match cached_index.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
+                Some((index, true)) => return Ok(Some(Arc::clone(index))),
+                Some((index, false)) => {
+                    let mut index = JournalIndex::clone(index);
+                    index.read_appended()?;
+                    index
+                }
+                None if !journal.exists() => return Ok(None),
+                None => JournalIndex::from_journal(&journal)?,
+            };
         let read = Arc::new(read);
         let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_INDEXES {

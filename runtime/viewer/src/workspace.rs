@@ -40,7 +40,8 @@ pub fn load_workspace(
     let place = query.first_value("in").trim_matches('/').to_owned();
     let inside = if place.is_empty() { String::new() } else { format!("{place}/") };
     let mut names: BTreeMap<Vec<u8>, DirectoryEntry> = BTreeMap::new();
-    let removed_entries = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
+    let removed_entries =
+        earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
     for (path, entry) in tree.entries.iter().chain(removed_entries) {
         let Some(rest) = path.as_bytes().strip_prefix(inside.as_bytes()) else { continue };
         if rest.is_empty() {
@@ -76,7 +77,14 @@ pub fn load_workspace(
             Ok(name) => workspace_address(&place, &format!("{inside}{name}")),
             Err(_) => String::new(),
         };
-        let DirectoryEntry { is_folder, path_count: paths, changed_count: changed, size, mark, link } = below;
+        let DirectoryEntry {
+            is_folder,
+            path_count: paths,
+            changed_count: changed,
+            size,
+            mark,
+            link,
+        } = below;
         let name = String::from_utf8_lossy(&name).into_owned();
         let is_open = !is_folder && format!("{inside}{name}") == opened;
         Entry { name, href, is_folder, paths, changed, size, mark, link, is_open }

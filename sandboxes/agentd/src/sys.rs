@@ -30,7 +30,8 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
 
 /// Sets attributes (`MOUNT_ATTR_*`) on a mount and all mounts below it. Clears none.
 pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, attribute_bits: u64) -> io::Result<()> {
-    let attributes = libc::mount_attr { attr_set: attribute_bits, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attributes =
+        libc::mount_attr { attr_set: attribute_bits, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
     // SAFETY: the pointers are valid during the call, and the size is that of the structure.
     let result = unsafe {
@@ -62,7 +63,9 @@ pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Closes all descriptors starting with `first`.
 pub(crate) fn close_from(first_descriptor: RawFd) -> io::Result<()> {
     // SAFETY: the caller owns no descriptor from `first` on.
-    check_result(unsafe { libc::syscall(libc::SYS_close_range, first_descriptor, libc::c_uint::MAX, 0) })
+    check_result(unsafe {
+        libc::syscall(libc::SYS_close_range, first_descriptor, libc::c_uint::MAX, 0)
+    })
 }
 
 /// Installs a seccomp filter. `no_new_privs` must be set first.

@@ -65,7 +65,9 @@ async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
 async fn unexecutable_file_is_126(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(
-        &fixture.run_shell(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?,
+        &fixture
+            .run_shell(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain"))
+            .await?,
     )?;
     let done = fixture.handle.run(Command::new([format!("{folder}/plain")])).await?;
     ensure!(done.exit.code == Some(126), "{:?}", done.exit);

@@ -60,7 +60,9 @@ async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 async fn write_as_sets_the_owner_of_new_files_and_folders(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("other users")?;
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.run_shell(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
+    expect_success(
+        &fixture.run_shell(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?,
+    )?;
     let owner = Some("65534:65534");
     for name in ["new/inner/file", "old"] {
         let file = raw_path(&format!("{folder}/{name}"));
@@ -95,7 +97,10 @@ async fn missing_file_is_rejected(fixture: &Fixture<'_>) -> Outcome {
         fixture.handle.read(&raw_path("/no/such/file"), 10).await,
         &[RefusalKind::NotFound],
     )?;
-    expect_refusal(fixture.handle.list(&raw_path("/no/such/folder")).await, &[RefusalKind::NotFound])
+    expect_refusal(
+        fixture.handle.list(&raw_path("/no/such/folder")).await,
+        &[RefusalKind::NotFound],
+    )
 }
 
 async fn folder_is_not_read_as_a_file(fixture: &Fixture<'_>) -> Outcome {
@@ -200,8 +205,13 @@ async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
         fixture.handle.write(&file, name, None).await?;
         ensure!(fixture.handle.read(&file, 100).await? == name, "{file}");
     }
-    let mut listed: Vec<_> =
-        fixture.handle.list(&raw_path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
+    let mut listed: Vec<_> = fixture
+        .handle
+        .list(&raw_path(&folder))
+        .await?
+        .into_iter()
+        .map(|entry| entry.name.0)
+        .collect();
     let mut expected: Vec<_> = names.iter().map(|name| name.to_vec()).collect();
     expected.sort();
     listed.sort();
@@ -275,7 +285,8 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
     }
     // A link in the last component may be replaced or rejected, but must never be followed.
     let _ = fixture.handle.write_beneath(&root, &raw_path("file"), b"escaped", None).await;
-    let kept = expect_success(&fixture.run_shell(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
+    let kept =
+        expect_success(&fixture.run_shell(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");
     let escaped = fixture.handle.stat(&raw_path("/tmp/kit-escape")).await?;
     ensure!(escaped.is_none(), "{escaped:?}");
@@ -284,7 +295,9 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
 
 async fn symlink_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.run_shell(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
+    expect_success(
+        &fixture.run_shell(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?,
+    )?;
     let root = raw_path(&format!("{folder}/root"));
     fixture.handle.symlink_beneath(&root, &raw_path("l"), &raw_path("../anywhere")).await?;
     let found = fixture.handle.stat(&raw_path(&format!("{folder}/root/l"))).await?;

@@ -85,7 +85,8 @@ async fn loopback_works(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn host_processes_are_hidden(fixture: &Fixture<'_>) -> Outcome {
-    let text = expect_success(&fixture.run_shell("ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm").await?)?;
+    let text =
+        expect_success(&fixture.run_shell("ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm").await?)?;
     let mut lines = text.lines();
     let count: u32 = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(u32::MAX);
     ensure!(count <= 6, "{count} processes are visible");
@@ -129,12 +130,14 @@ async fn privileges_cannot_be_gained(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn capabilities_are_dropped(fixture: &Fixture<'_>) -> Outcome {
-    let text =
-        expect_success(&fixture.run_shell("grep -E 'Cap(Eff|Prm|Bnd|Inh|Amb)' /proc/self/status").await?)?;
+    let text = expect_success(
+        &fixture.run_shell("grep -E 'Cap(Eff|Prm|Bnd|Inh|Amb)' /proc/self/status").await?,
+    )?;
     for line in text.lines() {
         let hex = line.split_whitespace().nth(1).unwrap_or("ffffffffffffffff");
         let mask = u64::from_str_radix(hex, 16).unwrap_or(u64::MAX);
-        let held: Vec<_> = FORBIDDEN_CAPABILITIES.iter().filter(|&&bit| mask >> bit & 1 == 1).collect();
+        let held: Vec<_> =
+            FORBIDDEN_CAPABILITIES.iter().filter(|&&bit| mask >> bit & 1 == 1).collect();
         ensure!(held.is_empty(), "{line}: has {held:?}");
     }
     Ok(())

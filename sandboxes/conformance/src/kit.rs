@@ -65,7 +65,7 @@ pub async fn run_kit(
             Ok(sandbox) => {
                 let (handle, enforcement) =
                     (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
-                let fixture = Fixture { backend, environment: prepared: environment, handle, enforcement };
+                let fixture = Fixture { backend, environment, handle, enforcement };
                 let run = tokio::time::timeout(CHECK_TIMEOUT, (check.body)(&fixture)).await;
                 run.unwrap_or_else(|_| {
                     fixture.handle.disconnect("a check hung");
@@ -80,7 +80,13 @@ pub async fn run_kit(
             Err(CheckError::Skipped(reason)) => (false, Some(reason), None),
             Err(CheckError::Failed(why)) => (false, None, Some(why)),
         };
-        results.push(CheckResult { name: check.name, has_passed: passed, skip_reason: skipped_reason, duration: took, failure_reason: why });
+        results.push(CheckResult {
+            name: check.name,
+            has_passed: passed,
+            skip_reason: skipped_reason,
+            duration: took,
+            failure_reason: why,
+        });
     }
     if let Some(mut sandbox) = shared
         && let Err(fault) = sandbox.close().await
@@ -97,7 +103,9 @@ async fn open_shared_sandbox<'s>(
     environment: &PreparedEnvironment,
     shared_sandbox: &'s mut Option<Box<dyn Sandbox>>,
 ) -> Result<&'s dyn Sandbox, Fault> {
-    if let Some(mut broken) = shared_sandbox.take_if(|sandbox| sandbox.handle().broken_reason().is_some()) {
+    if let Some(mut broken) =
+        shared_sandbox.take_if(|sandbox| sandbox.handle().broken_reason().is_some())
+    {
         broken.close().await?;
     }
     let sandbox = match shared_sandbox.take() {
@@ -135,7 +143,10 @@ pub fn find_unproven<'a>(
                 skipped.push(format!("{name}: skipped: {reason}"));
             }
             [result] => {
-                missed.push(format!("{name}: {}", result.failure_reason.as_deref().unwrap_or("failed")));
+                missed.push(format!(
+                    "{name}: {}",
+                    result.failure_reason.as_deref().unwrap_or("failed")
+                ));
             }
             [] => missed.push(format!("{name}: was not run")),
             _ => missed.push(format!("{name}: has {} results", of_name.len())),
@@ -154,7 +165,13 @@ pub fn find_unproven<'a>(
 pub fn render_results(results: &[CheckResult]) -> String {
     let mut out = String::new();
     for result in results {
-        let CheckResult { name, has_passed: passed, skip_reason: skipped_reason, duration: took, failure_reason: why } = result;
+        let CheckResult {
+            name,
+            has_passed: passed,
+            skip_reason: skipped_reason,
+            duration: took,
+            failure_reason: why,
+        } = result;
         let mark = match (passed, skipped_reason) {
             (true, _) => "ok",
             (false, Some(_)) => "skip",
@@ -188,9 +205,19 @@ pub fn print_results(backend: &str, results: &[CheckResult]) {
 mod tests {
     use super::*;
 
-    fn check_result(name: &'static str, has_passed: bool, skip_reason: Option<&str>) -> CheckResult {
+    fn check_result(
+        name: &'static str,
+        has_passed: bool,
+        skip_reason: Option<&str>,
+    ) -> CheckResult {
         let skipped_reason = skip_reason.map(str::to_owned);
-        CheckResult { name, has_passed: passed: has_passed, skip_reason: skipped_reason, duration: Duration::ZERO, failure_reason: None }
+        CheckResult {
+            name,
+            has_passed,
+            skip_reason: skipped_reason,
+            duration: Duration::ZERO,
+            failure_reason: None,
+        }
     }
 
     #[test]
@@ -206,7 +233,10 @@ mod tests {
 
     #[test]
     fn find_unproven_returns_skipped_results_above_the_limit() {
-        let results = [check_result("a", false, Some("no quota")), check_result("b", false, Some("no quota"))];
+        let results = [
+            check_result("a", false, Some("no quota")),
+            check_result("b", false, Some("no quota")),
+        ];
         assert_eq!(find_unproven(["a", "b"], 2, &results), Vec::<String>::new());
         let said = ["a: skipped: no quota", "b: skipped: no quota"];
         assert_eq!(find_unproven(["a", "b"], 1, &results), said);

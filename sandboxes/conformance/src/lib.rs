@@ -22,4 +22,4 @@ mod trees;
 
 pub use check::Check;
 pub use fixture::{CheckError, Fixture};
-pub use kit::{CheckResult, print_results, checks, find_unproven, render_results, run_kit};
+pub use kit::{CheckResult, checks, find_unproven, print_results, render_results, run_kit};

@@ -95,7 +95,8 @@ async fn sandboxes_open_concurrently(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..3).map(|n| async move {
         let mut sandbox = fixture.open(SandboxSpec::default()).await?;
         let done =
-            run_shell(sandbox.handle(), &format!("echo {n} > /tmp/own; sleep 0.5; cat /tmp/own")).await;
+            run_shell(sandbox.handle(), &format!("echo {n} > /tmp/own; sleep 0.5; cat /tmp/own"))
+                .await;
         sandbox.close().await?;
         let text = expect_success(&done?)?;
         ensure!(text == format!("{n}\n"), "{text:?}");
@@ -123,7 +124,10 @@ async fn assert_becomes_broken(handle: &SandboxHandle) -> Outcome {
     let first = handle.ping().await;
     let later = handle.run(Command::new(["true"])).await.map(drop);
     match (first, later) {
-        (Err(SandboxError::Broken { reason: first }), Err(SandboxError::Broken { reason: later })) => {
+        (
+            Err(SandboxError::Broken { reason: first }),
+            Err(SandboxError::Broken { reason: later }),
+        ) => {
             ensure!(first == later && !first.is_empty(), "{first:?}, then {later:?}");
             Ok(())
         }

@@ -7,7 +7,10 @@ use proctor_types::SandboxSpec;
 
 use super::{
     check::{Check, list},
-    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell, wait_until_empty},
+    fixture::{
+        Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell,
+        wait_until_empty,
+    },
 };
 
 pub fn checks() -> Vec<Check> {

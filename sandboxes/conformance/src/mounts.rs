@@ -13,7 +13,9 @@ use tempfile::TempDir;
 
 use super::{
     check::{Check, list},
-    fixture::{CheckError, Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell},
+    fixture::{
+        CheckError, Fixture, Outcome, check_failed, ensure, expect_success, raw_path, run_shell,
+    },
 };
 
 pub fn checks() -> Vec<Check> {
@@ -80,8 +82,9 @@ async fn run_as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bo
 
 async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
-    let mut sandbox =
-        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+    let mut sandbox = fixture
+        .open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT))
+        .await?;
     let line = "/lent/tool; /lent/sub/link; cat /lent/sub/file";
     let seen = expect_success(&run_shell(sandbox.handle(), line).await?)?;
     ensure!(seen == "lent\nlent\ntext\n", "{seen:?}");
@@ -94,8 +97,9 @@ async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
 
 async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
-    let mut sandbox =
-        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+    let mut sandbox = fixture
+        .open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT))
+        .await?;
     let handle = sandbox.handle();
     for write in WRITE_COMMANDS {
         let done = run_shell(handle, write).await?;
@@ -170,8 +174,9 @@ async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome 
 
 async fn mount_is_visible_in_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
-    let mut with =
-        fixture.open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
+    let mut with = fixture
+        .open_with_mounts(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT))
+        .await?;
     let mut without = fixture.open(SandboxSpec::default()).await?;
     let seen = run_shell(without.handle(), "ls /lent").await?;
     ensure!(!seen.success(), "{:?}", seen.stdout.text());

@@ -37,7 +37,10 @@ async fn output_is_raw_bytes(fixture: &Fixture<'_>) -> Outcome {
 
 async fn output_may_be_empty(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.run_shell("true").await?;
-    ensure!(done.success() && done.stdout.total_bytes == 0 && done.stderr.total_bytes == 0, "{done:?}");
+    ensure!(
+        done.success() && done.stdout.total_bytes == 0 && done.stderr.total_bytes == 0,
+        "{done:?}"
+    );
     Ok(())
 }
 
@@ -69,7 +72,8 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn output_of_many_megabytes_is_counted(fixture: &Fixture<'_>) -> Outcome {
-    let done = fixture.run_shell("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
+    let done =
+        fixture.run_shell("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
     ensure!(done.stdout.total_bytes == 40_000_000, "{} bytes", done.stdout.total_bytes);
     ensure!(done.stderr.total_bytes == 3_000_000, "{} bytes", done.stderr.total_bytes);
     ensure!(done.stdout.head.len() == 1 << 20, "the head has {} bytes", done.stdout.head.len());

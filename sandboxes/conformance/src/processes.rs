@@ -119,7 +119,11 @@ async fn concurrent_floods_stay_separate(fixture: &Fixture<'_>) -> Outcome {
         command.head_cap = 8 << 20;
         let done = fixture.handle.run(command).await?;
         let own = done.stdout.head.iter().all(|&byte| byte == b'0' + n || byte == b'\n');
-        ensure!(own && done.stdout.total_bytes == 4_000_000, "{n}: {} bytes", done.stdout.total_bytes);
+        ensure!(
+            own && done.stdout.total_bytes == 4_000_000,
+            "{n}: {} bytes",
+            done.stdout.total_bytes
+        );
         Ok(())
     });
     try_join_all(all).await.map(drop)
@@ -137,7 +141,8 @@ async fn zombies_are_reaped(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("for n in 1 2 3 4 5; do setsid true & done; sleep 0.3");
     command.reap_all = true;
     expect_success(&fixture.handle.run(command).await?)?;
-    let done = fixture.run_shell("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
+    let done =
+        fixture.run_shell("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
     ensure!(expect_success(&done)?.is_empty(), "{:?}", done.stdout.text());
     Ok(())
 }

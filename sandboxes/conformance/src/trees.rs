@@ -58,12 +58,14 @@ async fn search_finds_lines(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     let make = format!("cd {folder}; printf 'x\\nNeedle 1\\n' > a; mkdir d; echo needle2 > d/b");
     expect_success(&fixture.run_shell(&make).await?)?;
-    let (found, more) = fixture.handle.search(search_request(&folder, Some("eedle ?[0-9]"), None)).await?;
+    let (found, more) =
+        fixture.handle.search(search_request(&folder, Some("eedle ?[0-9]"), None)).await?;
     ensure!(match_names(&found) == to_owned_matches(&[("a", 2), ("b", 1)]) && !more, "{found:?}");
     ensure!(found.iter().any(|m| m.text.trim_end() == "Needle 1"), "{found:?}");
     let (found, _) = fixture.handle.search(search_request(&folder, Some("needle"), None)).await?;
     ensure!(match_names(&found) == to_owned_matches(&[("b", 1)]), "{found:?}");
-    let any_case = SearchRequest { ignore_case: true, ..search_request(&folder, Some("NEEDLE"), None) };
+    let any_case =
+        SearchRequest { ignore_case: true, ..search_request(&folder, Some("NEEDLE"), None) };
     let (found, _) = fixture.handle.search(any_case).await?;
     ensure!(found.len() == 2, "{found:?}");
     Ok(())
@@ -87,7 +89,9 @@ async fn search_respects_ignore_files(fixture: &Fixture<'_>) -> Outcome {
 
 async fn search_lists_by_glob(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.run_shell(&format!("cd {folder}; mkdir d; touch a.py b.txt d/c.py")).await?)?;
+    expect_success(
+        &fixture.run_shell(&format!("cd {folder}; mkdir d; touch a.py b.txt d/c.py")).await?,
+    )?;
     let (found, _) = fixture.handle.search(search_request(&folder, None, Some("**/*.py"))).await?;
     ensure!(match_names(&found) == to_owned_matches(&[("a.py", 0), ("c.py", 0)]), "{found:?}");
     Ok(())
@@ -207,7 +211,9 @@ async fn first_snapshot_contains_the_whole_tree(fixture: &Fixture<'_>) -> Outcom
 
 async fn snapshot_of_no_change_is_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
-    expect_success(&fixture.run_shell(&format!("cd {folder}; mkdir d; echo x > d/f; echo y > g")).await?)?;
+    expect_success(
+        &fixture.run_shell(&format!("cd {folder}; mkdir d; echo x > d/f; echo y > g")).await?,
+    )?;
     take_snapshot(fixture, &folder).await?;
     let (second, blobs) = fixture.handle.snapshot(snapshot_request(&folder)).await?;
     ensure!(changed_names(&second).is_empty() && blobs.is_empty(), "{:?}", changed_names(&second));

@@ -16,7 +16,7 @@ use bollard::{
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
 use proctor_sandbox_api::{Base, ImageLocation};
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, hex, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -157,7 +157,10 @@ async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     let skeleton = spawn_blocking(tarball::skeleton_archive).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
-        Fault::new(FaultLayer::Environment, format!("cannot collect the host's base files: {error}"))
+        Fault::new(
+            FaultLayer::Environment,
+            format!("cannot collect the host's base files: {error}"),
+        )
     })?;
     let content = sha256_hex(&skeleton);
     let base = match find_imported(engine, &content).await? {
@@ -215,7 +218,8 @@ async fn import(
         .message(COMMENT)
         .build();
     let imported =
-        drain(engine.slow_client.create_image(Some(options), Some(body_try_stream(body)), None)).await;
+        drain(engine.slow_client.create_image(Some(options), Some(body_try_stream(body)), None))
+            .await;
     imported.map_err(|error| {
         fault::environment_fault(&format!("cannot import {}", source.display()), &error)
     })?;

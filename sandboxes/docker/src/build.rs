@@ -12,7 +12,7 @@ use std::{
 use bollard::{body_try_stream, query_parameters::BuildImageOptionsBuilder};
 use futures_util::StreamExt;
 use proctor_host::host_base;
-use proctor_types::{FaultCause, Fault, FaultLayer, hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, hex};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 use tokio::task::spawn_blocking;
@@ -62,7 +62,8 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Faul
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
     let (entries, digest) = collected.map_err(|error| {
         let what = format!("the build context {}: {error}", folder.display());
-        let fault = Fault::new(FaultLayer::Environment, what).cause(FaultCause::from_io_error(&error));
+        let fault =
+            Fault::new(FaultLayer::Environment, what).cause(FaultCause::from_io_error(&error));
         match error.kind() {
             io::ErrorKind::NotFound => {
                 fault.hint("`environment.dockerfile` must be a folder with a `Dockerfile`")
@@ -158,7 +159,12 @@ fn collect_context(folder: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn walk_context(folder: &Path, relative_path: &Path, ignore: &IgnoreRules, entries: &mut Vec<Entry>) -> io::Result<()> {
+fn walk_context(
+    folder: &Path,
+    relative_path: &Path,
+    ignore: &IgnoreRules,
+    entries: &mut Vec<Entry>,
+) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(relative_path))? {
         let entry = entry?;
         let path = relative_path.join(entry.file_name());

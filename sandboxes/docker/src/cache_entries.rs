@@ -41,7 +41,9 @@ pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         }
     }
     found.extend(list_dangling(engine).await?.into_iter().map(|kept| (0, kept)));
-    found.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.backend_id.cmp(&other.backend_id)));
+    found.sort_by(|(a, one), (b, other)| {
+        a.cmp(b).then_with(|| one.backend_id.cmp(&other.backend_id))
+    });
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 

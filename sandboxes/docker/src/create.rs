@@ -20,7 +20,7 @@ use proctor_sandbox_api::{
     Enforcement, FailureDiagnostics, Mount as HostMount, SandboxHandle, SandboxRequest,
     WrittenPathLister,
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, SandboxSpec};
+use proctor_types::{Fault, FaultCause, FaultLayer, SandboxSpec};
 
 use crate::{
     container::ContainerGuard,
@@ -74,14 +74,18 @@ pub async fn open_sandbox(
     enforcement.not_enforced.extend(hardening::unenforceable_limits());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.disabled_defences);
     if image::has_host_base(image) && !request.environment.hidden_paths.paths.is_empty() {
-        add_overlays(&mut asked, engine.prepare_overlays(request.environment.hidden_paths.clone()).await?)?;
+        add_overlays(
+            &mut asked,
+            engine.prepare_overlays(request.environment.hidden_paths.clone()).await?,
+        )?;
     }
     add_mounts(&mut asked, &request.mounts, engine.is_local)?;
     if engine.has_quota() {
         let size = format!("{}m", request.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
     }
-    let guard = match create_container(engine, image, &request.purpose, &agent, asked.clone()).await {
+    let guard = match create_container(engine, image, &request.purpose, &agent, asked.clone()).await
+    {
         Err(error) if asked.storage_opt.is_some() && mentions_quota(&error) => {
             engine.has_quota.store(false, Ordering::Relaxed);
             asked.storage_opt = None;
@@ -133,7 +137,8 @@ pub async fn open_sandbox(
 /// overlay and removes with the container.
 fn add_overlays(config: &mut HostConfig, overlays: Vec<HostOverlay>) -> Result<(), Fault> {
     for cut in overlays {
-        let (at, marks) = (cut.mount_point.display().to_string(), cut.whiteouts.display().to_string());
+        let (at, marks) =
+            (cut.mount_point.display().to_string(), cut.whiteouts.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
             let what = format!(
                 "cannot hide entries of {at}: the engine cannot mount a path with `:`, `,` or `\\`"
@@ -333,7 +338,12 @@ pub async fn start_container(
 }
 
 /// Explains why a container does not respond, from its state or the agent's last output.
-async fn explain_failure(engine: &Engine, id: &str, stderr_tail: &StderrTail, error: &str) -> Fault {
+async fn explain_failure(
+    engine: &Engine,
+    id: &str,
+    stderr_tail: &StderrTail,
+    error: &str,
+) -> Fault {
     let mut what = format!("the sandbox agent is not responding: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {

@@ -47,8 +47,8 @@ impl ListingBudget {
     /// step without a listing restarts from the beginning.
     fn refusal_reason(&self) -> Option<String> {
         let (ended, took) = self.last_listing?;
-        let early =
-            self.listing_count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
+        let early = self.listing_count >= Self::FREE_LISTINGS
+            && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
         early.then(|| {
             format!(
                 "the engine takes {:.2} s to list changes, too long to do so after each step",

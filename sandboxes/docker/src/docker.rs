@@ -18,7 +18,7 @@ use proctor_sandbox_api::{
     Backend, Base, CacheEntry, ImageLocation, LayerSpec, Machine, PreparedEnvironment, Sandbox,
     SandboxRequest, wire::Defence,
 };
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings};
 
 use crate::{
     base, cache_entries, container, create,
@@ -128,7 +128,11 @@ impl Docker {
             containers: AtomicUsize::new(0),
             liveness_socket: owner::LivenessSocket::announce(),
         };
-        Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), build_locks: Mutex::default() })
+        Ok(Self {
+            engine: Arc::new(engine),
+            folder: folder.to_owned(),
+            build_locks: Mutex::default(),
+        })
     }
 
     /// Like [`Docker::connect`], but sandboxes lack these defences and list them as not enforced.

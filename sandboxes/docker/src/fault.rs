@@ -1,10 +1,11 @@
 //! Converts errors from the engine to faults.
 
 use bollard::errors::Error;
-use proctor_types::{FaultCause, Fault, FaultLayer, format_error_chain};
+use proctor_types::{Fault, FaultCause, FaultLayer, format_error_chain};
 
 pub fn sandbox_fault(operation: &str, error: &Error) -> Fault {
-    Fault::new(FaultLayer::Sandbox, format!("{operation}: {}", engine_message(error))).cause(cause(error))
+    Fault::new(FaultLayer::Sandbox, format!("{operation}: {}", engine_message(error)))
+        .cause(cause(error))
 }
 
 pub fn environment_fault(operation: &str, error: &Error) -> Fault {

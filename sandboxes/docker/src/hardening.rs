@@ -39,7 +39,12 @@ pub fn unenforceable_limits() -> [String; 2] {
 }
 
 /// Adds the restrictions to a sandbox's container.
-pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, disabled_defences: &[Defence], has_selinux: bool) {
+pub fn harden(
+    config: &mut HostConfig,
+    limits: &SandboxSpec,
+    disabled_defences: &[Defence],
+    has_selinux: bool,
+) {
     let up = |defence| !disabled_defences.contains(&defence);
     let options = config.security_opt.get_or_insert_default();
     if up(Defence::NoNewPrivileges) {
@@ -86,9 +91,14 @@ pub fn entrypoint(agent: &str, disabled_defences: &[Defence]) -> Vec<String> {
 ///
 /// # Errors
 /// Returns a sandbox fault if a restriction that every engine supports is missing.
-pub async fn verify_hardening(handle: &SandboxHandle, disabled_defences: &[Defence]) -> Result<Vec<String>, Fault> {
-    let mut notes: Vec<String> =
-        disabled_defences.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
+pub async fn verify_hardening(
+    handle: &SandboxHandle,
+    disabled_defences: &[Defence],
+) -> Result<Vec<String>, Fault> {
+    let mut notes: Vec<String> = disabled_defences
+        .iter()
+        .map(|defence| format!("{}: left out by a test", defence.name()))
+        .collect();
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
@@ -98,7 +108,8 @@ pub async fn verify_hardening(handle: &SandboxHandle, disabled_defences: &[Defen
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default().to_owned()
     };
-    let holds = |defence, name, value: &str| disabled_defences.contains(&defence) || field(name) == value;
+    let holds =
+        |defence, name, value: &str| disabled_defences.contains(&defence) || field(name) == value;
     if !holds(Defence::NoNewPrivileges, "NoNewPrivs:", "1") {
         return Err(Fault::new(FaultLayer::Sandbox, "the engine did not set no-new-privileges"));
     }

@@ -124,8 +124,14 @@ async fn build(
     committed.map(drop).map_err(keeping)
 }
 
-async fn upload(engine: &Engine, id: &str, body: tarball::Body, operation: &str) -> Result<(), Fault> {
+async fn upload(
+    engine: &Engine,
+    id: &str,
+    body: tarball::Body,
+    operation: &str,
+) -> Result<(), Fault> {
     let body = body_try_stream(body);
-    let uploaded = engine.slow_client.upload_to_container(id, Some(tarball::upload_options()), body).await;
+    let uploaded =
+        engine.slow_client.upload_to_container(id, Some(tarball::upload_options()), body).await;
     uploaded.map_err(|error| fault::environment_fault(operation, &error))
 }

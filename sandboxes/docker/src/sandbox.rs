@@ -43,7 +43,11 @@ impl Sandbox for DockerSandbox {
         let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
         let container = self.guard.as_ref().and_then(|guard| {
             let engine = guard.engine()?;
-            Some(ContainerRef { client: &engine.client, id: guard.id(), has_cgroup_v2: engine.has_cgroup_v2 })
+            Some(ContainerRef {
+                client: &engine.client,
+                id: guard.id(),
+                has_cgroup_v2: engine.has_cgroup_v2,
+            })
         });
         let of_kernel = match container {
             Some(container) => counts::read_counts(&self.handle, &container).await,

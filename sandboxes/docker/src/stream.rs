@@ -35,7 +35,7 @@ impl AgentOutput {
         frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
         stderr_tail: StderrTail,
     ) -> Self {
-        Self { frames, current_chunk: Bytes::new(), stderr_tail: stderr_tail }
+        Self { frames, current_chunk: Bytes::new(), stderr_tail }
     }
 
     fn keep_stderr(&self, message: &[u8]) {

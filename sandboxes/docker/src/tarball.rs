@@ -87,7 +87,11 @@ pub fn stream_folder(source: PathBuf, destination: PathBuf, keep_owners: bool) -
 }
 
 /// Like `append_dir_all`, but skips sockets and pipes, which archives cannot contain.
-fn append(builder: &mut Builder<&mut dyn Write>, source: &Path, destination: &Path) -> io::Result<()> {
+fn append(
+    builder: &mut Builder<&mut dyn Write>,
+    source: &Path,
+    destination: &Path,
+) -> io::Result<()> {
     builder.append_dir(destination, source)?;
     let mut entries: Vec<_> = std::fs::read_dir(source)?.collect::<Result<_, _>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);

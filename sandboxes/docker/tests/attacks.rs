@@ -10,9 +10,8 @@ use std::{process::Command as Process, time::Duration};
 
 use not_run::not_run;
 use proctor_conformance::{
-    print_results,
     attacks::{attacks, run_attacks, run_expecting_success},
-    find_unproven, render_results,
+    find_unproven, print_results, render_results,
 };
 use proctor_docker::Docker;
 use proctor_sandbox_api::{

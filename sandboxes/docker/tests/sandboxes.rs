@@ -14,7 +14,7 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_conformance::{print_results, checks, find_unproven, run_kit};
+use proctor_conformance::{checks, find_unproven, print_results, run_kit};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
     Backend, Base, CacheEntry, Command, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest,
@@ -102,10 +102,12 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
     };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("code.py"), "print('code')\n").unwrap();
-    let mut spec = layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    let mut spec =
+        layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
     let digest = format!("{:?}", folder.path());
     let source = folder.path().to_owned();
-    spec.source = Some(SourceTree { folder: source, digest, destination: RawPath::from("/testbed") });
+    spec.source =
+        Some(SourceTree { folder: source, digest, destination: RawPath::from("/testbed") });
     let (first, second) = tokio::join!(docker.prepare(&spec), docker.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert!(first.was_built != second.was_built, "exactly one of the two must build");
@@ -143,7 +145,8 @@ async fn docker_names_the_setup_line_that_failed() {
     let Some(docker) = connect_or_skip("docker_names_the_setup_line_that_failed").await else {
         return;
     };
-    let fault = docker.prepare(&layer_spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
+    let fault =
+        docker.prepare(&layer_spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
     let text = fault.to_string();
     assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
 }
@@ -412,7 +415,12 @@ async fn docker_environment_is_listed_and_discarded() {
     sandbox.close().await.unwrap();
     assert!(docker.discard(own).await.unwrap());
     assert!(
-        docker.cache_entries().await.unwrap().iter().all(|kept| kept.backend_id != prepared.backend_id)
+        docker
+            .cache_entries()
+            .await
+            .unwrap()
+            .iter()
+            .all(|kept| kept.backend_id != prepared.backend_id)
     );
     let again = docker.prepare(&spec).await.unwrap();
     assert!(again.was_built, "the layer must be built again");

@@ -62,7 +62,8 @@ pub fn prepare_overlays(store: &Path, hidden_paths: &HiddenPaths) -> io::Result<
         fs::create_dir_all(store)?;
         let made = tempfile::Builder::new().prefix(".making-").tempdir_in(store)?;
         for (number, (at, paths)) in places.iter().enumerate() {
-            let decoys = hidden_paths.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
+            let decoys =
+                hidden_paths.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
             write_whiteouts(
                 &made.path().join(number.to_string()),
                 at,
@@ -121,7 +122,12 @@ fn unescape(text: &[u8]) -> PathBuf {
 }
 
 /// Fills `whiteouts`, the upper layer of the overlay on `at`.
-fn write_whiteouts(whiteouts: &Path, mount_point: &Path, hidden_paths: &[&Path], decoys: &[&Path]) -> io::Result<()> {
+fn write_whiteouts(
+    whiteouts: &Path,
+    mount_point: &Path,
+    hidden_paths: &[&Path],
+    decoys: &[&Path],
+) -> io::Result<()> {
     let mut made = vec![mount_point.to_owned()];
     fs::create_dir(whiteouts)?;
     // A hidden directory hides its content too. If a directory inside it were created, for a decoy

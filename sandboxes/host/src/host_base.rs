@@ -149,7 +149,10 @@ pub fn skeleton() -> io::Result<Vec<SkeletonEntry>> {
         let host = Path::new("/").join(name);
         match fs::symlink_metadata(&host) {
             Ok(meta) if meta.is_symlink() => {
-                out.push(SkeletonEntry { path: name.into(), kind: SkeletonEntryKind::Link(fs::read_link(&host)?) });
+                out.push(SkeletonEntry {
+                    path: name.into(),
+                    kind: SkeletonEntryKind::Link(fs::read_link(&host)?),
+                });
             }
             Ok(meta) if meta.is_dir() => {
                 out.push(SkeletonEntry { path: name.into(), kind: SkeletonEntryKind::Dir(0o755) });
@@ -163,7 +166,10 @@ pub fn skeleton() -> io::Result<Vec<SkeletonEntry>> {
     }
     for path in COPIED_FILES {
         if let Ok(bytes) = fs::read(Path::new("/").join(path)) {
-            out.push(SkeletonEntry { path: path.into(), kind: SkeletonEntryKind::File(0o644, bytes) });
+            out.push(SkeletonEntry {
+                path: path.into(),
+                kind: SkeletonEntryKind::File(0o644, bytes),
+            });
         }
     }
     for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proctor_sandbox_api::{Command, CommandOutput, LayerSpec, SandboxHandle};
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 
 use crate::host_base;
 
@@ -37,12 +37,14 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
 }
 
 fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutput) -> Fault {
-    let how = match (command_output.exit.timed_out, command_output.exit.code, command_output.exit.signal) {
-        (true, ..) => "timed out".to_owned(),
-        (_, Some(code), _) => format!("ended with exit status {code}"),
-        (_, None, Some(signal)) => format!("was killed by signal {signal}"),
-        (_, None, None) => "did not end on its own".to_owned(),
-    };
+    let how =
+        match (command_output.exit.timed_out, command_output.exit.code, command_output.exit.signal)
+        {
+            (true, ..) => "timed out".to_owned(),
+            (_, Some(code), _) => format!("ended with exit status {code}"),
+            (_, None, Some(signal)) => format!("was killed by signal {signal}"),
+            (_, None, None) => "did not end on its own".to_owned(),
+        };
     let output = [&command_output.stdout, &command_output.stderr].map(|stream| {
         let bytes = if stream.is_complete() { &stream.head } else { &stream.tail };
         String::from_utf8_lossy(bytes).into_owned()
@@ -55,10 +57,11 @@ fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutp
         tail => format!(":\n{tail}"),
     };
     let what = format!("set-up line {line_number} (`{line}`) {how}{said}");
-    let fault = Fault::new(FaultLayer::Environment, what).cause(match FaultCause::from_output(&tail) {
-        FaultCause::Other => FaultCause::SetupLine,
-        known => known,
-    });
+    let fault =
+        Fault::new(FaultLayer::Environment, what).cause(match FaultCause::from_output(&tail) {
+            FaultCause::Other => FaultCause::SetupLine,
+            known => known,
+        });
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
     {
         true => fault.hint("install python3-venv in the image, or on the host of a host base"),

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_host::host_base;
 use proctor_sandbox_api::Base;
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
@@ -42,11 +42,12 @@ pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> 
                     format!("cannot read the root file system {}: {error}", folder.display());
                 environment_fault(&error, what)
             })?;
-            let (folder, missing) = prepare_changeable_root(cache, &digest, folder).map_err(|error| {
-                let what =
-                    format!("cannot copy the root file system {}: {error}", folder.display());
-                environment_fault(&error, what)
-            })?;
+            let (folder, missing) =
+                prepare_changeable_root(cache, &digest, folder).map_err(|error| {
+                    let what =
+                        format!("cannot copy the root file system {}: {error}", folder.display());
+                    environment_fault(&error, what)
+                })?;
             Ok(ResolvedBase { digest, folder, host: false, missing, archive: None })
         }
         Base::Archive(archive) => {

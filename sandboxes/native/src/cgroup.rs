@@ -232,7 +232,12 @@ fn limit_name(controller: &str) -> &str {
     }
 }
 
-fn set_limit(version: CgroupVersion, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
+fn set_limit(
+    version: CgroupVersion,
+    folder: &Path,
+    name: &str,
+    limits: &SandboxSpec,
+) -> io::Result<()> {
     let put = |file: &str, value: &str| {
         fs::write(folder.join(file), value)
             .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))

@@ -24,14 +24,17 @@ pub(crate) const ONE_USER_PREFIX: &str = "other users:";
 /// If sandboxes have only one user, also returns an enforcement entry with the reason.
 pub(crate) fn id_map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
-        let alone = (count_available_ids() <= 1)
-            .then(|| format!("{ONE_USER_PREFIX} the sandbox has only one user, as this container does"));
+        let alone = (count_available_ids() <= 1).then(|| {
+            format!("{ONE_USER_PREFIX} the sandbox has only one user, as this container does")
+        });
         return (IdMap::Identity, alone);
     }
     let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match read_id_ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single, Some(format!("{ONE_USER_PREFIX} the sandbox has only one user: {why}"))),
+        Err(why) => {
+            (single, Some(format!("{ONE_USER_PREFIX} the sandbox has only one user: {why}")))
+        }
     }
 }
 
@@ -96,7 +99,8 @@ fn read_id_ranges() -> Result<IdMap, String> {
     });
     let range = |file: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
-        find_range(&text, name, uid).ok_or_else(|| format!("no range of {NEEDED_IDS} ids in {file}"))
+        find_range(&text, name, uid)
+            .ok_or_else(|| format!("no range of {NEEDED_IDS} ids in {file}"))
     };
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }

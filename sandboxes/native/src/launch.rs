@@ -91,8 +91,10 @@ async fn start(agent: &Path, layout: &SandboxLayout) -> Result<LaunchedSandbox, 
             Ok(LaunchedSandbox { helper, stream, notes })
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
-            let fault =
-                Fault::new(FaultLayer::Sandbox, format!("cannot create the sandbox: {step}: {why}"));
+            let fault = Fault::new(
+                FaultLayer::Sandbox,
+                format!("cannot create the sandbox: {step}: {why}"),
+            );
             Err(match hint {
                 Some(hint) => fault.hint(hint),
                 None => fault,
@@ -155,7 +157,10 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     }
 }
 
-async fn exchange_layout(stream: &mut UnixStream, layout: &SandboxLayout) -> io::Result<LayoutReport> {
+async fn exchange_layout(
+    stream: &mut UnixStream,
+    layout: &SandboxLayout,
+) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(layout)?;
     if body.len() > MAX_LAYOUT_BYTES {
         return Err(io::Error::other("the layout is too long"));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{LayerSpec, wire::RawPath};
-use proctor_types::{FaultCause, Fault, FaultLayer, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, ids, tree};
@@ -101,8 +101,11 @@ impl LayerBuild {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
         building.copy_source(base, spec).map_err(|error| {
-            Fault::new(FaultLayer::Environment, format!("cannot create the layer {digest}: {error}"))
-                .cause(FaultCause::from_io_error(&error))
+            Fault::new(
+                FaultLayer::Environment,
+                format!("cannot create the layer {digest}: {error}"),
+            )
+            .cause(FaultCause::from_io_error(&error))
         })?;
         Ok(building)
     }
@@ -134,7 +137,9 @@ impl LayerBuild {
                     below.push(name);
                 }
                 Component::ParentDir | Component::Prefix(_) => {
-                    return Err(io::Error::other(format!("{sandbox_path} must be absolute, without `..`")));
+                    return Err(io::Error::other(format!(
+                        "{sandbox_path} must be absolute, without `..`"
+                    )));
                 }
             }
             let base = fs::symlink_metadata(&below);

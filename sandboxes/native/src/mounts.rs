@@ -5,7 +5,7 @@ use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
 use proctor_host::{absent::HostOverlay, host_base};
 use proctor_sandbox_api::{Mount, wire::RawPath};
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 use proctor_wire::BindMount;
 
 /// Returns the mounts of a host base and the paths to hide in them.
@@ -33,7 +33,11 @@ pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<BindMount>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
-            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.mount_point);
+            let what = format!(
+                "cannot mount {} at {}: {error}",
+                mount.folder.display(),
+                mount.mount_point
+            );
             Fault::new(FaultLayer::Sandbox, what)
                 .cause(FaultCause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")

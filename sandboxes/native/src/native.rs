@@ -21,7 +21,7 @@ use proctor_sandbox_api::{
     Backend, Base, CacheEntry, Enforcement, LayerSpec, PreparedEnvironment, Sandbox, SandboxHandle,
     SandboxRequest, find_hint, wire::HiddenPaths,
 };
-use proctor_types::{FaultCause, Fault, ImageSettings, FaultLayer, SandboxSpec};
+use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, UpperLayer};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
@@ -131,9 +131,12 @@ impl Native {
 }
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
-    Fault::new(FaultLayer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
-        .cause(FaultCause::from_io_error(error))
-        .hint("choose a writable folder")
+    Fault::new(
+        FaultLayer::Sandbox,
+        format!("cannot use the cache folder {}: {error}", cache.display()),
+    )
+    .cause(FaultCause::from_io_error(error))
+    .hint("choose a writable folder")
 }
 
 #[async_trait]
@@ -207,10 +210,12 @@ impl Backend for Native {
             true => self.0.prepare_overlays(absent).await?,
             false => Vec::new(),
         };
-        let extra =
-            mounts::mount_binds(&request.mounts).map_err(|fault| fault.context(&request.purpose))?;
-        let sandbox =
-            self.0.open_sandbox(&record.base, lower, Purpose::Trial(&request.limits, cuts, extra)).await;
+        let extra = mounts::mount_binds(&request.mounts)
+            .map_err(|fault| fault.context(&request.purpose))?;
+        let sandbox = self
+            .0
+            .open_sandbox(&record.base, lower, Purpose::Trial(&request.limits, cuts, extra))
+            .await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&request.purpose))?;
         sandbox.set_archive_pin(archive);
         sandbox.handle().set_image_env(archive::image_settings(&record.base.folder).env);
@@ -229,7 +234,10 @@ impl Backend for Native {
         let (cache, kept) = (self.0.cache.clone(), entry.clone());
         let removed = move || {
             cache_entries::remove(&cache, &kept).map_err(|error| {
-                Fault::new(FaultLayer::Sandbox, format!("cannot remove {}: {error}", kept.backend_id))
+                Fault::new(
+                    FaultLayer::Sandbox,
+                    format!("cannot remove {}: {error}", kept.backend_id),
+                )
             })
         };
         run_blocking(removed).await.map(|()| true)
@@ -409,7 +417,11 @@ impl NativeState {
             Purpose::Trial(limits, ..) => Some(*limits),
             Purpose::Build(..) => None,
         };
-        let mut group = self.group_parents.create_group(&format!("sandbox-{number}"), limits, &self.registry_entry);
+        let mut group = self.group_parents.create_group(
+            &format!("sandbox-{number}"),
+            limits,
+            &self.registry_entry,
+        );
         let (mut binds, covers) =
             if base.host { mounts::host_mounts() } else { Default::default() };
         if let Purpose::Trial(_, cuts, extra) = &purpose {

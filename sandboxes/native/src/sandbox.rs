@@ -59,7 +59,7 @@ impl NativeSandbox {
         host_resources: HostResources,
         wait_time: Duration,
     ) -> Self {
-        Self { handle, enforcement, host_resources: Some(host_resources), wait_time: wait_time }
+        Self { handle, enforcement, host_resources: Some(host_resources), wait_time }
     }
 
     /// Prevents an archive from being removed until the sandbox has ended.

@@ -33,7 +33,11 @@ pub(crate) fn copy_readable(source: &Path, destination: &Path) -> io::Result<Vec
 /// A function that is called for each path that cannot be read.
 type UnreadableHandler<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
-fn copy_with_handler(source_root: &Path, destination_root: &Path, on_unreadable: UnreadableHandler<'_>) -> io::Result<()> {
+fn copy_with_handler(
+    source_root: &Path,
+    destination_root: &Path,
+    on_unreadable: UnreadableHandler<'_>,
+) -> io::Result<()> {
     fs::create_dir_all(destination_root)?;
     let mut entries = match fs::read_dir(source_root) {
         Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,

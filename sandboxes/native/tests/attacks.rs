@@ -17,9 +17,8 @@ use std::{
 
 use not_run::not_run;
 use proctor_conformance::{
-    print_results,
     attacks::{attacks, run_attacks, run_expecting_success},
-    find_unproven, render_results,
+    find_unproven, print_results, render_results,
 };
 use proctor_native::Native;
 use proctor_sandbox_api::{Backend, Base, LayerSpec, PreparedEnvironment, wire::RawPath};

@@ -121,7 +121,8 @@ async fn assert_kit_passes(name: &str, skippable_limits: &[&str]) {
     assert!(results.len() > 20, "{} checks", results.len());
     for result in &results {
         let reason = result.skip_reason.as_deref().unwrap_or_default();
-        let skipped = !reason.is_empty() && skippable_limits.iter().any(|begin| reason.starts_with(begin));
+        let skipped =
+            !reason.is_empty() && skippable_limits.iter().any(|begin| reason.starts_with(begin));
         assert!(result.has_passed || skipped, "{}", proctor_conformance::render_results(&results));
     }
 }
@@ -186,7 +187,8 @@ async fn one_id_rejects_other_users_with_a_hint() {
     assert!(fault.what.contains("set-up line 1"), "{fault}");
     assert!(fault.hint.as_deref().unwrap_or_default().contains("/etc/subuid"), "{fault}");
 
-    let prepared = native.prepare(&layer_spec(Base::Host, &["touch /x && chown 0:0 /x"])).await.unwrap();
+    let prepared =
+        native.prepare(&layer_spec(Base::Host, &["touch /x && chown 0:0 /x"])).await.unwrap();
     let mut sandbox = open_sandbox(&native, &prepared).await;
     assert!(find_enforcement_entry(&*sandbox, "other users:").is_some());
     assert_eq!(shell(&*sandbox, "id -u; stat -c %u /x", Some("root")).await, "0\n0\n");
@@ -276,7 +278,8 @@ async fn foreign_root_file_system_is_copied() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let base = Base::Folder(rootfs.clone());
-    let prepared = native.prepare(&layer_spec(base.clone(), &["echo built > /etc/built"])).await.unwrap();
+    let prepared =
+        native.prepare(&layer_spec(base.clone(), &["echo built > /etc/built"])).await.unwrap();
     let mut sandbox = open_sandbox(&native, &prepared).await;
     let line =
         "cat /etc/built; echo more >> /etc/passwd && touch /tmp/a && mkdir /root/b && echo changed";

@@ -58,9 +58,13 @@ async fn layer_is_built_once_with_source_and_setup() {
     fs::create_dir(&source).unwrap();
     fs::write(source.join("code.py"), "print('code')\n").unwrap();
     let native = Native::new(folder.path().join("cache")).unwrap();
-    let mut spec = layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
-    spec.source =
-        Some(SourceTree { folder: source, digest: "one".into(), destination: RawPath::from("/testbed") });
+    let mut spec =
+        layer_spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    spec.source = Some(SourceTree {
+        folder: source,
+        digest: "one".into(),
+        destination: RawPath::from("/testbed"),
+    });
     let (first, second) = tokio::join!(native.prepare(&spec), native.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert!(first.was_built != second.was_built, "exactly one of the two must build");
@@ -139,7 +143,8 @@ async fn setup_has_network_and_resolver_but_sandbox_does_not() {
 async fn setup_creates_virtual_environment_on_host_base() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let prepared = native.prepare(&layer_spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
+    let prepared =
+        native.prepare(&layer_spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let said = shell(
         &*sandbox,
@@ -245,7 +250,8 @@ async fn evicted_archive_is_unpacked_again() {
 async fn image_base_is_rejected_with_a_hint() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let fault = native.prepare(&layer_spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
+    let fault =
+        native.prepare(&layer_spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
     assert!(fault.hint.unwrap().contains("docker save"));
     let fault = native.image_settings(&Base::Dockerfile("/x".into())).await.unwrap_err();
     assert!(fault.what.contains("environment.dockerfile"), "{fault}");
@@ -372,7 +378,8 @@ async fn sweep_once() {
 
 /// A command prefix that starts a process in its own PID namespace. The namespace ends with the
 /// process.
-const PID_NAMESPACE_COMMAND: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const PID_NAMESPACE_COMMAND: [&str; 5] =
+    ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// Returns a command that runs one of this binary's ignored tests in a separate process. `before`
 /// is a command prefix.
@@ -540,7 +547,10 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
 /// process outside.
 #[tokio::test]
 async fn live_runtime_is_not_swept_across_pid_namespaces() {
-    let probe = Process::new(PID_NAMESPACE_COMMAND[0]).args(&PID_NAMESPACE_COMMAND[1..]).arg("true").output();
+    let probe = Process::new(PID_NAMESPACE_COMMAND[0])
+        .args(&PID_NAMESPACE_COMMAND[1..])
+        .arg("true")
+        .output();
     if !probe.is_ok_and(|done| done.status.success()) {
         let test = "live_runtime_is_not_swept_across_pid_namespaces";
         return not_run(test, "ROOT", "no PID namespaces");
@@ -554,8 +564,9 @@ async fn live_runtime_is_not_swept_across_pid_namespaces() {
     inside.assert_swept(&native).await;
 
     let mut outside = RuntimeProcess::start(&[], caches[2].path(), "4245");
-    let done =
-        separate_test_process(&PID_NAMESPACE_COMMAND, "sweep_once", caches[1].path()).output().unwrap();
+    let done = separate_test_process(&PID_NAMESPACE_COMMAND, "sweep_once", caches[1].path())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && said.contains("SWEPT"), "{said}");
     outside.assert_not_swept(&[]);

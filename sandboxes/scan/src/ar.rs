@@ -17,7 +17,9 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         if rest.is_empty() {
             return None;
         }
-        let Some(size) = parse_size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
+        let Some(size) = parse_size(rest) else {
+            return Some((&b"rest"[..], std::mem::take(&mut rest)));
+        };
         let (header, body) = rest.split_at(HEADER_BYTES);
         // If the archive is truncated, scan the part that exists.
         let content = &body[..size.min(body.len())];

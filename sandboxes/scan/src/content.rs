@@ -121,7 +121,11 @@ impl<'a> Scanner<'a> {
 
     /// Checks whether a path is a hidden module that could be imported.
     pub fn check_path(&mut self, location: &Location) {
-        let module = modules::find_module(&self.index.secrets, location.name(), !location.inner_paths.is_empty());
+        let module = modules::find_module(
+            &self.index.secrets,
+            location.name(),
+            !location.inner_paths.is_empty(),
+        );
         self.add_finding(location, module.map(|module| FindingKind::Module { module }));
     }
 

@@ -72,7 +72,9 @@ impl<'a> LineReadings<'a> {
             self.plain_track.push_hash(index, hash, tally);
         }
         match strip_line_number(line) {
-            Some(rest) => self.numbered_track.start_tracking(before).push_different_line(index, rest, tally),
+            Some(rest) => {
+                self.numbered_track.start_tracking(before).push_different_line(index, rest, tally)
+            }
             None => self.numbered_track.push_same_line(index, plain, tally),
         }
         // Checking one track is enough: either all of them are open or none is.
@@ -90,7 +92,11 @@ impl<'a> LineReadings<'a> {
             numbered.start_tracking(before);
             for piece in LiteralLines::new(line, backslashes) {
                 whole.push_different_line(index, piece, tally);
-                numbered.push_different_line(index, strip_line_number(piece).unwrap_or(piece), tally);
+                numbered.push_different_line(
+                    index,
+                    strip_line_number(piece).unwrap_or(piece),
+                    tally,
+                );
             }
         }
     }

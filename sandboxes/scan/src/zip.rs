@@ -57,7 +57,8 @@ fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let claimed = parse_number(bytes, end + 16, 4)?;
     // Correct the offsets: if other data precedes the archive, such as a shebang line or a program,
     // all offsets are shifted.
-    let directory = end.checked_sub(size).filter(|at| parse_number(bytes, *at, 4) == Some(0x0201_4b50));
+    let directory =
+        end.checked_sub(size).filter(|at| parse_number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);
     let mut entries = Vec::new();
@@ -68,7 +69,10 @@ fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
         let entry = (|| {
             let (method, size) = (field(10, 2)?, field(20, 4)?);
             let local = field(42, 4)?.checked_add(shift)?;
-            let start = local + 30 + parse_number(bytes, local + 26, 2)? + parse_number(bytes, local + 28, 2)?;
+            let start = local
+                + 30
+                + parse_number(bytes, local + 26, 2)?
+                + parse_number(bytes, local + 28, 2)?;
             Some(Entry {
                 name: bytes.get(at + 46..at + 46 + name)?,
                 method: method as u16,

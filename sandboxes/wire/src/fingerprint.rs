@@ -47,7 +47,8 @@ const CLASSES: [ByteClass; 256] = {
 /// Returns the hash of the normalized line and its length after normalization, in bytes. Returns
 /// `None` if nothing is left.
 pub fn hash_line(line: &[u8]) -> Option<(u64, usize)> {
-    let mut left = LineHasher { hash: HASH_START, hashed_bytes: 0, block: [0; BLOCK_BYTES], block_len: 0 };
+    let mut left =
+        LineHasher { hash: HASH_START, hashed_bytes: 0, block: [0; BLOCK_BYTES], block_len: 0 };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;

@@ -123,7 +123,9 @@ impl fmt::Display for WireError {
                 write!(f, "a frame of {length} bytes exceeds the limit of {BODY_LIMIT}")
             }
             Self::UnknownKind { code } => write!(f, "unknown frame kind {code}"),
-            Self::InvalidBody { kind, reason: why } => write!(f, "invalid {kind:?} frame body: {why}"),
+            Self::InvalidBody { kind, reason: why } => {
+                write!(f, "invalid {kind:?} frame body: {why}")
+            }
             Self::InvalidStream { stream, reason: why } => write!(f, "stream {stream}: {why}"),
         }
     }
@@ -181,7 +183,8 @@ impl Frame {
         stream: u32,
         value: &impl serde::Serialize,
     ) -> Result<Self, WireError> {
-        let body = serde_json::to_vec(value).map_err(|error| WireError::invalid_body(kind, &error))?;
+        let body =
+            serde_json::to_vec(value).map_err(|error| WireError::invalid_body(kind, &error))?;
         if body.len() > BODY_LIMIT {
             return Err(WireError::TooLong { length: body.len() });
         }
@@ -190,7 +193,8 @@ impl Frame {
 
     /// Parses a JSON body.
     pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, WireError> {
-        serde_json::from_slice(&self.body).map_err(|error| WireError::invalid_body(self.kind, &error))
+        serde_json::from_slice(&self.body)
+            .map_err(|error| WireError::invalid_body(self.kind, &error))
     }
 
     /// Encodes the frame. The body must not exceed [`BODY_LIMIT`].

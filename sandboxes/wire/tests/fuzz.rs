@@ -11,7 +11,9 @@ const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds");
 
 #[test]
 fn channel_accepts_or_rejects_any_bytes() {
-    fuzz(format!("{SEEDS}/frames"), |bytes| decode_channel(bytes).map_err(check_error_text).is_ok());
+    fuzz(format!("{SEEDS}/frames"), |bytes| {
+        decode_channel(bytes).map_err(check_error_text).is_ok()
+    });
 }
 
 fn check_error_text(error: WireError) {

@@ -170,7 +170,9 @@ impl EditedFile {
                 EditResult::Applied
             }
             Edit::Replace { .. } if self.is_deleted => EditResult::Overlap,
-            Edit::Replace { old_snippet: before, new_snippet: after, .. } => self.replace(index, before, after, match_mode),
+            Edit::Replace { old_snippet: before, new_snippet: after, .. } => {
+                self.replace(index, before, after, match_mode)
+            }
         }
     }
 

@@ -18,7 +18,7 @@ mod patch;
 mod probe;
 mod thinking;
 
-pub use apply::{ApplyOutcome, EditReport, FileLookup, FileState, MatchMode, EditResult, apply};
+pub use apply::{ApplyOutcome, EditReport, EditResult, FileLookup, FileState, MatchMode, apply};
 pub use patch::extract_patch;
 pub use probe::{NamedDefinition, defined_name, parse_named_definitions};
 pub use thinking::answer_after_thinking;

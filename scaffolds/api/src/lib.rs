@@ -53,9 +53,11 @@ mod template;
 
 pub use limits::AnnouncedLimits;
 pub use material::{GoldFacts, GoldFile, InitialTree, Material};
-pub use overlay::{PromptOverlay, PromptFolderError};
+pub use overlay::{PromptFolderError, PromptOverlay};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, SettingError};
-pub use session::{TaskBrief, FileEdit, FinishedToolCall, ForkContext, ModelEndpoint, Session, Stop};
+pub use session::{
+    FileEdit, FinishedToolCall, ForkContext, ModelEndpoint, Session, Stop, TaskBrief,
+};
 pub use source::{ProgressSink, ScaffoldSource, Scaffolds, SourceError};
 pub use template::{template_environment, template_error};

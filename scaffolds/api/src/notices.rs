@@ -2,7 +2,8 @@
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
-    Budget, BudgetEnding, BudgetKind, Disclosure, Fault, FaultLayer, Message, ModelRequest, Spending,
+    Budget, BudgetEnding, BudgetKind, Disclosure, Fault, FaultLayer, Message, ModelRequest,
+    Spending,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -86,7 +87,11 @@ fn append_notice(mut request: ModelRequest, notice: &str) -> ModelRequest {
     request
 }
 
-fn remaining_limits(budget: &Budget, spending: &Spending, remaining_time: RemainingTime) -> Vec<RemainingLimit> {
+fn remaining_limits(
+    budget: &Budget,
+    spending: &Spending,
+    remaining_time: RemainingTime,
+) -> Vec<RemainingLimit> {
     let count = |limit: Option<u64>, spent: u64, kind| {
         let limit = limit?;
         let left = limit.saturating_sub(spent).to_string();
@@ -175,8 +180,8 @@ mod tests {
         };
         let spent = Spending { steps: 12, cost_usd: 0.5, ..Spending::default() };
         let time = RemainingTime { tool_seconds: Some(12.4), ..RemainingTime::default() };
-        let told =
-            add_countdown_notice(sample_request(), &budget, &spent, time).expect("a sound template");
+        let told = add_countdown_notice(sample_request(), &budget, &spent, time)
+            .expect("a sound template");
         assert_eq!(
             last_message_content(&told),
             "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \

@@ -61,7 +61,8 @@ impl PromptOverlay {
                 overlay.add(folder, files, &name, &path)?;
                 continue;
             }
-            let Some((folder, files)) = known_files.iter().find(|(folder, _)| *folder == name) else {
+            let Some((folder, files)) = known_files.iter().find(|(folder, _)| *folder == name)
+            else {
                 if FOLDERS.contains(&name.as_str()) {
                     continue;
                 }
@@ -74,8 +75,11 @@ impl PromptOverlay {
         }
         match overlay.texts.is_empty() {
             true => {
-                let what =
-                    format!("{} has no prompt file for {}", dir.display(), format_folders(known_files));
+                let what = format!(
+                    "{} has no prompt file for {}",
+                    dir.display(),
+                    format_folders(known_files)
+                );
                 let files = known_files.iter().flat_map(|(_, files)| files).copied();
                 let files = files.collect::<Vec<_>>().join(", ");
                 Err(PromptFolderError::new(what, format!("files: {files}")))
@@ -195,7 +199,10 @@ mod tests {
             (&[], "no prompt file for `tools`", "task.md.j2"),
         ] {
             let wrong = read(files).unwrap_err();
-            assert!(wrong.problem.contains(what) && wrong.hint.contains(hint), "{files:?}: {wrong:?}");
+            assert!(
+                wrong.problem.contains(what) && wrong.hint.contains(hint),
+                "{files:?}: {wrong:?}"
+            );
         }
         let missing = PromptOverlay::read(Path::new("/none/such"), &known).unwrap_err();
         assert!(missing.problem.starts_with("/none/such: "), "{missing:?}");

@@ -55,7 +55,7 @@ pub struct SettingError {
 impl SettingError {
     /// Creates an error for a key, with a hint on how to fix it.
     pub fn new(key: &str, problem: String, hint: &str) -> Self {
-        Self { key: key.to_owned(), problem: problem, hint: hint.to_owned() }
+        Self { key: key.to_owned(), problem, hint: hint.to_owned() }
     }
 }
 

@@ -220,5 +220,10 @@ pub trait Session: Send {
     /// Returns whether a conversation certainly exceeds the context window. `counted` is the
     /// endpoint's own token count for the first part. `estimated` is Proctor's count for the rest,
     /// which may be inaccurate. In case of doubt, returns `false`, so that the endpoint decides.
-    fn exceeds_context_window(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool;
+    fn exceeds_context_window(
+        &self,
+        counted_tokens: u64,
+        estimated_tokens: u64,
+        window: u64,
+    ) -> bool;
 }

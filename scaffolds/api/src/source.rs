@@ -23,7 +23,7 @@ pub enum SourceError {
     #[error(transparent)]
     User(#[from] UserError),
     /// The programs of the scaffold could not be built.
-    #[error("{what}")]
+    #[error("{problem}")]
     Build {
         /// What failed.
         problem: String,

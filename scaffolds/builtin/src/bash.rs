@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, FinishedToolCall, PromptOverlay, PromptFolderError, Scaffold, Session, Stop,
+    Finish, FinishedToolCall, PromptFolderError, PromptOverlay, Scaffold, Session, Stop,
 };
 use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use crate::{
     command::{ShellSettings, run_line},
     conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
-    tools::{ToolOutput, SUBMIT, ToolCallResult, ToolContext, ToolError},
+    tools::{SUBMIT, ToolCallResult, ToolContext, ToolError, ToolOutput},
 };
 use grammar::{Action, parse};
 

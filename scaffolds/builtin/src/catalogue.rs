@@ -29,11 +29,16 @@ pub fn restore_scaffold(
 ) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
         "bash" => Prompts::overlay_with_factors(PromptOverlay::default(), "bash", factors)?,
-        "single-shot" => Prompts::overlay_with_factors(PromptOverlay::default(), "single-shot", factors)?,
+        "single-shot" => {
+            Prompts::overlay_with_factors(PromptOverlay::default(), "single-shot", factors)?
+        }
         "tools" => Prompts::overlay_with_factors(PromptOverlay::default(), "tools", factors)?,
         "replay" => {
-            let tools =
-                Prompts::overlay_with_factors(PromptOverlay::default(), "tools", &factors["tools"])?;
+            let tools = Prompts::overlay_with_factors(
+                PromptOverlay::default(),
+                "tools",
+                &factors["tools"],
+            )?;
             Prompts::overlay_with_factors(tools, "bash", &factors["bash"])?
         }
         _ => return builtin_scaffold(name),

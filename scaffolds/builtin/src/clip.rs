@@ -112,7 +112,11 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> ClippedText {
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(count_tokens(head));
         let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };
-        return ClippedText::Truncated { head: head.to_owned(), omission: cut, tail: tail.to_owned() };
+        return ClippedText::Truncated {
+            head: head.to_owned(),
+            omission: cut,
+            tail: tail.to_owned(),
+        };
     }
     if text.len() <= cap || (text.len() <= cap * BYTES_PER_TOKEN && count_tokens(&text) <= cap) {
         return ClippedText::Complete(text);
@@ -122,7 +126,11 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> ClippedText {
     let gone = &text[end..start];
     let (tokens, about) = estimate_tokens(gone);
     let cut = Omission { tokens, lines: count_lines(gone) as u64, bytes: gone.len() as u64, about };
-    ClippedText::Truncated { head: text[..end].to_owned(), omission: cut, tail: text[start..].to_owned() }
+    ClippedText::Truncated {
+        head: text[..end].to_owned(),
+        omission: cut,
+        tail: text[start..].to_owned(),
+    }
 }
 
 /// Converts bytes to text. Replaces invalid UTF-8 and NUL, which some endpoints reject, with

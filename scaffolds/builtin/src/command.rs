@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     clip::{ClippedText, RawOutput, clip},
     prompts::Prompts,
-    tools::{ToolOutput, ToolContext, ToolError},
+    tools::{ToolContext, ToolError, ToolOutput},
 };
 
 /// The settings in the `[shell]` table of a manifest.

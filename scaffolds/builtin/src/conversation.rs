@@ -1,4 +1,4 @@
-use proctor_scaffold_api::{TaskBrief, ForkContext, Session, Stop};
+use proctor_scaffold_api::{ForkContext, Session, Stop, TaskBrief};
 use proctor_types::{Message, ModelRequest, ModelResponse, ToolSpec};
 
 use crate::prompts::{OpeningVariables, Prompts};
@@ -66,7 +66,9 @@ impl Conversation {
     /// it, because some endpoints reject two consecutive messages with the same role.
     fn add_due_hint(&mut self) {
         let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
-        let Some((_, hint)) = hint.filter(|(after, _)| *after == self.response_count) else { return };
+        let Some((_, hint)) = hint.filter(|(after, _)| *after == self.response_count) else {
+            return;
+        };
         let hint = hint.clone();
         match self.request.messages.last_mut() {
             Some(Message::User { content }) => *content = format!("{content}\n\n{hint}"),

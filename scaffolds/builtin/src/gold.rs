@@ -50,8 +50,8 @@ impl Scaffold for Gold {
 /// Runs `solve.sh`. Like Harbor, ignores its exit status, because the verifier judges the result.
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
-    let mut command =
-        Command::new(["/bin/sh", "-c", BASH_WRAPPER, "sh", SOLVE_COMMAND]).cwd(brief.workdir.as_str());
+    let mut command = Command::new(["/bin/sh", "-c", BASH_WRAPPER, "sh", SOLVE_COMMAND])
+        .cwd(brief.workdir.as_str());
     command = command.env("DEBIAN_FRONTEND", "noninteractive");
     for (name, value) in brief.env.iter().chain(&env) {
         command = command.env(name, value.as_str());
@@ -62,7 +62,10 @@ async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<
     let output = match handle.stat(&OUTPUT_PATH.into()).await {
         Ok(Some(found)) => {
             let from = found.size.saturating_sub(OUTPUT_LIMIT);
-            handle.read_from_offset(&OUTPUT_PATH.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
+            handle
+                .read_from_offset(&OUTPUT_PATH.into(), from, OUTPUT_LIMIT)
+                .await
+                .unwrap_or_default()
         }
         Ok(None) | Err(_) => done.stderr.head.clone(),
     };

@@ -33,4 +33,4 @@ pub use prompts::{PromptError, Prompts};
 pub use replay::Replay;
 pub use single_shot::SingleShot;
 pub use tools::{ToolCallResult, Tools, specs};
-pub use toolset::{TrialTools, ToolSet};
+pub use toolset::{ToolSet, TrialTools};

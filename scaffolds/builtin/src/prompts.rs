@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, value::Serde};
 use proctor_scaffold_api::{
-    AnnouncedLimits, TaskBrief, PromptOverlay, PromptFolderError, Stop, template_environment, template_error,
+    AnnouncedLimits, PromptFolderError, PromptOverlay, Stop, TaskBrief, template_environment,
+    template_error,
 };
 use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
@@ -25,7 +26,7 @@ pub struct Prompts {
 
 /// An invalid prompt. If the prompt comes from a user's folder, the error is a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("prompts: {file}: {what}")]
+#[error("prompts: {file}: {problem}")]
 pub struct PromptError {
     /// The path of the prompt, such as `tools/task.md.j2`.
     pub file: String,
@@ -35,21 +36,27 @@ pub struct PromptError {
 impl Prompts {
     /// Loads the embedded texts of one scaffold (such as `tools` or `bash`). Texts in the overlay
     /// override them.
-    pub fn load(folder: &'static str, overlay: Option<&PromptOverlay>) -> Result<Self, PromptError> {
+    pub fn load(
+        folder: &'static str,
+        overlay: Option<&PromptOverlay>,
+    ) -> Result<Self, PromptError> {
         let templates = template_environment(false);
         let mut templates =
             templates.map_err(|error| prompt_error(folder, "manifest.toml", error))?;
         let mut texts = BTreeMap::new();
         let mut settings = Value::Null;
         for (file, embedded) in embedded::files(folder) {
-            let text = overlay.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
+            let text =
+                overlay.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
             let Some(name) = file.strip_suffix(".md.j2") else {
                 settings = from_toml(&text).map_err(|error| prompt_error(folder, file, error))?;
                 continue;
             };
             templates
                 .add_template_owned(name, text.clone())
-                .and_then(|()| templates.get_template(name)?.render(Serde(sample_variables(name))).map(drop))
+                .and_then(|()| {
+                    templates.get_template(name)?.render(Serde(sample_variables(name))).map(drop)
+                })
                 .map_err(|error| prompt_error(folder, file, template_error(&error)))?;
             texts.insert(name, text);
         }
@@ -82,7 +89,10 @@ impl Prompts {
 
     /// Reads a user's prompt folder. `folders` are the folders in `prompts/` that the scaffold
     /// uses.
-    pub(crate) fn read_overlay(dir: &Path, folders: &[&str]) -> Result<PromptOverlay, PromptFolderError> {
+    pub(crate) fn read_overlay(
+        dir: &Path,
+        folders: &[&str],
+    ) -> Result<PromptOverlay, PromptFolderError> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
         PromptOverlay::read(dir, &known)

@@ -6,7 +6,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, PromptOverlay, PromptFolderError, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, PromptFolderError, PromptOverlay, Scaffold, Session, Stop};
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
@@ -125,7 +125,10 @@ impl Scaffold for Replay {
 
 /// Returns the first line that differs, or the exit status. Returns `None` if nothing differs or no
 /// output was recorded.
-fn find_difference(recorded_call: &RecordedCall, call_result: &ToolCallResult) -> Option<Map<String, Value>> {
+fn find_difference(
+    recorded_call: &RecordedCall,
+    call_result: &ToolCallResult,
+) -> Option<Map<String, Value>> {
     let shown = recorded_call.shown_output.as_ref()?;
     let status = recorded_call.exit_status != call_result.exit_status;
     if *shown == call_result.shown_output && !status {

@@ -10,8 +10,11 @@ pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema =
-        settings.with_transform(make_strict).into_generator().into_root_schema_for::<T>().to_value();
+    let mut schema = settings
+        .with_transform(make_strict)
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     if let Some(root) = schema.as_object_mut() {
         // Remove the description, which is the type's internal doc comment. The model reads the
         // description of the tool in the prompt.

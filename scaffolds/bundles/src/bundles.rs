@@ -20,7 +20,7 @@ use crate::{
     parts::{self, Part, Parts},
     python,
     recipe::is_name,
-    record::{Bundle, BuildRecord},
+    record::{BuildRecord, Bundle},
     requirements::parse_requirements,
     unpack, wheel,
 };
@@ -118,9 +118,12 @@ impl BundleStore {
         }
         if let Some(record) = BuildRecord::read(&folder) {
             let damage = record.find_change(&folder).unwrap_or_default();
-            report_progress(format!("rebuilding the bundle of {name} {version}, which is corrupt ({damage})"));
+            report_progress(format!(
+                "rebuilding the bundle of {name} {version}, which is corrupt ({damage})"
+            ));
         }
-        let build = BundleBuild { bundles: self, name, version, recipe, manifest_folder, report_progress: said: report_progress };
+        let build =
+            BundleBuild { bundles: self, name, version, recipe, manifest_folder, report_progress };
         build.run(&folder).await.map_err(context)
     }
 
@@ -140,7 +143,8 @@ impl BundleStore {
         recipe.check_constraints()?;
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
-        let mut key = format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::PARTS_TOML);
+        let mut key =
+            format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::PARTS_TOML);
         // Hash the contents and not the paths, so that a copy of the manifest in another directory
         // results in the same key.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {

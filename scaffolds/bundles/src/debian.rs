@@ -4,7 +4,7 @@
 use std::{io::Cursor, path::Path};
 
 use proctor_packages::HttpClient;
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 use reqwest::Url;
 
 use crate::{

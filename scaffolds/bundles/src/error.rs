@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::Path};
 
-use proctor_types::{FaultCause, Fault};
+use proctor_types::{Fault, FaultCause};
 
 /// Why a bundle could not be built, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -33,7 +33,8 @@ pub(crate) async fn install_packages(
 ) -> Result<(), BundleError> {
     let npm = Npm::from_env()?;
     // Collect the futures first, because the closure cannot be kept across an await.
-    let fetches: Vec<_> = packages.iter().map(|package| fetch_package(&npm, downloads, package)).collect();
+    let fetches: Vec<_> =
+        packages.iter().map(|package| fetch_package(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = packages.iter();
     while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {
@@ -191,7 +192,8 @@ mod tests {
     fn npm_rejects_a_different_package() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| fs::write(folder.path().join("package.json"), text).unwrap();
-        let check = || verify_package(folder.path(), "@a/b", "1.2.0").map_err(|error| error.problem);
+        let check =
+            || verify_package(folder.path(), "@a/b", "1.2.0").map_err(|error| error.problem);
         assert!(check().unwrap_err().contains("package.json"));
         write(r#"{"name": "@a/b", "version": "1.2.0"}"#);
         assert_eq!(check(), Ok(()));

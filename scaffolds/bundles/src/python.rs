@@ -37,8 +37,10 @@ pub(crate) async fn install_packages(
 ) -> Result<(), BundleError> {
     let pypi = Pypi::from_env()?;
     // Collect the futures first, because the closure cannot be kept across an await.
-    let fetches: Vec<_> =
-        requirements.iter().map(|requirement| fetch_package(&pypi, downloads, requirement)).collect();
+    let fetches: Vec<_> = requirements
+        .iter()
+        .map(|requirement| fetch_package(&pypi, downloads, requirement))
+        .collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = requirements.iter();
     let site = tree.join(PACKAGES_FOLDER);
@@ -83,7 +85,8 @@ async fn fetch_package(
             return Ok(bytes);
         }
     }
-    let offer = pypi.select_file(&requirement.name, &|offers| requirement.choose_file(offers)).await?;
+    let offer =
+        pypi.select_file(&requirement.name, &|offers| requirement.choose_file(offers)).await?;
     let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
     downloads.get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BundleError,
-    requirements::{parse_requirements, is_same_version},
+    requirements::{is_same_version, parse_requirements},
 };
 
 /// How to build a bundle. Builds are reproducible, because versions are exact and every package has
@@ -159,7 +159,9 @@ impl BundleRecipe {
 /// Returns whether a package has the agent's version, possibly with a platform after it.
 pub(crate) fn matches_version(package_version: &str, agent_version: &str) -> bool {
     is_same_version(package_version, agent_version)
-        || package_version.strip_prefix(agent_version).is_some_and(|platform| platform.starts_with('-'))
+        || package_version
+            .strip_prefix(agent_version)
+            .is_some_and(|platform| platform.starts_with('-'))
 }
 
 /// Returns whether a target has the form `module:function`.
@@ -210,7 +212,10 @@ mod tests {
             let error = parse_recipe(&text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
-        assert!(parse_recipe(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}")).is_ok());
+        assert!(
+            parse_recipe(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}"))
+                .is_ok()
+        );
     }
 
     #[test]

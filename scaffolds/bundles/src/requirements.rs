@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn choose_prefers_the_best_wheel() {
         assert_eq!(wheel_rank("p-1-py3-none-any.whl"), Some(1));
-        assert_eq!(wheel_rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"), Some(2));
+        assert_eq!(
+            wheel_rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"),
+            Some(2)
+        );
         assert_eq!(wheel_rank("p-1-cp313-cp313-manylinux_2_28_x86_64.whl"), Some(3));
         for no in [
             "p-1-cp312-cp312-manylinux_2_28_x86_64.whl",

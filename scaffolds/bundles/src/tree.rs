@@ -55,7 +55,8 @@ fn list_entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError
 /// that lead outside the bundle, special files, and names that are not UTF-8.
 pub(crate) fn normalize_tree(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
-    for (path, kind) in list_entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
+    for (path, kind) in list_entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)])
+    {
         let io = |error: std::io::Error| BundleError::io(&path, &error);
         if as_root {
             lchown(&path, Some(0), Some(0)).map_err(io)?;
@@ -119,11 +120,18 @@ pub(crate) fn read_items(root: &Path) -> Result<Vec<TreeItem>, BundleError> {
         } else if kind.is_file() {
             let found = fs::metadata(&path).map_err(io)?;
             let hash = hash(&path).map_err(io)?;
-            TreeItemKind::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
+            TreeItemKind::File {
+                mode: found.permissions().mode() & 0o7777,
+                size: found.len(),
+                hash,
+            }
         } else {
             continue;
         };
-        out.push(TreeItem { path: path_to_string(path.strip_prefix(root).unwrap_or(&path))?, what });
+        out.push(TreeItem {
+            path: path_to_string(path.strip_prefix(root).unwrap_or(&path))?,
+            what,
+        });
     }
     Ok(out)
 }

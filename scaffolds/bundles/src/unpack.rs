@@ -54,7 +54,9 @@ pub(crate) fn extract_tar_gz(bytes: &[u8], target: &Path) -> Result<(), BundleEr
     for_each_tar_entry(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
         match entry {
-            ArchiveEntry::File { content, is_executable: executable } if !rest.as_os_str().is_empty() => {
+            ArchiveEntry::File { content, is_executable: executable }
+                if !rest.as_os_str().is_empty() =>
+            {
                 write_file(&target.join(rest), content, executable)
             }
             ArchiveEntry::File { .. } => Ok(()),
@@ -145,7 +147,8 @@ mod tests {
         ];
         for (name, kind) in cases {
             let folder = tempfile::tempdir().unwrap();
-            let error = extract_tar_gz(&archive(name, kind), &folder.path().join("to")).unwrap_err();
+            let error =
+                extract_tar_gz(&archive(name, kind), &folder.path().join("to")).unwrap_err();
             assert!(error.problem.contains("invalid archive"), "{name}: {error}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
         }

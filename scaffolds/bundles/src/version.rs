@@ -10,7 +10,7 @@ use crate::{
     BundleError, BundleKind, BundleRecipe, BundleStore,
     downloads::{Checksum, DownloadCache},
     recipe::matches_version,
-    requirements::{Requirement, parse_requirements, is_same_version},
+    requirements::{Requirement, is_same_version, parse_requirements},
     wheel,
 };
 
@@ -67,7 +67,8 @@ async fn update_npm_recipe(
 ) -> Result<VersionedRecipe, BundleError> {
     let npm = Npm::from_env()?;
     let mut recipe = recipe.clone();
-    let main = recipe.packages.iter().find(|package| matches_version(&package.version, pinned_version));
+    let main =
+        recipe.packages.iter().find(|package| matches_version(&package.version, pinned_version));
     let main = main.ok_or_else(|| missing_main_package_error(pinned_version))?.name.clone();
     let version = match requested_version {
         LATEST => npm.fetch_release(&main, LATEST).await?.version,
@@ -96,7 +97,8 @@ async fn update_npm_recipe(
     }
     let has = |name: &String| recipe.packages.iter().any(|package| package.name == *name);
     let missing = needs.iter().filter(|(name, _)| !has(name));
-    let missing = missing.map(|(name, range)| missing_dependency_message(&version, name, range)).collect();
+    let missing =
+        missing.map(|(name, range)| missing_dependency_message(&version, name, range)).collect();
     Ok(VersionedRecipe { recipe, version, missing_dependencies: missing })
 }
 
@@ -154,16 +156,22 @@ async fn update_pypi_recipe(
         let (line, offer) = look_up_release(&pypi, &name, &version).await?;
         let what = format!("{name}=={version}");
         let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
-        let bytes = downloads.get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await?;
+        let bytes = downloads
+            .get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer))
+            .await?;
         let text = wheel::read_metadata(&bytes).map_err(|error| error.context(&what))?;
-        for dependency in wheel::metadata_fields(&text, "Requires-Dist").filter_map(Dependency::parse) {
+        for dependency in
+            wheel::metadata_fields(&text, "Requires-Dist").filter_map(Dependency::parse)
+        {
             let known = lines.iter().find(|line| line.name == dependency.name);
             match (known, dependency.exact_version) {
                 (Some(known), Some(exact)) if is_same_version(&known.version, &exact) => {}
                 (_, Some(exact)) => open.push((dependency.name, exact)),
-                (None, None) => {
-                    missing.push(missing_dependency_message(&what, &dependency.name, &dependency.range))
-                }
+                (None, None) => missing.push(missing_dependency_message(
+                    &what,
+                    &dependency.name,
+                    &dependency.range,
+                )),
                 (Some(_), None) => {}
             }
         }
@@ -265,7 +273,11 @@ impl Dependency {
         let exact = range.strip_prefix("==").map(str::trim);
         let exact = exact.filter(|version| !version.contains([',', '*', '=']));
         let exact = exact.map(str::to_owned);
-        (!name.is_empty()).then(|| Self { name: normalize_package_name(name), range, exact_version: exact })
+        (!name.is_empty()).then(|| Self {
+            name: normalize_package_name(name),
+            range,
+            exact_version: exact,
+        })
     }
 }
 

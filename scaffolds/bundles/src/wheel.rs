@@ -84,7 +84,10 @@ fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
 }
 
 /// Returns the values of a metadata field. Ignores the description, which follows the fields.
-pub(crate) fn metadata_fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn metadata_fields<'a>(
+    metadata: &'a str,
+    name: &'a str,
+) -> impl Iterator<Item = &'a str> {
     let head = metadata.lines().take_while(|line| !line.trim().is_empty());
     head.filter_map(move |line| {
         let (field, value) = line.split_once(':')?;
@@ -95,9 +98,12 @@ pub(crate) fn metadata_fields<'a>(metadata: &'a str, name: &'a str) -> impl Iter
 /// Checks that the metadata in a file matches the requested package.
 pub(crate) fn verify_metadata(bytes: &[u8], requirement: &Requirement) -> Result<(), BundleError> {
     let text = read_metadata(bytes)?;
-    let one = |name: &'static str| metadata_fields(&text, name).next().unwrap_or_default().to_owned();
+    let one =
+        |name: &'static str| metadata_fields(&text, name).next().unwrap_or_default().to_owned();
     let (name, version) = (one("Name"), one("Version"));
-    if normalize_package_name(&name) == requirement.name && is_same_version(&version, &requirement.version) {
+    if normalize_package_name(&name) == requirement.name
+        && is_same_version(&version, &requirement.version)
+    {
         return Ok(());
     }
     Err(BundleError::new(format!(
@@ -138,7 +144,9 @@ pub(crate) fn install_sdist(
 ) -> Result<(), BundleError> {
     let mut found = BTreeMap::<&str, bool>::new();
     unpack::for_each_tar_entry(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
-        let ArchiveEntry::File { content, is_executable: executable } = entry else { return Ok(()) };
+        let ArchiveEntry::File { content, is_executable: executable } = entry else {
+            return Ok(());
+        };
         let below: std::path::PathBuf = path.components().skip(1).collect();
         let below = below.strip_prefix("src").map(Path::to_owned).unwrap_or(below);
         let Some(name) = names.iter().find(|name| below.starts_with(name)) else { return Ok(()) };

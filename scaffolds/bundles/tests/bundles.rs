@@ -75,7 +75,10 @@ fn ignore_progress(_: String) {}
 
 async fn build_files_bundle(cache: &Path, folder: &Path) -> Bundle {
     let bundles = BundleStore::new(cache);
-    bundles.ensure_built("mine", "1", &recipe(FILES_RECIPE), folder, &ignore_progress).await.unwrap()
+    bundles
+        .ensure_built("mine", "1", &recipe(FILES_RECIPE), folder, &ignore_progress)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -151,11 +154,16 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
     let cases = [
         (FILES_RECIPE.replace("'data'", "'missing'"), "missing", "No such file"),
         (FILES_RECIPE.replace("lib/agent.sh' }", "lib/none.sh' }"), "bin.agent", "lib/none.sh"),
-        (FILES_RECIPE.replace("kind", "executable = ['lib/no']\nkind"), "bundle.executable", "lib/no"),
+        (
+            FILES_RECIPE.replace("kind", "executable = ['lib/no']\nkind"),
+            "bundle.executable",
+            "lib/no",
+        ),
     ];
     for (text, place, what) in cases {
-        let failed =
-            bundles.ensure_built("mine", "1", &recipe(&text), folder.path(), &ignore_progress).await;
+        let failed = bundles
+            .ensure_built("mine", "1", &recipe(&text), folder.path(), &ignore_progress)
+            .await;
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("mine 1") || error.contains("missing"), "{error}");
         assert!(error.contains(place) && error.contains(what), "{error}");
@@ -190,7 +198,11 @@ async fn concurrent_requests_build_a_bundle_once() {
                     }
                 };
                 let bundles = BundleStore::new(cache);
-                bundles.ensure_built("mine", "1", &recipe(FILES_RECIPE), &folder, &count).await.unwrap().digest
+                bundles
+                    .ensure_built("mine", "1", &recipe(FILES_RECIPE), &folder, &count)
+                    .await
+                    .unwrap()
+                    .digest
             })
         })
         .collect();
@@ -207,8 +219,9 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let nowhere = Path::new("/");
     let wrong = recipe(&SMALL_RECIPE.replace("4xTZr1", "5xTZr1"));
-    let error =
-        BundleStore::new(one.path()).ensure_built("small", "1", &wrong, nowhere, &ignore_progress).await;
+    let error = BundleStore::new(one.path())
+        .ensure_built("small", "1", &wrong, nowhere, &ignore_progress)
+        .await;
     let error = error.unwrap_err();
     if error.is_unreachable {
         return not_run("npm_bundle_is_verified_reproducible_and_cached", "CLIENTS", error);
@@ -219,18 +232,24 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
 
     let small = recipe(SMALL_RECIPE);
     let build = |cache: &Path| BundleStore::new(cache);
-    let first =
-        build(one.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
-    let second =
-        build(two.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+    let first = build(one.path())
+        .ensure_built("small", "1", &small, nowhere, &ignore_progress)
+        .await
+        .unwrap();
+    let second = build(two.path())
+        .ensure_built("small", "1", &small, nowhere, &ignore_progress)
+        .await
+        .unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
     // Downloads are in the cache, so a bundle that was removed is rebuilt without the network.
     fs::remove_dir_all(one.path().join("built")).unwrap();
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
-    let third =
-        build(one.path()).ensure_built("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+    let third = build(one.path())
+        .ensure_built("small", "1", &small, nowhere, &ignore_progress)
+        .await
+        .unwrap();
     assert_eq!(third.digest, first.digest);
     assert_eq!(
         fs::metadata(&downloads).unwrap().modified().unwrap(),
@@ -353,7 +372,10 @@ impl EmptyBackEnd {
         let request = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec { memory_mb: 4096, ..SandboxSpec::default() },
-            mounts: vec![Mount { folder: bundle.folder.clone(), mount_point: RawPath::from(MOUNT) }],
+            mounts: vec![Mount {
+                folder: bundle.folder.clone(),
+                mount_point: RawPath::from(MOUNT),
+            }],
             purpose: "a test of bundles".to_owned(),
         };
         let mut sandbox: Box<dyn Sandbox> = self.backend.open(&request).await.unwrap();

@@ -42,7 +42,11 @@ pub fn find_added_manifest(cache: &Path, requested_name: &str) -> Option<PathBuf
 }
 
 /// Writes the manifest of another version. Returns the name that configurations use for it.
-pub fn add_manifest(cache: &Path, name: &str, loaded_manifest: &LoadedManifest) -> Result<String, UserError> {
+pub fn add_manifest(
+    cache: &Path,
+    name: &str,
+    loaded_manifest: &LoadedManifest,
+) -> Result<String, UserError> {
     let asked = format!("{name}@{}", loaded_manifest.manifest.version);
     let folder = added_manifests_folder(cache);
     let file = folder.join(format!("{asked}.toml"));
@@ -109,10 +113,22 @@ pub fn to_user_error(error: ManifestError) -> UserError {
     UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
 
-fn agent_from_manifest(requested_name: &str, loaded_manifest: LoadedManifest, folder: PathBuf) -> BundledAgent {
+fn agent_from_manifest(
+    requested_name: &str,
+    loaded_manifest: LoadedManifest,
+    folder: PathBuf,
+) -> BundledAgent {
     let LoadedManifest { manifest, text } = loaded_manifest;
     let Manifest { name, version, untested, bundle: recipe, .. } = manifest;
-    BundledAgent { requested_name: requested_name.to_owned(), name, version, is_untested: untested, recipe, manifest_text: text, folder }
+    BundledAgent {
+        requested_name: requested_name.to_owned(),
+        name,
+        version,
+        is_untested: untested,
+        recipe,
+        manifest_text: text,
+        folder,
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +157,11 @@ mod tests {
         let pinned = find("codex").unwrap().version;
         assert_eq!(find(&format!("codex@{pinned}")).unwrap().version, pinned);
         let error = find("codex@0.0.1").map(|_| ()).unwrap_err();
-        assert!(error.message.contains(&format!("pinned at {pinned}, not 0.0.1")), "{}", error.message);
+        assert!(
+            error.message.contains(&format!("pinned at {pinned}, not 0.0.1")),
+            "{}",
+            error.message
+        );
         let error = find("codecs").map(|_| ()).unwrap_err();
         assert!(error.hint.unwrap().contains("claude-code, codex"));
 
@@ -162,7 +182,11 @@ mod tests {
         ] {
             write(&text);
             let error = find(&name).map(|_| ()).unwrap_err();
-            assert!(error.message.starts_with(&name) && error.message.contains(says), "{}", error.message);
+            assert!(
+                error.message.starts_with(&name) && error.message.contains(says),
+                "{}",
+                error.message
+            );
         }
     }
 }

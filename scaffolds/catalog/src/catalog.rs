@@ -83,7 +83,8 @@ fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, 
         return Ok(builtin);
     }
     if is_host_scaffold(name) {
-        return proctor_host_scaffolds::scaffold(name, program_store(cache)).map_err(UserError::new);
+        return proctor_host_scaffolds::scaffold(name, program_store(cache))
+            .map_err(UserError::new);
     }
     let Some(loaded) = find_manifest(cache, name)? else { return Ok(None) };
     let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
@@ -156,7 +157,9 @@ async fn build(
             continue;
         }
         let Some(loaded) = find_manifest(cache, name)? else { continue };
-        let built = ensure_bundle(&bundles, &loaded.manifest, &manifest_folder(name), report_progress).await?;
+        let built =
+            ensure_bundle(&bundles, &loaded.manifest, &manifest_folder(name), report_progress)
+                .await?;
         any |= built.is_some_and(|one| one.1);
     }
     Ok(any)
@@ -247,7 +250,11 @@ async fn scaffolds_with_bundles(
 
 /// Checks that the program that an arm was planned with is available. If the stored copy is gone,
 /// copies the original file again, provided that it has not changed.
-fn check_program(cache: &Path, arm: &Arm, recorded_arm: Option<&RecordedArm>) -> Result<(), UserError> {
+fn check_program(
+    cache: &Path,
+    arm: &Arm,
+    recorded_arm: Option<&RecordedArm>,
+) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {
         let unknown = RecordedArm::default();

@@ -37,7 +37,12 @@ pub struct Activity {
 impl Default for Activity {
     fn default() -> Self {
         let now = Instant::now();
-        Self { request_count: 0, last_active_at: now, last_check_at: now, cpu_ticks: BTreeMap::new() }
+        Self {
+            request_count: 0,
+            last_active_at: now,
+            last_check_at: now,
+            cpu_ticks: BTreeMap::new(),
+        }
     }
 }
 
@@ -45,7 +50,8 @@ impl Activity {
     /// Returns whether a request was sent since the last check or a request is still waiting for
     /// its response.
     pub fn has_new_requests(&mut self, traffic: &Traffic) -> bool {
-        let asked = traffic.received_requests > self.request_count || traffic.requests_in_flight > 0;
+        let asked =
+            traffic.received_requests > self.request_count || traffic.requests_in_flight > 0;
         self.request_count = traffic.received_requests;
         if asked {
             self.last_active_at = Instant::now();

@@ -64,7 +64,9 @@ pub fn shipped_manifest(requested_name: &str) -> Result<Option<LoadedManifest>, 
             // as `latest` moves.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
                 true => {
-                    format!("build another published version with `proctor scaffold add {requested_name}`")
+                    format!(
+                        "build another published version with `proctor scaffold add {requested_name}`"
+                    )
                 }
                 false => format!(
                     "use a version number; `proctor scaffold add {requested_name}` builds the current `{version}` and prints its version"
@@ -258,7 +260,10 @@ mod tests {
             (format!("{SMALL_MANIFEST}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
             (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'loop'\n"), "no condition"),
             (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
-            (format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"), "no `record`"),
+            (
+                format!("{SMALL_MANIFEST}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"),
+                "no `record`",
+            ),
             (format!("{SMALL_MANIFEST}[repository]\nsettings = ['../x.json']\n"), "`../x.json`"),
             (format!("{SMALL_MANIFEST}[repository]\nknowledge = ['/AGENTS.md']\n"), "`/AGENTS.md`"),
             (format!("{SMALL_MANIFEST}[repository]\nsetting = ['x']\n"), "line 7"),
@@ -303,7 +308,8 @@ mod tests {
                       version = '1'\nintegrity = 'sha512-x'\n";
         std::fs::write(&file, format!("{SMALL_MANIFEST}{bundle}")).unwrap();
         assert!(load(&file).is_ok());
-        let newer = format!("{SMALL_MANIFEST}{bundle}").replacen("version = '1'", "version = '2'", 1);
+        let newer =
+            format!("{SMALL_MANIFEST}{bundle}").replacen("version = '1'", "version = '2'", 1);
         std::fs::write(&file, newer).unwrap();
         let error = load(&file).unwrap_err().to_string();
         assert!(error.contains("no package in `[bundle]` has version 2"), "{error}");

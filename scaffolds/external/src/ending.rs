@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{CapturedOutput, CommandOutput, describe_exit};
 use proctor_scaffold_api::{Finish, Traffic};
-use proctor_types::{ExitCause, ModelResponse, matches_wildcard, count_with_noun};
+use proctor_types::{ExitCause, ModelResponse, count_with_noun, matches_wildcard};
 use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
@@ -198,7 +198,8 @@ mod tests {
         files: &BTreeMap<String, Value>,
     ) -> Option<ExitCause> {
         let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
-        match determine_finish(&manifest, AgentEnd::Exited, (output, files), &traffic_with_answer()) {
+        match determine_finish(&manifest, AgentEnd::Exited, (output, files), &traffic_with_answer())
+        {
             Finish::Submitted => None,
             Finish::Exited { cause, .. } => Some(cause),
         }
@@ -228,7 +229,8 @@ mod tests {
             let record = json!({ "info": { "exit_status": status } });
             BTreeMap::from([("trajectory.json".to_owned(), record)])
         };
-        let mini = |status: &str| exit_cause("mini-swe-agent", &command_output("", ""), &of_mini(status));
+        let mini =
+            |status: &str| exit_cause("mini-swe-agent", &command_output("", ""), &of_mini(status));
         assert_eq!(mini("LimitsExceeded"), Some(ExitCause::Finished));
         assert_eq!(mini("RepeatedFormatError"), Some(ExitCause::EmptyTurn));
         assert_eq!(mini("Submitted"), None);
@@ -237,7 +239,8 @@ mod tests {
     #[test]
     fn exit_reason_prefers_the_record_over_stderr() {
         let record = json!({ "type": "result", "api_error": "autocompact_thrashing" });
-        let mut thrashed = command_output(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
+        let mut thrashed =
+            command_output(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
         thrashed.exit.code = Some(1);
         let manifest = shipped_manifest("claude-code").unwrap().unwrap().manifest;
         let files = BTreeMap::new();

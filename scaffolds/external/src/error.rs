@@ -2,7 +2,7 @@ use thiserror::Error;
 
 /// An error that makes a manifest unusable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{file}: {what}")]
+#[error("{file}: {problem}")]
 pub struct ManifestError {
     /// The path of the file, as the user gave it.
     pub file: String,
@@ -15,6 +15,6 @@ pub struct ManifestError {
 impl ManifestError {
     pub(crate) fn new(file: &str, problem: String) -> Self {
         let hint = "see docs/external.md and docs/bundles.md".to_owned();
-        Self { file: file.to_owned(), problem: problem, hint }
+        Self { file: file.to_owned(), problem, hint }
     }
 }

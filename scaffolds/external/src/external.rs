@@ -6,18 +6,20 @@ use async_trait::async_trait;
 use proctor_bundles::{Bundle, MOUNT};
 use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{
-    AnnouncedLimits, TaskBrief, Finish, PromptOverlay, PromptFolderError, Scaffold, Session, SettingError,
-    Stop,
+    AnnouncedLimits, Finish, PromptFolderError, PromptOverlay, Scaffold, Session, SettingError,
+    Stop, TaskBrief,
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
+use proctor_types::{Fault, FaultCause, FaultLayer, RepositorySettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
     catalogue::{LoadedManifest, parse_manifest},
-    prompt::{self, PROMPT_FOLDER, POINTER_TEMPLATE, POINTER_FILE, TASK_TEMPLATE, TASK_FILE},
+    prompt::{self, POINTER_FILE, POINTER_TEMPLATE, PROMPT_FOLDER, TASK_FILE, TASK_TEMPLATE},
     run,
-    templates::{RenderedManifest, TemplateVariables, max_output_tokens, output_tokens, render_manifest},
+    templates::{
+        RenderedManifest, TemplateVariables, max_output_tokens, output_tokens, render_manifest,
+    },
 };
 
 /// Time limit for copying the agent's log after the agent has exited.
@@ -39,7 +41,12 @@ pub struct External {
 impl External {
     /// Creates the scaffold from a manifest and, if it is already built, a bundle.
     pub fn new(loaded_manifest: LoadedManifest, bundle: Option<Bundle>) -> Self {
-        Self { loaded_manifest: loaded_manifest, bundle, task_template: TASK_TEMPLATE.to_owned(), pointer_template: POINTER_TEMPLATE.to_owned() }
+        Self {
+            loaded_manifest,
+            bundle,
+            task_template: TASK_TEMPLATE.to_owned(),
+            pointer_template: POINTER_TEMPLATE.to_owned(),
+        }
     }
 
     /// Returns what identifies the bundle, as a factor of the arm.
@@ -202,7 +209,8 @@ impl Scaffold for External {
     }
 
     fn mounts(&self) -> Vec<Mount> {
-        let mount = |bundle: &Bundle| Mount { folder: bundle.folder.clone(), mount_point: MOUNT.into() };
+        let mount =
+            |bundle: &Bundle| Mount { folder: bundle.folder.clone(), mount_point: MOUNT.into() };
         self.bundle.iter().map(mount).collect()
     }
 

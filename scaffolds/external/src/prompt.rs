@@ -40,7 +40,9 @@ pub fn check_template(template: &str) -> Result<(), String> {
 pub fn render_pointer(template: &str, path: &str) -> Result<String, String> {
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(json!({ "path": path }))))
-        .map_err(|error| format!("prompt {PROMPT_FOLDER}/{POINTER_FILE}: {}", template_error(&error)))?;
+        .map_err(|error| {
+            format!("prompt {PROMPT_FOLDER}/{POINTER_FILE}: {}", template_error(&error))
+        })?;
     Ok(text.trim_end().to_owned())
 }
 
@@ -53,6 +55,8 @@ fn render_task(
     let with = json!({ "statement": statement, "workdir": workdir, "limits": limits });
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(with)))
-        .map_err(|error| format!("prompt {PROMPT_FOLDER}/{TASK_FILE}: {}", template_error(&error)))?;
+        .map_err(|error| {
+            format!("prompt {PROMPT_FOLDER}/{TASK_FILE}: {}", template_error(&error))
+        })?;
     Ok(text.trim_end().to_owned())
 }

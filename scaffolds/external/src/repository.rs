@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle};
 use proctor_scaffold_api::{Session, Stop};
-use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
+use proctor_types::{Fault, FaultCause, FaultLayer, RepositorySettings};
 use serde_json::json;
 
 use crate::{RepositoryFiles, time_limits::HELPER_TIMEOUT};
@@ -86,7 +86,8 @@ impl HiddenFiles {
         if self.hidden_paths.is_empty() {
             return Ok(());
         }
-        let done = self.run_as_root(RESTORE_SCRIPT, &self.hidden_folder, &self.hidden_paths).await?;
+        let done =
+            self.run_as_root(RESTORE_SCRIPT, &self.hidden_folder, &self.hidden_paths).await?;
         if !done.success() {
             let note = json!({ "settings_files_not_restored": done.stderr.text().trim() });
             session.note(note.as_object().cloned().unwrap_or_default()).await?;
@@ -109,14 +110,22 @@ impl HiddenFiles {
             let what =
                 format!("the repository's settings files could not be hidden: {}", said.trim());
             let hint = "to leave them in place, set repository_settings = \"use\" in the arm";
-            return Err(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).hint(hint).into());
+            return Err(Fault::new(FaultLayer::Setup, what)
+                .cause(FaultCause::Invalid)
+                .hint(hint)
+                .into());
         }
         self.hidden_paths = paths;
         Ok(())
     }
 
     /// Runs a command as the sandbox's root, because the files may belong to another user.
-    async fn run_as_root(&self, line: &str, folder: &str, paths: &[String]) -> Result<CommandOutput, Stop> {
+    async fn run_as_root(
+        &self,
+        line: &str,
+        folder: &str,
+        paths: &[String],
+    ) -> Result<CommandOutput, Stop> {
         let fixed = ["/bin/sh", "-c", line, "sh", folder].into_iter();
         let argv = fixed.chain(paths.iter().map(String::as_str));
         let done = self.handle.run(Command::new(argv).time_limit(HELPER_TIMEOUT)).await;

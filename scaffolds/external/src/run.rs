@@ -14,7 +14,7 @@ use proctor_sandbox_api::{
     wire::{RawPath, SearchRequest},
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
-use proctor_types::{FaultCause, Fault, FaultLayer, RepositorySettings};
+use proctor_types::{Fault, FaultCause, FaultLayer, RepositorySettings};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -48,7 +48,8 @@ struct AgentAccount<'a> {
     home: &'a str,
 }
 
-type RunningAgent<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
+type RunningAgent<'a> =
+    Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 /// Runs the agent until it exits, and determines how the trial ended.
 pub async fn run(
@@ -192,8 +193,8 @@ impl AgentAccount<'_> {
         let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN_FILE}", self.home));
         let argv = ["/bin/sh", "-c", START_SCRIPT, "sh", pid_file.as_str(), stdin.as_str()];
         let argv = argv.map(str::to_owned);
-        let mut command =
-            Command::new(argv.into_iter().chain(rendered_manifest.argv)).cwd(rendered_manifest.cwd.as_str());
+        let mut command = Command::new(argv.into_iter().chain(rendered_manifest.argv))
+            .cwd(rendered_manifest.cwd.as_str());
         for (key, value) in env {
             command = command.env(key, value.as_str());
         }
@@ -239,9 +240,8 @@ impl AgentAccount<'_> {
             done = agent.as_mut() => return Some(done),
             _ = timeout(grace, asked) => {}
         }
-        let killed = timeout(KILL_TIMEOUT, async {
-            tokio::join!(agent.as_mut(), self.kill_everything()).0
-        });
+        let killed =
+            timeout(KILL_TIMEOUT, async { tokio::join!(agent.as_mut(), self.kill_everything()).0 });
         killed.await.ok()
     }
 

@@ -104,7 +104,10 @@ pub struct RenderedManifest {
 }
 
 /// Renders a manifest. An error names the key.
-pub fn render_manifest(manifest: &Manifest, variables: &TemplateVariables) -> Result<RenderedManifest, String> {
+pub fn render_manifest(
+    manifest: &Manifest,
+    variables: &TemplateVariables,
+) -> Result<RenderedManifest, String> {
     // Keep line breaks as they are written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
     templates.add_filter("yaml", |text: String| quote_yaml(&text));
@@ -121,7 +124,8 @@ pub fn render_manifest(manifest: &Manifest, variables: &TemplateVariables) -> Re
     };
     let prompt_file = format!("{}/{PROMPT_FILE}", variables.home);
     let pointer = prompt::render_pointer(&variables.pointer, &prompt_file)?;
-    let short = TemplateVariables { prompt: pointer.clone(), statement: pointer, ..variables.clone() };
+    let short =
+        TemplateVariables { prompt: pointer.clone(), statement: pointer, ..variables.clone() };
     let mut is_long = false;
     // If Linux would reject the prompt as an argument, give the agent a text that refers to a file.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
@@ -255,8 +259,10 @@ mod tests {
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
         // Only the prompt can be replaced by a file.
-        let model =
-            TemplateVariables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
+        let model = TemplateVariables {
+            model: "m".repeat(MAX_ARG_STRLEN),
+            ..variables(&manifest, "p", None)
+        };
         let manifest = minimal_manifest("[command]\nargv = ['x', '{{ model }}']");
         assert!(render_manifest(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }

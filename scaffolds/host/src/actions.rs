@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use proctor_sandbox_api::{CapturedOutput, Command, CommandOutput, SandboxError, wire::RawPath};
-use proctor_scaffold_api::{TaskBrief, FinishedToolCall, Session, Stop};
+use proctor_scaffold_api::{FinishedToolCall, Session, Stop, TaskBrief};
 use proctor_types::sha256_hex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     limits::Limits,
-    rpc::{RpcError, INVALID_PARAMS, SANDBOX_REJECTED},
+    rpc::{INVALID_PARAMS, RpcError, SANDBOX_REJECTED},
 };
 
 /// The mode of a file that is written with `executable`.
@@ -88,7 +88,7 @@ impl<'a> CallRecorder<'a> {
 
     /// Creates the record for a request that started earlier.
     pub(crate) fn from_start(call_id: &'a str, name: &'a str, start: Instant) -> Self {
-        Self { call_id, name, start: start }
+        Self { call_id, name, start }
     }
 
     /// Records the result. `shown` is the text for the event. If it is truncated, `full` is the
@@ -104,8 +104,8 @@ impl<'a> CallRecorder<'a> {
             file_edit: None,
             call_id: self.call_id.to_owned(),
             name: self.name.to_owned(),
-            shown_output: shown: shown_output,
-            full_output: full: full_output,
+            shown_output,
+            full_output,
             exit_status,
             duration: self.start.elapsed(),
             is_malformed: false,

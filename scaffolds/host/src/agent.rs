@@ -133,7 +133,7 @@ struct StderrBuffer {
 
 impl StderrBuffer {
     fn new(max_bytes: usize) -> Self {
-        Self { max_bytes: max_bytes, head: Vec::new(), tail: VecDeque::new(), missing_bytes: 0 }
+        Self { max_bytes, head: Vec::new(), tail: VecDeque::new(), missing_bytes: 0 }
     }
 
     fn push(&mut self, bytes: &[u8]) {

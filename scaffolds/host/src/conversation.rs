@@ -74,7 +74,7 @@ pub(crate) async fn run<P: Protocol>(
                 }
                 match watch.idle_timer.check_idle(&session.traffic(), watch.limits) {
                     Some(Finish::Exited { cause, reason }) => {
-                        let why = with_last_line(why, &protocol.stderr());
+                        let reason = with_last_line(reason, &protocol.stderr());
                         return Ok(Finish::Exited { cause, reason });
                     }
                     Some(end) => return Ok(end),
@@ -223,7 +223,10 @@ mod tests {
         for _ in 1..limits.errors_in_a_row {
             watch.record_response(true);
         }
-        assert!(exit_reason(watch.detect_loop("request", "then")).contains("in a row ended in an error"));
+        assert!(
+            exit_reason(watch.detect_loop("request", "then"))
+                .contains("in a row ended in an error")
+        );
         for _ in 1..limits.wrong_lines {
             assert!(watch.count_invalid_line(b"x").is_none());
         }

@@ -19,9 +19,7 @@ pub(crate) fn finish_after_exit(
             let why = format!("it ended with {status} before any response from the model");
             (ExitCause::Crashed, why)
         }
-        Some(_) if exit.code != Some(0) => {
-            (ExitCause::Crashed, format!("it ended with {status}"))
-        }
+        Some(_) if exit.code != Some(0) => (ExitCause::Crashed, format!("it ended with {status}")),
         Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
             return agent_exit(ExitCause::EmptyTurn, "it ended after an empty response".into());
         }
@@ -37,8 +35,8 @@ pub(crate) fn upgrade_to_submission(
     exit: &CommandExit,
     last_response: Option<&ModelResponse>,
 ) -> Finish {
-    let text =
-        last_response.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
+    let text = last_response
+        .is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
     if text && exit.code == Some(0) { Finish::Submitted } else { finish }
 }
 

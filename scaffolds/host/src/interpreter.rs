@@ -286,7 +286,9 @@ mod tests {
                 .unwrap_err();
             assert!(what.contains(says) && hint.contains("venv"), "{prefix}: {what}");
         }
-        interpreter_at("/project/.venv", "/usr").check_requirements(Path::new("/project/agents/a.py")).unwrap();
+        interpreter_at("/project/.venv", "/usr")
+            .check_requirements(Path::new("/project/agents/a.py"))
+            .unwrap();
         let mut old = interpreter_at("/usr", "/usr");
         old.version = [3, 8, 9];
         let (what, hint) = old.check_requirements(Path::new("/a.py")).unwrap_err();

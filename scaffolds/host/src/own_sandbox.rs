@@ -7,8 +7,8 @@ use std::{
 };
 
 use proctor_sandbox_api::{Command, Mount, SandboxError, SandboxHandle};
-use proctor_scaffold_api::{TaskBrief, Finish, OwnSandbox, Session, Stop, Traffic};
-use proctor_types::{FaultCause, ExitCause, Fault, FaultLayer, count_with_noun};
+use proctor_scaffold_api::{Finish, OwnSandbox, Session, Stop, TaskBrief, Traffic};
+use proctor_types::{ExitCause, Fault, FaultCause, FaultLayer, count_with_noun};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -147,7 +147,11 @@ pub(crate) struct IdleTimer {
 
 impl IdleTimer {
     pub(crate) fn new(seconds: f64) -> Self {
-        Self { limit: Duration::from_secs_f64(seconds), idle_since: Instant::now(), request_count: 0 }
+        Self {
+            limit: Duration::from_secs_f64(seconds),
+            idle_since: Instant::now(),
+            request_count: 0,
+        }
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

@@ -6,14 +6,13 @@ use async_trait::async_trait;
 use proctor_scaffold_api::{
     AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
-use proctor_scaffolds::{TrialTools, ToolSet};
+use proctor_scaffolds::{ToolSet, TrialTools};
 use proctor_types::{
-    BudgetScope, FaultCause, ExitCause, Fault, FaultLayer, Message as Said, ModelRequest, ModelResponse,
-    ToolCall, ToolSpec,
+    BudgetScope, ExitCause, Fault, FaultCause, FaultLayer, Message as Said, ModelRequest,
+    ModelResponse, ToolCall, ToolSpec,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
 
 use crate::{
     actions::{self, ActionResult},
@@ -23,7 +22,9 @@ use crate::{
     limits::{self, Limits},
     own_sandbox::{self, EarlyEnd},
     program::ProgramStore,
-    rpc::{self, RpcError, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcMessage, TRIAL_OVER},
+    rpc::{
+        self, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, RpcMessage, TRIAL_OVER,
+    },
     settings::{self, ModelAccess, Settings},
 };
 
@@ -83,8 +84,9 @@ impl Scaffold for Process {
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let wrong =
-            |what: String| Stop::Fault(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid));
+        let wrong = |what: String| {
+            Stop::Fault(Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid))
+        };
         let settings = Settings::from_resolved(&session.brief().settings).map_err(wrong)?;
         let conversation = ConversationConfig {
             limits: self.limits,
@@ -115,7 +117,8 @@ pub(crate) async fn run_program(
     config: ConversationConfig<'_>,
 ) -> Result<Finish, Stop> {
     let place = own_sandbox::sandbox_handle(session)?;
-    let starting = Agent::start(&place, agent::program_command(&config.command, &config.env), config.limits);
+    let starting =
+        Agent::start(&place, agent::program_command(&config.command, &config.env), config.limits);
     let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
     let mut watch = Watchdog::new(config.limits, config.idle_seconds);
     let mut talk = ProcessProtocol {
@@ -272,7 +275,11 @@ impl Protocol for ProcessProtocol<'_> {
 }
 
 impl ProcessProtocol<'_> {
-    fn initialize_params(&self, session: &dyn Session, program_settings: &Map<String, Value>) -> Value {
+    fn initialize_params(
+        &self,
+        session: &dyn Session,
+        program_settings: &Map<String, Value>,
+    ) -> Value {
         let brief = session.brief();
         json!({
             "protocol": PROTOCOL,
@@ -495,7 +502,7 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, timeout: D
             }
         }
     };
-    let _ = timeout(timeout, refusing).await;
+    let _ = tokio::time::timeout(timeout, refusing).await;
 }
 
 /// Converts a call's arguments to text, as the model wrote them, because the agent may have parsed

@@ -231,7 +231,9 @@ fn metadata_digest(program: &Path, entries: &[ProgramEntry]) -> String {
         let what = match &entry.kind {
             EntryKind::Folder => "folder".to_owned(),
             EntryKind::Link(target) => format!("-> {}", target.display()),
-            EntryKind::File { is_executable: executable, metadata: looks } => format!("{executable} {looks}"),
+            EntryKind::File { is_executable: executable, metadata: looks } => {
+                format!("{executable} {looks}")
+            }
         };
         text += &format!("{}\0{what}\n", entry.path.display());
     }
@@ -239,7 +241,8 @@ fn metadata_digest(program: &Path, entries: &[ProgramEntry]) -> String {
 }
 
 fn file_kind(metadata: &fs::Metadata) -> EntryKind {
-    let changed = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
+    let changed =
+        (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
     EntryKind::File {
         is_executable: metadata.permissions().mode() & 0o111 != 0,
         metadata: format!("{} {} {} {changed:?}", metadata.dev(), metadata.ino(), metadata.size()),
@@ -252,7 +255,12 @@ fn list_entries(program: &Path) -> Result<Vec<ProgramEntry>, String> {
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
         let kind = file_kind(&found);
-        return Ok(vec![ProgramEntry { path: name, source: program.to_owned(), kind, is_compiled: false }]);
+        return Ok(vec![ProgramEntry {
+            path: name,
+            source: program.to_owned(),
+            kind,
+            is_compiled: false,
+        }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = open.pop() {

@@ -189,8 +189,18 @@ impl Scaffold for Python {
         // Run Python in isolated mode, which ignores environment variables. Write no bytecode, and
         // use UTF-8.
         let executable = interpreter.executable.to_string_lossy();
-        let words =
-            [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START_SCRIPT, path.as_str(), function];
+        let words = [
+            &*executable,
+            "-I",
+            "-B",
+            "-u",
+            "-X",
+            "utf8",
+            "-c",
+            START_SCRIPT,
+            path.as_str(),
+            function,
+        ];
         let command = words.iter().map(|word| (*word).to_owned()).collect();
         let conversation = ConversationConfig {
             limits: self.limits,
@@ -271,7 +281,8 @@ fn resolve(
         return Err(wrong(REQUESTS_KEY, what, "remove it, or remove `endpoint = false`"));
     }
     let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
-    let (copied, file) = source.program_paths(folder).map_err(|what| wrong(PROGRAM_KEY, what, hint))?;
+    let (copied, file) =
+        source.program_paths(folder).map_err(|what| wrong(PROGRAM_KEY, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
         wrong(PROGRAM_KEY, format!("{} is not UTF-8", source.file.display()), "rename the file")
     })?;
@@ -317,7 +328,8 @@ pub fn restore_python(
     let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
     if programs.find_copy(program).is_none() {
         let source = source.as_ref().ok_or("the configuration has no file")?;
-        let (copied, _) = source.program_paths(recorded_arm.settings.get(PROGRAM_KEY).and_then(Value::as_str))?;
+        let (copied, _) =
+            source.program_paths(recorded_arm.settings.get(PROGRAM_KEY).and_then(Value::as_str))?;
         let kept = programs.store_copy(&copied).map_err(|error| error.0)?;
         if kept != program {
             let copied = copied.display();
@@ -474,7 +486,8 @@ mod tests {
         let settings = resolve_file(&file, &programs, json!({})).unwrap();
         let python = Python::new(programs, NAME).unwrap();
         let own = python.own_sandbox(&settings).unwrap().unwrap();
-        let places: Vec<String> = own.mounts.iter().map(|mount| mount.mount_point.to_string()).collect();
+        let places: Vec<String> =
+            own.mounts.iter().map(|mount| mount.mount_point.to_string()).collect();
         assert_eq!(places, [MOUNT, PACKAGE_MOUNT]);
         assert!(own.mounts[0].folder.join("agent.py").is_file());
         assert!(own.mounts[1].folder.join("proctor/_driver.py").is_file());

@@ -85,8 +85,7 @@ pub(crate) fn resolve_settings(
             return Err(wrong(PROGRAM_KEY, what, "for example \"agents/mine\""));
         }
     };
-    let mut resolved =
-        json!({ PROGRAM_KEY: digest, COMMAND_KEY: words, IDLE_KEY: idle_seconds, OWN_SETTINGS_KEY: own });
+    let mut resolved = json!({ PROGRAM_KEY: digest, COMMAND_KEY: words, IDLE_KEY: idle_seconds, OWN_SETTINGS_KEY: own });
     // Leave out default rules, so that existing arms keep their ids.
     if rules != RequestRules::default() {
         resolved[REQUESTS_KEY] = json!(rules);
@@ -169,8 +168,12 @@ mod tests {
     fn resolve_json(arm_settings: Value) -> Result<Settings, SettingError> {
         let folder = tempfile::tempdir().unwrap();
         let given = arm_settings.as_object().unwrap().clone();
-        let settings =
-            resolve_settings("acp", ModelAccess::Direct, &given, &ProgramStore::new(folder.path().into()))?;
+        let settings = resolve_settings(
+            "acp",
+            ModelAccess::Direct,
+            &given,
+            &ProgramStore::new(folder.path().into()),
+        )?;
         Ok(Settings::from_resolved(&settings).unwrap())
     }
 

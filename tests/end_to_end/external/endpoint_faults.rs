@@ -131,7 +131,10 @@ fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
         let (agent, _) = name.rsplit_once('-').unwrap();
         let looks =
             seen.get(agent).unwrap_or_else(|| panic!("no process of {agent} was read: {seen:?}"));
-        assert!(looks.searched_processes > 0, "{agent}: its memory could not be searched: {looks:?}");
+        assert!(
+            looks.searched_processes > 0,
+            "{agent}: its memory could not be searched: {looks:?}"
+        );
         assert_eq!(looks.key_places, [] as [String; 0], "{agent}");
     }
 }

@@ -30,12 +30,21 @@ fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmS
 fn run(stage: &Stage, kind: &str, arm_specs: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     run_task(stage, kind, arm_specs, &task, status)
 }
 
-fn run_task(stage: &Stage, kind: &str, arm_specs: &[ArmSpec], task: &Value, status: i32) -> PathBuf {
-    let agent = std::fs::read_to_string(repository_root().join("tests/end_to_end/external/agent.sh")).unwrap();
+fn run_task(
+    stage: &Stage,
+    kind: &str,
+    arm_specs: &[ArmSpec],
+    task: &Value,
+    status: i32,
+) -> PathBuf {
+    let agent =
+        std::fs::read_to_string(repository_root().join("tests/end_to_end/external/agent.sh"))
+            .unwrap();
     stage.write_file(
         "my-cli.toml",
         &format!(
@@ -350,7 +359,8 @@ fn long_statement_reaches_the_agent() {
     let stage = Stage::new();
     let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let statement = task["statement"].as_str().unwrap();
     task["statement"] = format!("{statement}\n{}", "log line of a traceback\n".repeat(9000)).into();
     let out = run_task(&stage, "native", &[arm_spec("a", "told", "solves")], &task, 0);

@@ -90,7 +90,8 @@ fn run_config(
 fn write_bare_image_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     task["environment"] = json!({
         "image": "proctor-test:bookworm",
         "setup": ["! command -v node npm pip pip3 && ! python3 -m pip --version", "python3 -m venv /venv",

@@ -114,8 +114,9 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         let report = grade(&stage, predictions, &tasks, "native");
         assert_eq!(resolved_counts(&report, predictions), expected, "{report:#}");
     }
-    let tricks =
-        made.iter().filter_map(|made| Some(output_line(made, "sly", 1, made.shortcut_patch.as_ref()?)));
+    let tricks = made
+        .iter()
+        .filter_map(|made| Some(output_line(made, "sly", 1, made.shortcut_patch.as_ref()?)));
     let output = stage.write_file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "native");
     for trial in

@@ -85,7 +85,13 @@ fn split_module(text: &str, names: &[&str]) -> (String, String) {
 }
 
 /// Returns a row that contains all columns of the published dataset.
-fn dataset_row(library: &Library, test_file: &str, level: u32, patch: &str, test_patch: &str) -> Value {
+fn dataset_row(
+    library: &Library,
+    test_file: &str,
+    level: u32,
+    patch: &str,
+    test_patch: &str,
+) -> Value {
     let settings = json!({
         "repository": library.repo, "commit": library.version, "clone_method": "https",
         "base_url": null, "base_image": "python312", "rebuild_base_image": false,
@@ -132,7 +138,11 @@ fn level_1_row(
     let test_patch = diff(&[(test_file, Some(&tested), None)]);
     let mut row = dataset_row(library, test_file, 1, &patch, &test_patch);
     row["PASS_TO_PASS"] = json!(pass_to_pass);
-    SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), shortcut_patch: None }
+    SolvedRow {
+        row,
+        solution: diff(&[(module, Some(&masked), Some(&whole))]),
+        shortcut_patch: None,
+    }
 }
 
 /// Returns a level 2 row, in which a test file imports from `agent_code` what it originally
@@ -144,7 +154,8 @@ fn level_2_row(
     module: &str,
     (path, text, names): (&str, &str, &[&str]),
 ) -> SolvedRow {
-    let test_patch = diff(&[(test_file, Some(&library.read_file(test_file)), Some(rewritten_test))]);
+    let test_patch =
+        diff(&[(test_file, Some(&library.read_file(test_file)), Some(rewritten_test))]);
     let submission = |init: &str, more: Option<Edit<'_>>| {
         let mut edits =
             vec![("setup.py", None, Some(SETUP)), ("agent_code/__init__.py", None, Some(init))];

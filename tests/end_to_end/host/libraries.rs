@@ -46,7 +46,8 @@ fn example_program() -> &'static Result<PathBuf, String> {
             install_examples(&clients, &place)?;
         }
         for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
-            let text = fs::read(repository_root().join("scaffolds/host/examples").join(file)).unwrap();
+            let text =
+                fs::read(repository_root().join("scaffolds/host/examples").join(file)).unwrap();
             if fs::read(place.join(file)).ok().as_ref() != Some(&text) {
                 fs::write(place.join(file), text).map_err(|error| error.to_string())?;
             }

@@ -59,7 +59,8 @@ fn script() -> Value {
 pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["source"]["path"] =
+        repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     stage.write_file("task.jsonl", &format!("{task}\n"));
     stage.write_file("script.json", &script().to_string());
     let mut text = format!(

@@ -98,7 +98,13 @@ fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
 
 /// Replaces a part of `input` with a part of `other`. Both parts begin and end where `cuts` allows
 /// it.
-fn swap_pieces(input: &mut Vec<u8>, a: usize, source: &[u8], b: usize, is_boundary: fn(u8) -> bool) {
+fn swap_pieces(
+    input: &mut Vec<u8>,
+    a: usize,
+    source: &[u8],
+    b: usize,
+    is_boundary: fn(u8) -> bool,
+) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
         let mut found = Vec::new();

@@ -53,7 +53,9 @@ pub fn select_attacks(names: &str) -> Result<Vec<&'static Attack>, CommandError>
 }
 
 /// Runs the attacks and returns their certificate, or `None` if the run was interrupted.
-pub async fn run_attacks(targets: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
+pub async fn run_attacks(
+    targets: AttackTargets<'_>,
+) -> Result<Option<AttackCertificate>, CommandError> {
     let attacks = AttackRun::new(
         &targets.built_in_attacks,
         targets.validation_run,
@@ -64,8 +66,13 @@ pub async fn run_attacks(targets: AttackTargets<'_>) -> Result<Option<AttackCert
     let out = targets.validation_run.join(ATTACKS_DIR);
     let config = ConfigFile { arms: Vec::new(), attempts: 1, ..targets.config.clone() };
     let arms = attacks.arms().to_vec();
-    let (run, _) =
-        assemble::create_run(&out, &config, arms.clone(), targets.tasks, targets.selection.clone())?;
+    let (run, _) = assemble::create_run(
+        &out,
+        &config,
+        arms.clone(),
+        targets.tasks,
+        targets.selection.clone(),
+    )?;
     let plan = Plan {
         tasks: targets.tasks.to_vec(),
         arms: arms.into_iter().map(Arc::new).collect(),

@@ -32,7 +32,8 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
         let hint = "press Ctrl-C in the terminal that runs it, or send SIGTERM to the process";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let jobs: Vec<String> = submissions.submissions.iter().map(|one| format!("{}_", one.job)).collect();
+    let jobs: Vec<String> =
+        submissions.submissions.iter().map(|one| format!("{}_", one.job)).collect();
     for one in submissions.active_submissions().cloned().collect::<Vec<_>>() {
         tokio::task::spawn_blocking(move || request_stop(&one)).await?.map_err(user_error)?;
     }

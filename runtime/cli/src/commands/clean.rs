@@ -303,7 +303,8 @@ mod tests {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(outside.path(), &link).unwrap();
 
-        let mut sum = CacheCleaner { dry_run: true, older_than: None, item_count: 0, byte_count: 0 };
+        let mut sum =
+            CacheCleaner { dry_run: true, older_than: None, item_count: 0, byte_count: 0 };
         sum.clean_files(cache).unwrap();
         assert_eq!(sum.item_count, 5);
         assert!(own.exists());

@@ -155,7 +155,8 @@ fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError>
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
-            let what = format!("{} given, but {given} {option}", count_with_noun(clones.len(), "clone"));
+            let what =
+                format!("{} given, but {given} {option}", count_with_noun(clones.len(), "clone"));
             let hint = format!("pass {option} once per clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
@@ -199,7 +200,8 @@ async fn collect_clones(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<(String, usize, usize), CollectError> {
     if let [search] = searches {
-        let report = proctor_collection::collect_pulls(search, out, goal, cached_model, tell).await?;
+        let report =
+            proctor_collection::collect_pulls(search, out, goal, cached_model, tell).await?;
         return Ok((report.summary(), report.tasks.len(), report.rejects.len()));
     }
     let (mut clones, mut failed) = (Vec::<CloneCollection>::new(), Vec::new());
@@ -210,7 +212,9 @@ async fn collect_clones(
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
         let collected = match search.clone.is_dir() {
-            true => proctor_collection::collect_pulls(search, &folder, goal, cached_model, tell).await,
+            true => {
+                proctor_collection::collect_pulls(search, &folder, goal, cached_model, tell).await
+            }
             false => {
                 let hint = "pass the folder of a git clone".to_owned();
                 Err(CollectError::NothingToCollect { what: "not a folder".to_owned(), hint })
@@ -236,8 +240,10 @@ async fn collect_clones(
     }
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
-        let what =
-            format!("failed to collect from any of {}: {first}", count_with_noun(failed.len(), "clone"));
+        let what = format!(
+            "failed to collect from any of {}: {first}",
+            count_with_noun(failed.len(), "clone")
+        );
         let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::NothingToCollect { what, hint });
     }

@@ -16,7 +16,7 @@ use crate::{
     args::{CompareArgs, OutputFormat},
     copies::reject_run_copies,
     error::{CommandError, INCOMPLETE_STATUS, UserError},
-    print::{print_result, print_escaped},
+    print::{print_escaped, print_result},
 };
 
 /// Exit status: a gate failed.

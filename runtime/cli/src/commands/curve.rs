@@ -9,7 +9,7 @@ use proctor_report::{
     curve_html, curve_text, read_results,
 };
 use proctor_run::{
-    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, TrialPrefixes, RunContext,
+    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, RunContext, TrialPrefixes,
     grade_prefix,
 };
 use proctor_types::{
@@ -27,7 +27,7 @@ use crate::{
         resume::plan_from_record,
     },
     error::{CommandError, INCOMPLETE_STATUS, INTERRUPTED_STATUS, UserError},
-    print::{print_result, print_escaped},
+    print::{print_escaped, print_result},
     progress::shorten_repeated,
     selection,
 };
@@ -391,7 +391,8 @@ impl<'a> CurveBuilder<'a> {
             .trials
             .iter()
             .map(|trial| {
-                let trees = trial.prefixes.as_ref().map(TrialPrefixes::distinct_trees).unwrap_or_default();
+                let trees =
+                    trial.prefixes.as_ref().map(TrialPrefixes::distinct_trees).unwrap_or_default();
                 trees.into_iter().map(|(step, tree)| (step, tree.to_owned())).collect()
             })
             .collect();
@@ -442,7 +443,10 @@ impl<'a> CurveBuilder<'a> {
 
     /// Grades the requested trees, given as trial index and tree hash, that have no verdict yet.
     /// Equal patches are graded once.
-    async fn grade_trees(&mut self, pending_trees: Vec<(usize, String)>) -> Result<(), CommandError> {
+    async fn grade_trees(
+        &mut self,
+        pending_trees: Vec<(usize, String)>,
+    ) -> Result<(), CommandError> {
         // Group equal patches and the trees that need their verdict.
         let mut patches: BTreeMap<String, PendingGrading> = BTreeMap::new();
         for (index, tree) in pending_trees {

@@ -8,7 +8,9 @@ use proctor_sandbox_api::{
     Backend, Base, Command, LayerSpec, PreparedEnvironment, SandboxRequest, find_hint,
     wire::RawPath,
 };
-use proctor_setup::{Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent};
+use proctor_setup::{
+    Preparation, Purpose, ReadySandbox, Sources, prepare_for_agent, resolve_layer_spec,
+};
 use proctor_types::{Fault, FaultLayer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
@@ -101,7 +103,8 @@ async fn run_minimal_trial(
     };
     let on_finding = OnFinding::default();
     let ready = preparation.open(Purpose::Driving(on_finding)).await;
-    let ReadySandbox { mut sandbox, hidden_copies: hidden } = ready.map_err(during("open the sandbox"))?;
+    let ReadySandbox { mut sandbox, hidden_copies: hidden } =
+        ready.map_err(during("open the sandbox"))?;
     let ran = async {
         prepare_for_agent(sandbox.handle(), &task, &findings, &hidden, on_finding)
             .await
@@ -124,7 +127,10 @@ async fn run_minimal_trial(
 
 /// Lists the limits that sandboxes on this machine do not enforce, with hints on how to enforce
 /// them.
-async fn describe_unenforced_limits(backend: &dyn Backend, prepared_environment: &PreparedEnvironment) -> String {
+async fn describe_unenforced_limits(
+    backend: &dyn Backend,
+    prepared_environment: &PreparedEnvironment,
+) -> String {
     let (environment, limits) = (prepared_environment.clone(), SandboxSpec::default());
     let spec =
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };

@@ -115,7 +115,15 @@ pub struct PreparedRun<'a> {
 
 /// Runs a plan and prints its report.
 pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCode, CommandError> {
-    let PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes } = prepared_run;
+    let PreparedRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+    } = prepared_run;
     let out = run.path().to_owned();
     let catalog = assemble::scaffold_catalog()?;
     let execution = Execution {
@@ -134,9 +142,11 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
     let (told_to_resume, too_late, finished) = match carried {
         PlanOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED_STATUS)),
         PlanOutcome::WoundDown => return Ok(ExitCode::from(UNFINISHED_EXIT_STATUS)),
-        PlanOutcome::Finished { is_resume_suggested: told_to_resume, is_out_of_time: too_late, finished_trials: finished } => {
-            (told_to_resume, too_late, finished)
-        }
+        PlanOutcome::Finished {
+            is_resume_suggested: told_to_resume,
+            is_out_of_time: too_late,
+            finished_trials: finished,
+        } => (told_to_resume, too_late, finished),
     };
     let mut report = report::build_report(&out, finished)?;
     let all_there = report.arms.iter().all(|arm| arm.complete);
@@ -160,7 +170,11 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
     for trial in &kept {
         tell!("not graded again: {trial}; the earlier verdict is kept");
     }
-    Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE_STATUS) })
+    Ok(if complete && kept.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(INCOMPLETE_STATUS)
+    })
 }
 
 /// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
@@ -188,7 +202,8 @@ pub async fn execute_plan(
     let jobs = execution.jobs;
     let mut running = execution.start().await?;
     let board = board_for_trials(running.known_trials()).with_jobs(jobs);
-    let watcher = running.take_progress().map(|told| tokio::spawn(progress::show_progress(told, board)));
+    let watcher =
+        running.take_progress().map(|told| tokio::spawn(progress::show_progress(told, board)));
     let continues = || {
         if is_kept {
             tell!("`{}` continues the run", continue_command(&out));
@@ -249,7 +264,11 @@ pub async fn execute_plan(
     if told_to_resume {
         continues();
     }
-    Ok(PlanOutcome::Finished { is_resume_suggested: told_to_resume, is_out_of_time: too_late, finished_trials: ended.finished_trials })
+    Ok(PlanOutcome::Finished {
+        is_resume_suggested: told_to_resume,
+        is_out_of_time: too_late,
+        finished_trials: ended.finished_trials,
+    })
 }
 
 /// Returns the progress board of a plan. Trials that already have a verdict are counted.

@@ -65,7 +65,7 @@ pub fn export(
         run: &dir,
         record: &record,
         out,
-        secret_mask: mask: secret_mask,
+        secret_mask,
         format,
         fidelity: Fidelity::new(format),
         files: BTreeSet::new(),
@@ -167,7 +167,8 @@ impl<'a> Exporter<'a> {
                     Err(why) => return Ok(Err(why)),
                 };
                 self.fidelity.record_trial(&events).map_err(UserError::new)?;
-                let file = self.shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
+                let file = self
+                    .shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
                 self.append_line(&file, &line)?;
                 return Ok(Ok(()));
             }
@@ -179,7 +180,11 @@ impl<'a> Exporter<'a> {
                     Ok(line) => line,
                     Err(why) => return Ok(Err(why)),
                 };
-                let folder = submission_folder(self.record, planned_trial, &self.arm_file_name(planned_trial));
+                let folder = submission_folder(
+                    self.record,
+                    planned_trial,
+                    &self.arm_file_name(planned_trial),
+                );
                 let log = dir.read_log();
                 let task = task_file_name(planned_trial.task.task.id.as_str());
                 let files = trial_files(&trial, &document, &log, &task, &mut self.fidelity)?;
@@ -189,7 +194,11 @@ impl<'a> Exporter<'a> {
                     }
                 }
                 self.append_line(&folder.join("all_preds.jsonl"), &line)?;
-                self.submission_folders.count_trial(folder, planned_trial, checked.verdict.as_ref());
+                self.submission_folders.count_trial(
+                    folder,
+                    planned_trial,
+                    checked.verdict.as_ref(),
+                );
                 return Ok(Ok(()));
             }
             Format::Inspect => {
@@ -197,15 +206,22 @@ impl<'a> Exporter<'a> {
                 return Ok(Ok(()));
             }
             Format::Otel | Format::Rollouts => {
-                let file = self.shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
+                let file = self
+                    .shared_file_path(&self.arm_file_name(planned_trial), planned_trial.attempt);
                 self.append_line(&file, &document.to_string())?;
                 return Ok(Ok(()));
             }
             _ => {}
         }
         let text = serde_json::to_string_pretty(&document)? + "\n";
-        let task = self.shared_file_path(&task_file_name(planned_trial.task.task.id.as_str()), planned_trial.attempt);
-        self.write_new_file(&Path::new(&self.arm_file_name(planned_trial)).join(task), text.as_bytes())
+        let task = self.shared_file_path(
+            &task_file_name(planned_trial.task.task.id.as_str()),
+            planned_trial.attempt,
+        );
+        self.write_new_file(
+            &Path::new(&self.arm_file_name(planned_trial)).join(task),
+            text.as_bytes(),
+        )
     }
 
     fn shared_file_path(&self, name: &str, attempt: u32) -> PathBuf {

@@ -17,7 +17,7 @@ use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
     cache_dir,
     commands::execute::{PreparedRun, execute_and_report},
-    config::{self, ConfigFile, CheckExtent},
+    config::{self, CheckExtent, ConfigFile},
     error::{CommandError, UserError},
 };
 
@@ -94,8 +94,16 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     point.start_trial(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
-    execute_and_report(PreparedRun { run: child, plan, jobs: 1, backends, cache, regrade_policy: grading, flaky_tests: flakes })
-        .await
+    execute_and_report(PreparedRun {
+        run: child,
+        plan,
+        jobs: 1,
+        backends,
+        cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+    })
+    .await
 }
 
 /// Returns the configuration of the original trial's arm, changed by `--set` and the hint.

@@ -145,8 +145,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     // `gold` and `noop` name scaffolds. Anything else is the path of a predictions file.
     let (resolved, taken) = if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
-        let read =
-            ReadConfig::from_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION_HINT);
+        let read = ReadConfig::from_arguments(
+            ConfigFile { arms, ..config },
+            assemble::SANDBOX_OPTION_HINT,
+        );
         (read.resolve(world)?, None)
     } else {
         let taken = predictions::load_predictions(Path::new(file), args.include_failed)?;
@@ -174,5 +176,14 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     }
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes }).await
+    execute_and_report(PreparedRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+    })
+    .await
 }

@@ -22,7 +22,9 @@ pub fn grade_log(log_file: &Path, row_file: &Path) -> Result<ExitCode, CommandEr
     let of_row = |error: LogError| log_error_to_command_error(error, log_file, row_file);
     let given = ExternalLog::read(log_file, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
-    if let Some((what, hint)) = empty_log_warning(log_file, &given.summarize(&task).map_err(of_row)?) {
+    if let Some((what, hint)) =
+        empty_log_warning(log_file, &given.summarize(&task).map_err(of_row)?)
+    {
         tell!("{}", wrap_long_lines(&format!("note: {what}")));
         tell!("{}", wrap_long_lines(&format!(" hint: {hint}")));
     }

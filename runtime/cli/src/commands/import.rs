@@ -15,8 +15,8 @@ use proctor_record::{Journal, RecordError, RunDir};
 use proctor_report::deduplicate_errors;
 use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
 use proctor_types::{
-    Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts, TrialId,
-    count_with_noun, sha256_hex,
+    Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA_VERSION, Task, TaskId, Timeouts,
+    TrialId, count_with_noun, sha256_hex,
 };
 use serde_json::json;
 
@@ -195,7 +195,14 @@ fn read_patches(
             };
             let arm = arm.clone();
             let (file, sha256) = (file.to_owned(), sha256.to_owned());
-            all.push(InputTrial { task_candidates: vec![task], arm, attempt, file, sha256, content: made });
+            all.push(InputTrial {
+                task_candidates: vec![task],
+                arm,
+                attempt,
+                file,
+                sha256,
+                content: made,
+            });
         }
     }
     Ok(all)
@@ -374,7 +381,11 @@ fn build_arms(trials: &InputTrials, sandbox: &SandboxSpec) -> Vec<Arm> {
     names.into_iter().map(arm).collect()
 }
 
-fn write_trial(run: &RunDir, id: &TrialId, imported_trial: &ImportedTrial) -> Result<(), RecordError> {
+fn write_trial(
+    run: &RunDir,
+    id: &TrialId,
+    imported_trial: &ImportedTrial,
+) -> Result<(), RecordError> {
     let dir = run.create_trial_dir(id)?;
     let blobs = run.trial_blobs(&dir);
     let patch = imported_trial.patch.as_deref().unwrap_or_default().as_bytes();

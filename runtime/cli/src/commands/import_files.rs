@@ -113,7 +113,8 @@ mod tests {
 
     const ATIF: &str = r#"{"schema_version": "ATIF-v1.6", "steps": []}"#;
     const MINI_SWE_AGENT_SAMPLE: &str = r#"{"messages": [], "info": {}}"#;
-    const PREDICTION_SAMPLE: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
+    const PREDICTION_SAMPLE: &str =
+        r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
 
     #[test]
     fn find_files_prefers_trajectories_and_ignores_other_files() {
@@ -135,8 +136,11 @@ mod tests {
 
     #[test]
     fn find_files_accepts_predictions_and_rejects_other_folders() {
-        let given =
-            create_folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", PREDICTION_SAMPLE), ("fidelity.json", "{}")]);
+        let given = create_folder(&[
+            ("all/preds.json", "{}"),
+            ("gold.1.jsonl", PREDICTION_SAMPLE),
+            ("fidelity.json", "{}"),
+        ]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
         let error = find_files(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
         assert!(error.message.contains("contains no file"), "{}", error.message);

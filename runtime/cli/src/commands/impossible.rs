@@ -30,7 +30,8 @@ pub async fn write_impossible_variants(
     let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
     let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
-    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION_HINT).resolve(world)?;
+    let resolved =
+        ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION_HINT).resolve(world)?;
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;

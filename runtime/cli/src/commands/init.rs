@@ -141,8 +141,10 @@ impl Answers {
         }
         let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);
         while needed && self.models.is_empty() {
-            let text =
-                format!("Model: VENDOR/NAME, where VENDOR is one of {}", vendor_names()?.join(", "));
+            let text = format!(
+                "Model: VENDOR/NAME, where VENDOR is one of {}",
+                vendor_names()?.join(", ")
+            );
             self.models = ask_for_words(input, out, &text, parse_model)?;
         }
         Ok(())

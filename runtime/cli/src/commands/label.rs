@@ -64,7 +64,9 @@ fn check_length(option: &str, text: &str, max_length: usize) -> Result<(), UserE
     let length = text.chars().count();
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
-        () if length > max_length => format!("has {length} characters; the maximum is {max_length}"),
+        () if length > max_length => {
+            format!("has {length} characters; the maximum is {max_length}")
+        }
         () if max_length == MAX_LABEL_LENGTH && text.contains('\n') => {
             "has more than one line".to_owned()
         }

@@ -10,10 +10,10 @@ use proctor_record::now;
 use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{
-    DependencySigns, QUALITY_SCHEMA_VERSION, QualityFile, SandboxKind, TaskQuality, join_first_few, count_with_noun,
-    sha256_hex,
+    DependencySigns, QUALITY_SCHEMA_VERSION, QualityFile, SandboxKind, TaskQuality,
+    count_with_noun, join_first_few, sha256_hex,
 };
-use proctor_validation::quality::{ReadFile, JudgedTask, judge_tasks};
+use proctor_validation::quality::{JudgedTask, ReadFile, judge_tasks};
 
 use crate::{
     assemble, cache_dir,

@@ -9,7 +9,9 @@ use proctor_record::{
     Blobs, CheckedTrial, RunDir, read_journal,
     trial_lookup::{PlannedTrial, planned_trials},
 };
-use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES_VERSION, Task, Verdict, count_with_noun};
+use proctor_types::{
+    Arm, Ending, Event, ExitCause, Outcome, RULES_VERSION, Task, Verdict, count_with_noun,
+};
 use serde::Serialize;
 
 use crate::{args::ReportFormat, error::CommandError, print::print_result};

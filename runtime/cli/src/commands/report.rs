@@ -13,7 +13,7 @@ use proctor_report::{
     run_remarks,
 };
 use proctor_types::{Arm, TrialId};
-use proctor_viewer::html::{self, ReportPage, NamedRun};
+use proctor_viewer::html::{self, NamedRun, ReportPage};
 
 use crate::{
     args::{ReportArgs, ReportFormat},
@@ -83,7 +83,8 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
     let shown = match format {
         ReportFormat::Text => {
             let (tasks, findings, groups) = (args.tasks, args.findings, args.groups);
-            let shown = TextOptions { show_tasks: tasks, show_findings: findings, show_groups: groups };
+            let shown =
+                TextOptions { show_tasks: tasks, show_findings: findings, show_groups: groups };
             let text = proctor_report::report_text_with_comparison(&report, comparison, shown);
             match args.noise {
                 true => text + "\n" + &proctor_report::noise_text(&report),
@@ -115,7 +116,9 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
     Ok(match verify && (plan_damaged || damaged().next().is_some()) {
-        true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE_STATUS),
+        true if damaged().any(|trial| trial.resolved.is_none()) => {
+            ExitCode::from(INCOMPLETE_STATUS)
+        }
         true => ExitCode::from(CORRUPT_RECORD_STATUS),
         false => ExitCode::SUCCESS,
     })

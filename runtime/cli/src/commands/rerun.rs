@@ -46,7 +46,11 @@ pub async fn rerun(path: &Path, selection: RerunSelection) -> Result<ExitCode, C
     let mut planned = reopened.into_planned_run(Some(only), jobs, world)?;
     let RunRecord { arms, config, .. } = &planned.record;
     let backends = assemble::start_backends(arms, &cache, &config.cache).await?;
-    planned.add_note(format!("re-run: {} ({})", count_with_noun(chosen.len(), "trial"), selection.name()))?;
+    planned.add_note(format!(
+        "re-run: {} ({})",
+        count_with_noun(chosen.len(), "trial"),
+        selection.name()
+    ))?;
     let PlannedRun { run, record, plan } = planned;
     // Unfinished trials continue as in `resume`.
     if selection != RerunSelection::Missing {
@@ -56,7 +60,16 @@ pub async fn rerun(path: &Path, selection: RerunSelection) -> Result<ExitCode, C
     }
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes }).await
+    execute_and_report(PreparedRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+    })
+    .await
 }
 
 /// Moves a trial's files aside as a discarded try, as `resume` does.

@@ -6,7 +6,7 @@ use proctor_engines::{JobQuery, JobStart};
 use proctor_plan::{Continuation, PlannedRun, ReopenedRun};
 use proctor_record::RunDir;
 use proctor_run::{Deadline, Plan};
-use proctor_types::{RunRecord, join_first_few, count_with_noun};
+use proctor_types::{RunRecord, count_with_noun, join_first_few};
 
 use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
@@ -91,16 +91,29 @@ async fn continue_run(
     deadline: Option<Deadline>,
 ) -> Result<ExitCode, CommandError> {
     let record = reopened_run.record();
-    let most = if reopened_run.run().is_shared() { workers::worker_job_count(record)? } else { record.jobs };
+    let most = if reopened_run.run().is_shared() {
+        workers::worker_job_count(record)?
+    } else {
+        record.jobs
+    };
     let jobs = options.jobs.unwrap_or(most);
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
-    let planned = reopened_run.into_planned_run(None, jobs, assemble::plan_context(&cache, &catalog))?;
+    let planned =
+        reopened_run.into_planned_run(None, jobs, assemble::plan_context(&cache, &catalog))?;
     let PlannedRun { run, record, plan } = planned;
-    let plan = Plan { deadline: until: deadline, ..plan };
+    let plan = Plan { deadline, ..plan };
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
-    execute_and_report(PreparedRun { run, plan, jobs, backends, cache: &cache, regrade_policy: grading: regrade_policy, flaky_tests: flakes })
-        .await
+    execute_and_report(PreparedRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache: &cache,
+        regrade_policy,
+        flaky_tests: flakes,
+    })
+    .await
 }
 
 /// Returns the plan that a run's record contains.

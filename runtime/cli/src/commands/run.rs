@@ -36,8 +36,16 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         PrepareOutcome::PlanWritten(ready) => {
             let ReadyRun { run, plan, jobs, backends, cache, flaky_tests: flakes } = *ready;
             let (cache, grading) = (cache.as_path(), RegradePolicy::ReuseVerdict);
-            execute_and_report(PreparedRun { run, plan, jobs, backends, cache, regrade_policy: grading, flaky_tests: flakes })
-                .await
+            execute_and_report(PreparedRun {
+                run,
+                plan,
+                jobs,
+                backends,
+                cache,
+                regrade_policy: grading,
+                flaky_tests: flakes,
+            })
+            .await
         }
     }
 }
@@ -122,7 +130,14 @@ pub async fn prepare_run(args: RunArgs) -> Result<PrepareOutcome, CommandError> 
     let PlannedRun { run, record, plan } = planned;
     let plan = Plan { preflight: !args.no_preflight, ..plan };
     let (jobs, flakes) = (record.jobs, FlakyTests::from_record(&record, &assemble::print_message));
-    Ok(PrepareOutcome::PlanWritten(Box::new(ReadyRun { run, plan, jobs, backends, cache, flaky_tests: flakes })))
+    Ok(PrepareOutcome::PlanWritten(Box::new(ReadyRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache,
+        flaky_tests: flakes,
+    })))
 }
 
 fn print_dry_run(args: &RunArgs, loaded_plan: &LoadedPlan) -> Result<(), CommandError> {
@@ -185,7 +200,8 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
     for arm in arms {
         let kind = arm.sandbox.kind;
         let model = arm.model.as_ref().map_or("no model", |model| &model.name);
-        let steps = arm.budget.steps.map_or("no step limit".into(), |steps| count_with_noun(steps, "step"));
+        let steps =
+            arm.budget.steps.map_or("no step limit".into(), |steps| count_with_noun(steps, "step"));
         let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
         text += &format!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}\n");
     }

@@ -91,7 +91,8 @@ async fn build_bundle(bundles: &BundleStore, agent: &BundledAgent) -> Result<Bun
         return Err(UserError::new(what).hint("there is nothing to build").into());
     };
     let say = |line: String| tell!("{line}");
-    let built = bundles.ensure_built(&agent.name, &agent.version, recipe, &agent.folder, &say).await;
+    let built =
+        bundles.ensure_built(&agent.name, &agent.version, recipe, &agent.folder, &say).await;
     Ok(built?)
 }
 
@@ -136,7 +137,11 @@ fn print_manifest(bundles: &BundleStore, agent: &BundledAgent) -> Result<(), Com
             }
         }
         None if agent.recipe.is_some() => {
-            let _ = writeln!(text, "# bundle    not built: `proctor scaffold add {}`", agent.requested_name);
+            let _ = writeln!(
+                text,
+                "# bundle    not built: `proctor scaffold add {}`",
+                agent.requested_name
+            );
         }
         None => text.push_str("# bundle    none: the program is in the task's image\n"),
     }

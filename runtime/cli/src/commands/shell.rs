@@ -10,7 +10,9 @@ use std::{
 
 use proctor_plan::{Purpose, ReadConfig as Planning};
 use proctor_record::{RunDir, trial_lookup::find_by_name};
-use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_trial_sandbox};
+use proctor_run::{
+    Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_trial_sandbox,
+};
 use proctor_sandbox_api::{Command, CommandEvent, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;

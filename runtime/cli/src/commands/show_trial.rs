@@ -8,7 +8,7 @@ use proctor_record::{
     trial_lookup::{PlannedTrial, find_trials},
 };
 use proctor_report::{TrialResult, abbreviate_count, read_results, read_trial_result};
-use proctor_types::{FailureReason, escape_unprintable, escape_unprintable_line, count_with_noun};
+use proctor_types::{FailureReason, count_with_noun, escape_unprintable, escape_unprintable_line};
 use proctor_viewer::{
     JournalIndex,
     html::{ShownLabel, Step, StepRow, TestLine, Trial},
@@ -220,7 +220,8 @@ fn failure_lines(failed_tests: &[&TestLine]) -> Vec<String> {
             // A traceback with a single test needs no list.
             (true, _) => ("", MAX_SHOWN_TESTS - 1),
             (false, count) => {
-                lines.push(format!("  same traceback in {}:", count_with_noun(count, "other test")));
+                lines
+                    .push(format!("  same traceback in {}:", count_with_noun(count, "other test")));
                 ("    ", MAX_SHOWN_TESTS)
             }
         };
@@ -342,7 +343,8 @@ mod tests {
 
     #[test]
     fn failure_lines_ignore_test_names_in_tracebacks() {
-        let tests = ["a.py::one", "a.py::two"].map(|id| test_line(id, &format!("ERROR {id} - no f")));
+        let tests =
+            ["a.py::one", "a.py::two"].map(|id| test_line(id, &format!("ERROR {id} - no f")));
         let text = failure_text(&tests);
         assert_eq!(text.matches("no f").count(), 1, "{text}");
         assert!(text.contains("same traceback in 1 other test:"), "{text}");
@@ -350,10 +352,12 @@ mod tests {
 
     #[test]
     fn failure_lines_count_omitted_tests() {
-        let same: Vec<_> = (0..40).map(|at| test_line(&format!("a.py::t{at}"), "E  boom")).collect();
+        let same: Vec<_> =
+            (0..40).map(|at| test_line(&format!("a.py::t{at}"), "E  boom")).collect();
         assert!(failure_text(&same).ends_with("    and 29 more"), "{}", failure_text(&same));
-        let apart: Vec<_> =
-            (0..40).map(|at| test_line(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
+        let apart: Vec<_> = (0..40)
+            .map(|at| test_line(&format!("a.py::t{at}"), &format!("E  boom {at}")))
+            .collect();
         assert!(failure_text(&apart).ends_with("and 30 more; see verdict.json"));
         // Tests without a log have no traceback to group by.
         let silent: Vec<_> = (0..3).map(|at| test_line(&format!("a.py::t{at}"), "")).collect();

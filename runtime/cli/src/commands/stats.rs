@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::{
-    DatasetStats, SourceReader, RowSourceFiles, RowRetention, TaskStats, fea_bench::Repository,
+    DatasetStats, RowRetention, RowSourceFiles, SourceReader, TaskStats, fea_bench::Repository,
 };
 use proctor_run::PlannedTask;
 use proctor_setup::Sources;
@@ -15,7 +15,7 @@ use crate::{
     args::StatsFormat,
     assemble, cache_dir,
     error::CommandError,
-    print::{print_result, print_escaped},
+    print::{print_escaped, print_result},
     tasks,
 };
 
@@ -118,7 +118,8 @@ async fn open_task_files(
                 .map(|clone| Some(TaskSource::Clone(clone, commit.clone())));
         }
     }
-    let tree = sources.fetch(source, &planned_task.base_dir).await.map_err(|fault| fault.to_string())?;
+    let tree =
+        sources.fetch(source, &planned_task.base_dir).await.map_err(|fault| fault.to_string())?;
     Ok(Some(TaskSource::Tree(tree.folder)))
 }
 
@@ -201,7 +202,8 @@ fn stats_as_text(datasets: &[DatasetStats]) -> String {
 
 fn stats_as_markdown(datasets: &[DatasetStats]) -> String {
     let plain = |text: &str| text.replace('|', "\\|");
-    let names: Vec<String> = datasets.iter().map(|one| format!("`{}`", plain(&one.dataset))).collect();
+    let names: Vec<String> =
+        datasets.iter().map(|one| format!("`{}`", plain(&one.dataset))).collect();
     let mut out = format!(
         "| mean per task | {} |\n| --- |{}\n",
         names.join(" | "),

@@ -21,7 +21,11 @@ const DEFAULT_SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
 /// submission has one attempt.
-pub fn submission_folder(record: &RunRecord, planned_trial: PlannedTrial<'_>, arm: &str) -> PathBuf {
+pub fn submission_folder(
+    record: &RunRecord,
+    planned_trial: PlannedTrial<'_>,
+    arm: &str,
+) -> PathBuf {
     let benchmark = planned_trial.task.task.benchmark.as_ref();
     let split = benchmark.and_then(|benchmark| benchmark.split.as_deref());
     let plain = |split: &&str| split.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
@@ -83,8 +87,11 @@ impl<'a> SubmissionFolders<'a> {
         planned_trial: PlannedTrial<'a>,
         verdict: Option<&Verdict>,
     ) {
-        let tally =
-            self.0.entry(folder).or_insert(ResultTally { planned_trial, trial_count: 0, resolved_count: 0 });
+        let tally = self.0.entry(folder).or_insert(ResultTally {
+            planned_trial,
+            trial_count: 0,
+            resolved_count: 0,
+        });
         tally.trial_count += 1;
         tally.resolved_count += usize::from(verdict.is_some_and(is_resolved));
     }
@@ -97,7 +104,11 @@ impl<'a> SubmissionFolders<'a> {
         secret_mask: &SecretMask,
         files: &mut BTreeSet<PathBuf>,
     ) -> Result<(), CommandError> {
-        for (folder, ResultTally { planned_trial: found, trial_count: trials, resolved_count: resolved }) in &self.0 {
+        for (
+            folder,
+            ResultTally { planned_trial: found, trial_count: trials, resolved_count: resolved },
+        ) in &self.0
+        {
             let submission = Submission {
                 arm: found.arm,
                 attempt: found.attempt,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use proctor_engines::{
-    Kubernetes, SubmitRequest, Submissions, cluster_settings, find_engine, parse_slurm_duration,
+    Kubernetes, Submissions, SubmitRequest, cluster_settings, find_engine, parse_slurm_duration,
 };
 use proctor_record::RunDir;
 use proctor_run::max_trial_duration;
@@ -88,7 +88,10 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     all.submissions.push(submission);
     all.write().map_err(user_error)?;
     let name = name.name();
-    print::print_result(&format!("{name} job {job}: {}\n", count_with_noun(count as usize, "worker")))?;
+    print::print_result(&format!(
+        "{name} job {job}: {}\n",
+        count_with_noun(count as usize, "worker")
+    ))?;
     tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,8 @@ use proctor_report::wrap_long_lines;
 use proctor_types::{Certificate, SandboxKind, SandboxSpec};
 use proctor_validation::{
     Exposure, REDUCED_ARM, attack_table, build_certificate, find_task_exposures, impossible_tasks,
-    invalid_trial_notes, lint_notes, passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes,
+    invalid_trial_notes, lint_notes, passing_without_gold_notes, unused_entrypoint_notes,
+    unverified_gold_notes,
 };
 
 use crate::{
@@ -62,7 +63,8 @@ pub async fn validate(options: ValidationOptions) -> Result<ExitCode, CommandErr
     let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
-    let read = ReadConfig::from_arguments(validation_config(&options), assemble::SANDBOX_OPTION_HINT);
+    let read =
+        ReadConfig::from_arguments(validation_config(&options), assemble::SANDBOX_OPTION_HINT);
     let resolved = read.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[], options.limit).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
@@ -77,7 +79,15 @@ pub async fn validate(options: ValidationOptions) -> Result<ExitCode, CommandErr
     let flakes = FlakyTests::default();
     let again = backends.clone();
     let grading = RegradePolicy::GradeAgain;
-    let work = PreparedRun { run, plan, jobs, backends, cache: &cache, regrade_policy: grading, flaky_tests: flakes };
+    let work = PreparedRun {
+        run,
+        plan,
+        jobs,
+        backends,
+        cache: &cache,
+        regrade_policy: grading,
+        flaky_tests: flakes,
+    };
     let done = execute_and_report(work).await?;
     if done == ExitCode::from(INTERRUPTED_STATUS) {
         if options.out.is_none() {
@@ -147,7 +157,10 @@ pub async fn validate(options: ValidationOptions) -> Result<ExitCode, CommandErr
     }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
-        tell!("run directory kept: {}", keep_directory(options.out.as_deref(), temporary).display());
+        tell!(
+            "run directory kept: {}",
+            keep_directory(options.out.as_deref(), temporary).display()
+        );
         if !invalid.is_empty() {
             tell!("invalid:\n  {}", invalid.join("\n  "));
         }

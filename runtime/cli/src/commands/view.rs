@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// Writes the pages of the runs to a directory.
-pub fn view_as_files(runs: &[PathBuf], out: &Path, secret_mask: &SecretMask) -> Result<ExitCode, CommandError> {
+pub fn view_as_files(
+    runs: &[PathBuf],
+    out: &Path,
+    secret_mask: &SecretMask,
+) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     check_new_or_empty(out)?;
     let count = pages.write_pages(out, &|file, page| secret_mask.mask_bytes(file, page))?;

@@ -26,8 +26,8 @@ use super::{execute::progress_board, resume::plan_from_record};
 use crate::{
     error::CommandError,
     progress::{
-        ProgressBoard, OpenTrial, ProgressFormat, RunningTrial, Screen, can_draw, describe_straggler,
-        progress_format, trial_name,
+        OpenTrial, ProgressBoard, ProgressFormat, RunningTrial, Screen, can_draw,
+        describe_straggler, progress_format, trial_name,
     },
     workers::user_error,
 };
@@ -192,7 +192,9 @@ fn update_board(
             continue;
         }
         let dir = run.trial_dir(id);
-        let Ok(journal) = proctor_files::open_regular_file(&dir.trajectory_path()) else { continue };
+        let Ok(journal) = proctor_files::open_regular_file(&dir.trajectory_path()) else {
+            continue;
+        };
         if let Ok(Some(verdict)) = dir.read_verdict() {
             if let Ok(Some(outcome)) = dir.read_outcome() {
                 board.add_spending(&outcome);
@@ -232,7 +234,11 @@ fn read_last_events(mut journal: File, length: u64) -> Option<LastEvents> {
     let doing = describe_activity(&latest.event)
         .or_else(|| events.find_map(|one| describe_activity(&one.event)));
     let doing = doing.unwrap_or_else(|| "set up".to_owned());
-    Some(LastEvents { step: latest.step, activity: doing, start_time: latest.t_wall - latest.t_mono })
+    Some(LastEvents {
+        step: latest.step,
+        activity: doing,
+        start_time: latest.t_wall - latest.t_mono,
+    })
 }
 
 fn describe_activity(event: &Event) -> Option<String> {

@@ -58,7 +58,12 @@ pub struct RunningTrial {
 
 impl RunningTrial {
     pub fn new(arm: &str, step: u64, activity: &str) -> Self {
-        Self { arm: arm.to_owned(), step, activity: activity.to_owned(), activity_start: Instant::now() }
+        Self {
+            arm: arm.to_owned(),
+            step,
+            activity: activity.to_owned(),
+            activity_start: Instant::now(),
+        }
     }
 }
 
@@ -202,8 +207,10 @@ impl ProgressBoard {
     }
 
     fn counts_text(&self) -> String {
-        let (done, resolved) = (self.finished.len(), self.arms.iter().map(|arm| arm.resolved_count).sum());
-        let mut parts = vec![format!("{done}/{} done", self.trial_count), rate_text(resolved, done)];
+        let (done, resolved) =
+            (self.finished.len(), self.arms.iter().map(|arm| arm.resolved_count).sum());
+        let mut parts =
+            vec![format!("{done}/{} done", self.trial_count), rate_text(resolved, done)];
         if !self.running_trials.is_empty() {
             parts.push(format!("{} running", self.running_trials.len()));
         }
@@ -262,7 +269,13 @@ impl ProgressBoard {
         lines.extend(Some(format!("  {}", self.spending_text())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(MAX_LISTED_ROWS).map(|arm| {
-                let ArmRow { name, planned_count: planned, finished_count: done, resolved_count: resolved, .. } = arm;
+                let ArmRow {
+                    name,
+                    planned_count: planned,
+                    finished_count: done,
+                    resolved_count: resolved,
+                    ..
+                } = arm;
                 format!(
                     "  {} {done}/{planned} {}  {name}",
                     progress_bar(*done, *planned),
@@ -287,11 +300,17 @@ fn more_line(count: usize, label: &str) -> Option<String> {
 }
 
 fn rate_text(resolved: usize, finished: usize) -> String {
-    let Some([low, high]) = wilson_interval(resolved as f64, finished as f64, CONFIDENCE_LEVEL) else {
+    let Some([low, high]) = wilson_interval(resolved as f64, finished as f64, CONFIDENCE_LEVEL)
+    else {
         return String::new();
     };
     let share = resolved as f64 / finished as f64;
-    format!("{resolved} resolved {} ({} to {})", format_percent(share), format_percent(low), format_percent(high))
+    format!(
+        "{resolved} resolved {} ({} to {})",
+        format_percent(share),
+        format_percent(low),
+        format_percent(high)
+    )
 }
 
 fn progress_bar(finished: usize, total: usize) -> String {

@@ -15,11 +15,15 @@ pub(super) fn format_event(event: &Progress, board: &ProgressBoard) -> String {
         Progress::StepEnded { trial, arm, step } => {
             format!("{}: step {step}", trial_name(trial, arm))
         }
-        Progress::ActivityChanged { trial, arm, activity: doing } => format!("{}: {doing}", trial_name(trial, arm)),
+        Progress::ActivityChanged { trial, arm, activity: doing } => {
+            format!("{}: {doing}", trial_name(trial, arm))
+        }
         Progress::EnvironmentBuilt { task, seconds } => {
             format!("{task}: environment built in {seconds:.1} s")
         }
-        Progress::FileDamaged { trial, difference: what, reaction: then } => format!("{trial}: {what}; {then}"),
+        Progress::FileDamaged { trial, difference: what, reaction: then } => {
+            format!("{trial}: {what}; {then}")
+        }
         Progress::Started { trial, arm } => format!("{}: started", trial_name(trial, arm)),
         Progress::Resumed { trial, arm, step } => {
             format!("{}: resumed after step {step}", trial_name(trial, arm))

@@ -15,9 +15,11 @@ pub(super) fn event_to_json(event: &Progress, seconds: f64) -> Option<Value> {
         Progress::StepEnded { trial, arm, step } => {
             ("stepped", Some((trial, arm)), json!({ "step": step }))
         }
-        Progress::ActivityChanged { trial, arm, activity: TrialActivity::RunningTool { tool, input: what } } => {
-            ("tool_called", Some((trial, arm)), json!({ "tool": tool, "what": what }))
-        }
+        Progress::ActivityChanged {
+            trial,
+            arm,
+            activity: TrialActivity::RunningTool { tool, input: what },
+        } => ("tool_called", Some((trial, arm)), json!({ "tool": tool, "what": what })),
         Progress::ActivityChanged { .. } => return None,
         Progress::WaitStarted { trial, arm, wait: waiting } => {
             ("waiting", Some((trial, arm)), json!({ "why": super::board::describe_wait(waiting) }))

@@ -19,7 +19,10 @@ pub struct OpenTrial {
 
 /// Describes the longest-running trial and when its limits end it. `None` if it began less than a
 /// minute ago.
-pub fn describe_straggler(open_trials: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
+pub fn describe_straggler(
+    open_trials: impl Iterator<Item = OpenTrial>,
+    now: f64,
+) -> Option<String> {
     let oldest = open_trials.min_by(|one, other| one.start_time.total_cmp(&other.start_time))?;
     let ran = now - oldest.start_time;
     if ran < MIN_STRAGGLER_SECONDS {
@@ -39,7 +42,11 @@ mod tests {
 
     #[test]
     fn describe_straggler_names_the_oldest_trial_and_its_deadline() {
-        let open = |name: &str, since, limit| OpenTrial { name: name.into(), start_time: since, max_seconds: limit };
+        let open = |name: &str, since, limit| OpenTrial {
+            name: name.into(),
+            start_time: since,
+            max_seconds: limit,
+        };
         let said = |limit| {
             describe_straggler(
                 [open("a", 950.0, None), open("b", 400.0, limit)].into_iter(),

@@ -87,7 +87,11 @@ pub async fn show_progress(mut events: UnboundedReceiver<Progress>, mut board: P
                 )));
             }
             (Some(_), _) => {}
-            (None, _) if matches!(event, Progress::StepEnded { .. } | Progress::ActivityChanged { .. }) => {}
+            (None, _)
+                if matches!(
+                    event,
+                    Progress::StepEnded { .. } | Progress::ActivityChanged { .. }
+                ) => {}
             (None, _) => {
                 tell!(
                     "{}",

@@ -53,7 +53,12 @@ static SERVER: OnceLock<Server> = OnceLock::new();
 pub(crate) fn start_server(latency: Duration, calls_per_second: f64) {
     let each = Duration::from_secs_f64(1.0 / calls_per_second);
     let (free, counts) = (Mutex::new(Instant::now()), Default::default());
-    SERVER.get_or_init(|| Server { latency, service_time: each, free_at: free, call_counts: counts });
+    SERVER.get_or_init(|| Server {
+        latency,
+        service_time: each,
+        free_at: free,
+        call_counts: counts,
+    });
 }
 
 /// Returns the number of calls by kind and resets the counts.

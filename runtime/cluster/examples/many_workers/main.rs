@@ -88,7 +88,12 @@ fn main() {
     let mut next = |usual: f64| given.next().unwrap_or(usual);
     let (workers, trials) = (next(1_000.0) as usize, next(10_000.0) as usize);
     let (latency_ms, rate, seconds) = (next(1.0), next(20_000.0), next(10.0));
-    let plan = SimulationPlan { workers, trials, trial_seconds: seconds, max_duration: Duration::from_secs_f64(next(300.0)) };
+    let plan = SimulationPlan {
+        workers,
+        trials,
+        trial_seconds: seconds,
+        max_duration: Duration::from_secs_f64(next(300.0)),
+    };
     println!(
         "{workers} workers, {trials} trials of {seconds} s, {latency_ms} ms for each call, at most {rate} calls a second"
     );
@@ -163,7 +168,8 @@ impl<'a> Simulation<'a> {
     }
 
     fn is_complete(&self) -> bool {
-        self.trial_end_times.lock().unwrap_or_else(PoisonError::into_inner).len() == self.plan.trials
+        self.trial_end_times.lock().unwrap_or_else(PoisonError::into_inner).len()
+            == self.plan.trials
     }
 
     /// Runs the dispatcher's loop with one trial at a time.
@@ -189,7 +195,7 @@ impl<'a> Simulation<'a> {
                     continue;
                 }
                 match claims.claim(&trial_key(trial)) {
-                    Ok(ClaimResult::Mine(mut claim)) => {
+                    Ok(ClaimResult::Claimed(mut claim)) => {
                         if std::mem::take(&mut is_first) {
                             push_time(&self.first_claim_times, self.started.elapsed());
                         }
@@ -199,8 +205,8 @@ impl<'a> Simulation<'a> {
                         drop(claim);
                         push_time(&self.trial_end_times, self.started.elapsed());
                     }
-                    Ok(ClaimResult::Held(_)) => elsewhere.push(trial),
-                    Ok(ClaimResult::Ended) => {}
+                    Ok(ClaimResult::OwnedBy(_)) => elsewhere.push(trial),
+                    Ok(ClaimResult::Finished) => {}
                     Err(_) => {
                         self.failed_workers.fetch_add(1, Ordering::Relaxed);
                         return;
@@ -224,7 +230,8 @@ impl<'a> Simulation<'a> {
         let took = self.started.elapsed().as_secs_f64();
         let calls = disk::take_counts();
         let all: u64 = calls.iter().map(|(_, count)| count).sum();
-        let mut first = std::mem::take(&mut *self.first_claim_times.lock().expect("the first trials"));
+        let mut first =
+            std::mem::take(&mut *self.first_claim_times.lock().expect("the first trials"));
         let ended = self.trial_end_times.lock().expect("the ends");
         first.sort_unstable();
         let of = |share: f64| {

@@ -150,7 +150,8 @@ fn write_parts(
                 "input": arguments_object(call, losses),
             })),
             Part::Result { id: of, content, is_error: failed } => {
-                let of = if native_ids.contains(of.as_str()) { of.clone() } else { sanitize_id(of) };
+                let of =
+                    if native_ids.contains(of.as_str()) { of.clone() } else { sanitize_id(of) };
                 let mut block =
                     json!({"type": "tool_result", "tool_use_id": of, "content": content});
                 if *failed {

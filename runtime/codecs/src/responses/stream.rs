@@ -166,7 +166,8 @@ impl ResponsesReader {
                 && one["arguments"] == item["arguments"]
         };
         item["type"] == "function_call"
-            && self.turn_items.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
+            && self.turn_items.values().filter(is_alike).count()
+                >= output.iter().filter(is_alike).count()
     }
 
     fn mark_received(&mut self, position: u64) -> ItemState {

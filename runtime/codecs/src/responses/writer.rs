@@ -108,7 +108,8 @@ impl ResponsesWriter {
         let number = self.last_index();
         let Some(item) = self.items.get(number).cloned() else { return };
         let base = || {
-            let mut data = json!({"item_id": items::item_id(&item, number), "output_index": number});
+            let mut data =
+                json!({"item_id": items::item_id(&item, number), "output_index": number});
             if !matches!(item, Item::Call(_)) {
                 data[Self::part_index_field(&item)] = 0.into();
             }

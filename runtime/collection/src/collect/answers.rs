@@ -41,7 +41,11 @@ impl<'a> CachedModel<'a> {
     /// Fails if the built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
         let kept = StageCache::new(&cache.join("collections"), "answers");
-        Ok(Self { model, response_cache: kept, max_attempts: Settings::get()?.tops.model.attempts.max(1) })
+        Ok(Self {
+            model,
+            response_cache: kept,
+            max_attempts: Settings::get()?.tops.model.attempts.max(1),
+        })
     }
 
     pub(crate) fn model(&self) -> &dyn Model {

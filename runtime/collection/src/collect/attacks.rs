@@ -81,7 +81,10 @@ impl CandidateContext<'_> {
             let tried = match cache.get("attacked", &of) {
                 Some(tried) => Ok(tried),
                 None => {
-                    on_progress(&format!("attacking the grading of {}, level {level}", made.facts.file));
+                    on_progress(&format!(
+                        "attacking the grading of {}, level {level}",
+                        made.facts.file
+                    ));
                     let tried = self.run_attack_pack(made).await;
                     tried.inspect(|tried| cache_result(cache, "attacked", &of, tried))
                 }

@@ -9,7 +9,7 @@ use proctor_types::{Fault, file_from_test_id};
 use super::{
     context::CandidateContext,
     copied_code::find_copied_objects,
-    mask::{objects_in_log, count_removed_lines},
+    mask::{count_removed_lines, objects_in_log},
     outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
     prose::{Feature, describe_feature},
     removal::Removal,
@@ -141,8 +141,7 @@ impl CandidateContext<'_> {
         };
         // Check for leaks before running tests: if the environment contains the solution, the task
         // is rejected regardless of the tests.
-        verify::reject_copies(self.verify_context(), &draft.task, &environment, &findings)
-            .await?;
+        verify::reject_copies(self.verify_context(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
         let frozen = freeze_in_environment(place, draft, &|_| {}).await;
@@ -262,7 +261,9 @@ impl CandidateContext<'_> {
             let number = self.objects.find_by_path(&object.file, &object.path);
             let Some((before, _)) = carving.files.get(&object.file) else { continue };
             let notes = |_: &str| match number {
-                Some(number) => self.notes.notes_for_object(number, &self.objects, graph, &is_helper),
+                Some(number) => {
+                    self.notes.notes_for_object(number, &self.objects, graph, &is_helper)
+                }
                 None => Vec::new(),
             };
             let view = StubOptions { notes: &notes, ..StubOptions::PLAIN };

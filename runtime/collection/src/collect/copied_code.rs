@@ -64,7 +64,8 @@ pub(super) fn find_copied_objects(
 fn copied_fraction(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let code_windows = hash_windows(code.iter().map(String::as_str), length);
-        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !code_windows.is_empty()) else {
+        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !code_windows.is_empty())
+        else {
             continue;
         };
         let copied_count = code_windows.intersection(file_windows).count();

@@ -12,7 +12,8 @@ use super::{
 
 pub(crate) const WORKDIR: &str = "/testbed";
 pub(crate) const PYTHON: &str = "/venv/bin/python";
-const PIP_INSTALL: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
+const PIP_INSTALL: &str =
+    "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
 /// Removes the description from the installed project's metadata. The description contains the
 /// README, which often repeats an example from a removed docstring. The leak check would then
 /// reject the task.
@@ -65,7 +66,11 @@ pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
 }
 
 /// Returns a layer with the source and the given set-up commands.
-pub(crate) fn source_layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
+pub(crate) fn source_layer(
+    source: &SourceTree,
+    project: &Project,
+    setup: Vec<String>,
+) -> LayerSpec {
     LayerSpec {
         base: Base::Host,
         source: Some(SourceTree { destination: RawPath::from(WORKDIR), ..source.clone() }),
@@ -85,10 +90,13 @@ pub(super) fn setup_commands(
 ) -> Vec<String> {
     let mut out = vec![create_venv_command(project, settings)];
     out.push(format!("{PIP_INSTALL} {}", quote_all(&settings.environment.pytest)));
-    let all_requirements: Vec<String> = project.requirements.iter().chain(extra_commands).cloned().collect();
+    let all_requirements: Vec<String> =
+        project.requirements.iter().chain(extra_commands).cloned().collect();
     if !all_requirements.is_empty() {
         let all = quote_all(&all_requirements);
-        out.push(format!("{PIP_INSTALL} {all} || for name in {all}; do {PIP_INSTALL} \"$name\" || true; done"));
+        out.push(format!(
+            "{PIP_INSTALL} {all} || for name in {all}; do {PIP_INSTALL} \"$name\" || true; done"
+        ));
     }
     if project.installable {
         // First, install the project without dependencies. `BUILD` then contains only the project's

@@ -389,10 +389,17 @@ fn extract_objects_keeps_needed_objects_and_removes_whole_cycles() {
     let never = ["__init__".to_owned()];
     let take = |tops: &[&str], remained: &[&str], lines: usize| {
         let remained = remained.iter().map(|path| of(path)).collect();
-        let bounds = RemovalBounds { externally_needed: &remained, max_lines: lines, protected_names: &never };
+        let bounds = RemovalBounds {
+            externally_needed: &remained,
+            max_lines: lines,
+            protected_names: &never,
+        };
         let tops = tops.iter().map(|path| of(path)).collect();
         let extracted = extract_objects(&tops, &graph, &objects, &bounds);
-        (object_paths(&objects, &extracted.shown_objects), object_paths(&objects, &extracted.helpers))
+        (
+            object_paths(&objects, &extracted.shown_objects),
+            object_paths(&objects, &extracted.helpers),
+        )
     };
     let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
     assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));

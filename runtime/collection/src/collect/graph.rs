@@ -61,8 +61,10 @@ impl FileGraph {
                 imports.entry(caller).or_default().insert(called);
             }
         }
-        out.import_time_objects.extend(transitive_callees(&imports, |node| matches!(node, Node::Module(_))));
-        out.collection_time_objects = transitive_callees(&imports, |node| matches!(node, Node::External(_)));
+        out.import_time_objects
+            .extend(transitive_callees(&imports, |node| matches!(node, Node::Module(_))));
+        out.collection_time_objects =
+            transitive_callees(&imports, |node| matches!(node, Node::External(_)));
         out
     }
 

@@ -53,7 +53,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn count_file<'a>(&mut self, labels: &[String], candidates: impl Iterator<Item = (&'a str, bool)>) {
+    fn count_file<'a>(
+        &mut self,
+        labels: &[String],
+        candidates: impl Iterator<Item = (&'a str, bool)>,
+    ) {
         self.files += 1;
         for (object, is_chosen) in candidates {
             let is_labelled = labels.iter().any(|label| label_matches(label, object));
@@ -69,13 +73,19 @@ impl Tally {
 
     fn score(&self) -> TopsScore {
         let share = |of: usize, all: usize| round_fraction(of as f64 / all.max(1) as f64);
-        let (chosen, labeled) = (self.true_positives + self.false_positives, self.true_positives + self.false_negatives);
+        let (chosen, labeled) = (
+            self.true_positives + self.false_positives,
+            self.true_positives + self.false_negatives,
+        );
         TopsScore {
             files: self.files,
             precision: share(self.true_positives, chosen),
             recall: share(self.true_positives, labeled),
             f1: share(2 * self.true_positives, chosen + labeled),
-            accuracy: share(self.true_positives + self.true_negatives, chosen + self.false_negatives + self.true_negatives),
+            accuracy: share(
+                self.true_positives + self.true_negatives,
+                chosen + self.false_negatives + self.true_negatives,
+            ),
         }
     }
 }

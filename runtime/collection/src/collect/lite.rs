@@ -9,7 +9,11 @@ pub(super) const LITE_CATEGORY: &str = "lite";
 
 /// Marks a random sample of both levels' tasks as lite. Each level's sample is proportional to its
 /// number of tasks. Tasks of FeatureBench's size are preferred.
-pub(super) fn mark_lite_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
+pub(super) fn mark_lite_tasks(
+    levels: [&mut [VerifiedTask]; 2],
+    seed: &str,
+    settings: &LiteSettings,
+) {
     let of_each = sample_sizes([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
         let mut seeded = SeededRng::from_parts(&[seed, LITE_CATEGORY, &(index + 1).to_string()]);
@@ -79,7 +83,8 @@ mod tests {
             let mut second: Vec<VerifiedTask> =
                 (20..30).map(|id| verified_task(id, true)).collect();
             mark_lite_tasks([&mut first, &mut second], seed, &LITE_SETTINGS);
-            let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [LITE_CATEGORY];
+            let lite =
+                |made: &&VerifiedTask| made.facts.lite && made.task.categories == [LITE_CATEGORY];
             let names = |level: &[VerifiedTask]| {
                 level.iter().filter(lite).map(|made| made.facts.task.clone()).collect::<Vec<_>>()
             };

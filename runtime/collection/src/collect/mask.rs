@@ -35,7 +35,7 @@ pub(super) fn carve_importable(
         }
         let paths_to_remove = objects.paths_by_file(&all);
         let modules = Some(&modules);
-        let options = CarveOptions { edit_importers: true, protected_files: watched: protected_files, modules };
+        let options = CarveOptions { edit_importers: true, protected_files, modules };
         match carve_with_options(tree, &paths_to_remove, options) {
             Ok(carving) => return Ok(carving),
             Err(error) => {

@@ -45,7 +45,9 @@ impl FunctionNotes {
         let mut out = Vec::new();
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
-        if let (Some(traits), Some(seen)) = (object.traits().next(), self.observed_types.get(&number)) {
+        if let (Some(traits), Some(seen)) =
+            (object.traits().next(), self.observed_types.get(&number))
+        {
             // Constructors and generators have obvious return types, so leave the types out.
             let returns = !yields && object.name() != "__init__";
             let said = format_types(&traits.untyped, seen, returns);
@@ -64,7 +66,11 @@ impl FunctionNotes {
 
 /// Formats the types observed for parameters and return values that have no annotation: `a: int or
 /// None; returns str`.
-fn format_types(untyped: &[String], observed_types: &ObservedTypes, includes_return: bool) -> String {
+fn format_types(
+    untyped: &[String],
+    observed_types: &ObservedTypes,
+    includes_return: bool,
+) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
             observed_types.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");

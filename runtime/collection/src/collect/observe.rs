@@ -8,7 +8,7 @@ use std::{
 use proctor_sandbox_api::{
     Backend, Command, PreparedEnvironment, SandboxHandle, SandboxRequest, describe_exit,
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, SandboxSpec};
+use proctor_types::{Fault, FaultCause, FaultLayer, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -111,7 +111,7 @@ impl<'a> TestRunner<'a> {
         project: &'a Project,
         settings: &'a Settings,
     ) -> Self {
-        Self { backend, prepared_environment: prepared_environment, project, settings }
+        Self { backend, prepared_environment, project, settings }
     }
 
     /// Runs `observe.py` in a fresh sandbox without network access.
@@ -132,7 +132,8 @@ impl<'a> TestRunner<'a> {
                         .await
                         .map_err(|error| error.to_fault("writing the collector's scripts"))?;
                 }
-                let mut command = self.build_command([PYTHON, &format!("{COLLECTOR_DIR}/observe.py")]);
+                let mut command =
+                    self.build_command([PYTHON, &format!("{COLLECTOR_DIR}/observe.py")]);
                 command.stdin.clone_from(&line);
                 command.has_results_pipe = true;
                 handle.run(command).await.map_err(|error| error.to_fault(purpose))
@@ -320,7 +321,8 @@ mod tests {
     fn not_started_record_lists_missing_plugins_and_modules() {
         let told = |said: &str| {
             let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join("observe.py"), COLLECTOR_SCRIPTS[0].1.as_bytes()).unwrap();
+            std::fs::write(dir.path().join("observe.py"), COLLECTOR_SCRIPTS[0].1.as_bytes())
+                .unwrap();
             let code =
                 "import json, observe, sys; print(json.dumps(observe.not_started(sys.argv[1])))";
             let output = std::process::Command::new("python3")

@@ -32,7 +32,8 @@ pub(super) fn choose_other_files(
     settings: &PassSettings,
     rng: &mut SeededRng,
 ) -> Result<OtherFiles, String> {
-    let others: Vec<(&String, &FileGraph)> = graphs.iter().filter(|(name, _)| *name != file).collect();
+    let others: Vec<(&String, &FileGraph)> =
+        graphs.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
     if others.is_empty() && settings.fewest > 0 {
         return Err("no other test file has tests that pass every time".to_owned());
@@ -65,7 +66,9 @@ pub(super) fn choose_other_files(
             while !left.is_empty() {
                 let free: Vec<&String> = others
                     .iter()
-                    .filter(|(_, graph)| left.keys().all(|top| !graph.reached_objects.contains(top)))
+                    .filter(|(_, graph)| {
+                        left.keys().all(|top| !graph.reached_objects.contains(top))
+                    })
                     .map(|(name, _)| *name)
                     .collect();
                 most_free = most_free.max(free.len());
@@ -118,7 +121,15 @@ mod tests {
         let settings = PassSettings { policies: Vec::new(), files: 2, fewest: 1 };
         let tops = [1, 2, 3].into();
         let of = |policy| {
-            choose_other_files(policy, "a", &tops, &all, &settings, &mut SeededRng::from_parts(&["x"])).unwrap()
+            choose_other_files(
+                policy,
+                "a",
+                &tops,
+                &all,
+                &settings,
+                &mut SeededRng::from_parts(&["x"]),
+            )
+            .unwrap()
         };
         let least = of(Policy::Least);
         assert_eq!(least.files, ["b", "d"]);
@@ -138,7 +149,8 @@ mod tests {
         let settings = PassSettings { policies: Vec::new(), files: 5, fewest: 1 };
         let reason = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
             let mut seeded = SeededRng::from_parts(&["x"]);
-            choose_other_files(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
+            choose_other_files(policy, file, &[1, 2].into(), all, &settings, &mut seeded)
+                .unwrap_err()
         };
         assert_eq!(
             reason("a", Policy::Least, &all),

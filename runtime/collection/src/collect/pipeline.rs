@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{FaultCause, Fault, Task, count_with_noun};
+use proctor_types::{Fault, FaultCause, Task, count_with_noun};
 
 use super::{
     answers::{CachedModel, Model},
@@ -109,7 +109,8 @@ pub async fn collect(
         Some(environment) => environment,
         None => {
             let found =
-                resolution::resolve_environment(context.backend, &tree, &project, settings, tell).await?;
+                resolution::resolve_environment(context.backend, &tree, &project, settings, tell)
+                    .await?;
             cache_result(&stage_cache, "environment", "", &found);
             found
         }
@@ -246,7 +247,8 @@ async fn process_test_files<'a>(
     cache: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
-    let wanted = |file: &&String| context.selected_files.as_ref().is_none_or(|only| only.contains(*file));
+    let wanted =
+        |file: &&String| context.selected_files.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = candidate_context.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&candidate_context.suite.steady).unwrap_or_default();
     // Include the source in the cache key, because tasks contain it. Two sources at different paths
@@ -264,7 +266,9 @@ async fn process_test_files<'a>(
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
-    let is_cached = |cache_input: &str| cache.contains("candidate", cache_input) && cache.contains("from-scratch", cache_input);
+    let is_cached = |cache_input: &str| {
+        cache.contains("candidate", cache_input) && cache.contains("from-scratch", cache_input)
+    };
     let to_make = files.iter().filter(|(_, of)| !is_cached(of)).count();
     let progress = &Progress::new(files.len(), to_make);
     let one = |(file, of): (&'a String, String)| async move {
@@ -274,13 +278,21 @@ async fn process_test_files<'a>(
         }
         let first = match cache.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => cache_outcome(cache, "candidate", (file, &of), candidate_context.build_level_one(file).await),
+            None => cache_outcome(
+                cache,
+                "candidate",
+                (file, &of),
+                candidate_context.build_level_one(file).await,
+            ),
         };
         let second = match cache.get("from-scratch", &of) {
             Some(outcome) => outcome,
-            None => {
-                cache_outcome(cache, "from-scratch", (file, &of), candidate_context.build_level_two(file).await)
-            }
+            None => cache_outcome(
+                cache,
+                "from-scratch",
+                (file, &of),
+                candidate_context.build_level_two(file).await,
+            ),
         };
         let so_far = progress.end(is_made);
         (context.on_progress)(&format!("{file} ({so_far}), level 1: {}", describe_outcome(&first)));

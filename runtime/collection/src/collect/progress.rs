@@ -24,7 +24,7 @@ struct ProgressCounts {
 impl Progress {
     /// Starts tracking `all` items, of which `to_make` are not cached.
     pub(crate) fn new(total: usize, uncached_total: usize) -> Self {
-        Self { total: total, uncached_total: uncached_total, counts: Mutex::default() }
+        Self { total, uncached_total, counts: Mutex::default() }
     }
 
     /// Records the start of an item that is not cached.
@@ -39,10 +39,14 @@ impl Progress {
         so_far.finished += 1;
         so_far.uncached_finished += usize::from(is_uncached);
         let elapsed = so_far.started_at.map(|begun| begun.elapsed()).unwrap_or_default();
-        let remaining =
-            estimate_remaining(elapsed, so_far.uncached_finished, self.uncached_total.saturating_sub(so_far.uncached_finished));
-        let left =
-            remaining.map(|left| format!(", about {} left", format_duration(left))).unwrap_or_default();
+        let remaining = estimate_remaining(
+            elapsed,
+            so_far.uncached_finished,
+            self.uncached_total.saturating_sub(so_far.uncached_finished),
+        );
+        let left = remaining
+            .map(|left| format!(", about {} left", format_duration(left)))
+            .unwrap_or_default();
         format!("{} of {} done{left}", so_far.finished, self.total)
     }
 }

@@ -93,7 +93,8 @@ impl Project {
         }
         out.requirements.extend(poetry::test_requirements(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
-        out.requirements.extend(file.into_iter().flat_map(|name| parse_requirements_file(&text(name))));
+        out.requirements
+            .extend(file.into_iter().flat_map(|name| parse_requirements_file(&text(name))));
         let wanted = |requirement: &String| {
             let name = normalize_package_name(requirement_name(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
@@ -270,7 +271,11 @@ pub(crate) fn requirement_name(requirement: &str) -> &str {
     requirement[..end.unwrap_or(requirement.len())].trim()
 }
 
-fn project_urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table>) -> Vec<String> {
+fn project_urls(
+    headers: &[(&str, &str)],
+    project: Option<&Table>,
+    poetry: Option<&Table>,
+) -> Vec<String> {
     let mut out = BTreeSet::new();
     for (key, value) in headers {
         match *key {

@@ -44,7 +44,8 @@ pub(super) async fn describe_feature(
 fn parse_description(response: &str, feature: &Feature<'_>) -> Option<String> {
     let text = response.trim();
     let is_told = quoted_fraction(feature.code, feature.stubs, &[text]) > 0.0;
-    let is_plain = !text.contains("```") && WORD_COUNT_RANGE.contains(&text.split_whitespace().count());
+    let is_plain =
+        !text.contains("```") && WORD_COUNT_RANGE.contains(&text.split_whitespace().count());
     (is_plain && !is_told).then(|| text.to_owned())
 }
 

@@ -9,7 +9,7 @@ use super::{
     other_files::{self, OtherFiles},
     outcome::StopReason,
     seeded_rng::SeededRng,
-    traverse::{RemovalBounds, ExtractedObjects, extract_objects},
+    traverse::{ExtractedObjects, RemovalBounds, extract_objects},
 };
 use crate::Carving;
 

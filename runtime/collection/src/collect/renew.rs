@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_patch::{Hunk, Patch, Side};
-use proctor_types::{FaultCause, Fault, Source, Task, file_from_test_id};
+use proctor_types::{Fault, FaultCause, Source, Task, file_from_test_id};
 use serde::Serialize;
 
 use super::{
@@ -54,7 +54,9 @@ pub async fn renew(
             Some(Source::Pypi { pypi, version, .. }) => {
                 by_release.entry((pypi, version)).or_default().push(task);
             }
-            _ => results.push(RenewalResult::new(task, "", None, "its source is not a PyPI release")),
+            _ => {
+                results.push(RenewalResult::new(task, "", None, "its source is not a PyPI release"))
+            }
         }
     }
     let mut renewed_tasks = Vec::new();
@@ -123,8 +125,8 @@ pub async fn renew(
         [("tasks.jsonl", to_json_lines(&renewed_tasks)), ("renewed.jsonl", to_json_lines(&results))]
     {
         let path = out.join(name);
-        let written = fs::create_dir_all(out)
-            .and_then(|()| fs::write(&path, text.map_err(io::Error::from)?));
+        let written =
+            fs::create_dir_all(out).and_then(|()| fs::write(&path, text.map_err(io::Error::from)?));
         written.map_err(|error| CollectError::Io { place: path, error })?;
     }
     Ok(results)

@@ -116,7 +116,8 @@ impl Report {
             rejects.iter().filter(|reject| stages.contains(&reject.stage.as_str())).count()
         };
         let of_all = tasks.len() + rejects.len();
-        let (files, with_tops) = header.dry_run_counts.unwrap_or((of_all, of_all - ended(&["tops"])));
+        let (files, with_tops) =
+            header.dry_run_counts.unwrap_or((of_all, of_all - ended(&["tops"])));
         let with_other_files =
             if header.dry_run_counts.is_some() { 0 } else { with_tops - ended(&["pass_to_pass"]) };
         let stages = Stages {

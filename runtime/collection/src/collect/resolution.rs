@@ -6,7 +6,7 @@ use proctor_sandbox_api::{Backend, SourceTree};
 use proctor_types::Fault;
 
 use super::{
-    environment::{Environment, PYTHON, source_layer, pinned_setup_commands, setup_commands},
+    environment::{Environment, PYTHON, pinned_setup_commands, setup_commands, source_layer},
     observe::{Mode, ObserveRequest, TestRunner},
     project::{Project, requirement_name},
     records::Record,

@@ -141,8 +141,9 @@ pub(super) fn render_statements(
 }
 
 pub(super) fn render(template: &str, variables: impl Serialize) -> Result<String, Fault> {
-    render_template(template, variables)
-        .map_err(|error| Fault::new(FaultLayer::Environment, format!("statement template: {error:#}")))
+    render_template(template, variables).map_err(|error| {
+        Fault::new(FaultLayer::Environment, format!("statement template: {error:#}"))
+    })
 }
 
 /// Formats what the tests require as a list, for templates that have no variable for it.
@@ -212,7 +213,9 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let mut hidden = BTreeSet::new();
     for (before, after) in carving.files.values() {
         let remaining_lines = revealing_lines(after);
-        hidden.extend(revealing_lines(before).into_iter().filter(|line| !remaining_lines.contains(line)));
+        hidden.extend(
+            revealing_lines(before).into_iter().filter(|line| !remaining_lines.contains(line)),
+        );
     }
     quoted_lines_fraction(hidden, &shown_lines, statements)
 }
@@ -228,11 +231,13 @@ fn quoted_lines_fraction(
     statements: &[&str],
 ) -> f64 {
     hidden_lines.retain(|line| !shown_lines.contains(line));
-    let statement_lines: BTreeSet<String> = statements.iter().flat_map(|text| revealing_lines(text)).collect();
+    let statement_lines: BTreeSet<String> =
+        statements.iter().flat_map(|text| revealing_lines(text)).collect();
     if hidden_lines.is_empty() {
         return 0.0;
     }
-    hidden_lines.iter().filter(|line| statement_lines.contains(*line)).count() as f64 / hidden_lines.len() as f64
+    hidden_lines.iter().filter(|line| statement_lines.contains(*line)).count() as f64
+        / hidden_lines.len() as f64
 }
 
 fn revealing_lines(text: &str) -> BTreeSet<String> {
@@ -269,6 +274,9 @@ mod tests {
                 ),
             ]),
         };
-        assert_eq!(files_with_removed_names(&carving), ["`p/__init__.py` (`f`, `h`)", "`p/b.py` (`f`)"]);
+        assert_eq!(
+            files_with_removed_names(&carving),
+            ["`p/__init__.py` (`f`, `h`)", "`p/b.py` (`f`)"]
+        );
     }
 }

@@ -138,7 +138,9 @@ fn unsteadiness_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
         .map(|ended| ended.why.as_str())
         .collect();
     match reasons.first() {
-        Some(why) if reasons.len() == 1 && !why.is_empty() => Some(format!("{outcome_text} ({why})")),
+        Some(why) if reasons.len() == 1 && !why.is_empty() => {
+            Some(format!("{outcome_text} ({why})"))
+        }
         _ => Some(outcome_text),
     }
 }
@@ -153,7 +155,11 @@ mod tests {
         TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }
     }
 
-    fn run_result(outcomes: &[(&str, &str)], hung_tests: &[&str], broken_files: &[(&str, &str)]) -> RunResult {
+    fn run_result(
+        outcomes: &[(&str, &str)],
+        hung_tests: &[&str],
+        broken_files: &[(&str, &str)],
+    ) -> RunResult {
         let own = |text: &&str| (*text).to_owned();
         RunResult {
             tests: outcomes.iter().map(|(id, it)| (own(id), parse_outcome(it))).collect(),

@@ -45,7 +45,11 @@ impl TestFile {
                 used.insert((module, attribute.clone()));
             }
         }
-        Self { used_objects: used, asserted_names: names.asserted_names, attributes: names.attribute_names }
+        Self {
+            used_objects: used,
+            asserted_names: names.asserted_names,
+            attributes: names.attribute_names,
+        }
     }
 }
 
@@ -208,8 +212,11 @@ mod tests {
             "from pkg.a import f, idle\nfrom pkg import b\nimport pkg.c\nimport pkg.d as dd\n\
              def test():\n    f(b.g, pkg.c.h, dd.k)\n",
         );
-        let used: Vec<(&str, &str)> =
-            file.used_objects.iter().map(|(module, name)| (module.as_str(), name.as_str())).collect();
+        let used: Vec<(&str, &str)> = file
+            .used_objects
+            .iter()
+            .map(|(module, name)| (module.as_str(), name.as_str()))
+            .collect();
         assert_eq!(
             used,
             [("pkg", "b"), ("pkg.a", "f"), ("pkg.b", "g"), ("pkg.c", "h"), ("pkg.d", "k")]

@@ -44,7 +44,8 @@ pub(super) fn score_functions(
                 continue;
             }
             let Some(object) = objects.list.get(number) else { continue };
-            let reach = graphs.values().filter(|graph| graph.reached_objects.contains(&number)).count();
+            let reach =
+                graphs.values().filter(|graph| graph.reached_objects.contains(&number)).count();
             let share = reach as f64 / graphs.len().max(1) as f64;
             let because = collect_evidence(object, depth, share, &words, test, settings);
             let score: f64 = because.values().sum();
@@ -88,7 +89,8 @@ fn collect_evidence(
     }
     let class = object.class().and_then(|class| class.rsplit('.').next());
     let asserted = test.asserted_names.contains(object.name())
-        || (object.name() == "__init__" && class.is_some_and(|name| test.asserted_names.contains(name)));
+        || (object.name() == "__init__"
+            && class.is_some_and(|name| test.asserted_names.contains(name)));
     if asserted {
         out.insert("asserted", settings.asserted);
     }

@@ -42,7 +42,9 @@ impl ExtractedObjects {
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let removed_objects = self.all_objects();
         let mut called = graph.callees_of_tests();
-        for number in graph.reached_objects.iter().filter(|number| !removed_objects.contains(number)) {
+        for number in
+            graph.reached_objects.iter().filter(|number| !removed_objects.contains(number))
+        {
             called.extend(graph.callees_of(*number));
         }
         let entries: Vec<usize> = self.helpers.intersection(&called).copied().collect();
@@ -99,8 +101,10 @@ pub(super) fn extract_objects(
                 open.push_back(called);
                 continue;
             }
-            let circle: Vec<usize> =
-                members(&called).into_iter().filter(|other| !removed_objects.contains(other)).collect();
+            let circle: Vec<usize> = members(&called)
+                .into_iter()
+                .filter(|other| !removed_objects.contains(other))
+                .collect();
             let whole = circle.iter().all(may_go);
             let lines = size(&circle);
             if !whole || lines > lines_left {

@@ -3,13 +3,16 @@
 
 use std::path::Path;
 
-use proctor_grade::{GradeOptions, GradingResult, expected_strict_gold_evidence, find_leaks, grade};
+use proctor_grade::{
+    GradeOptions, GradingResult, expected_strict_gold_evidence, find_leaks, grade,
+};
 use proctor_patch::gold_patch;
 use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, prepare_for_agent,
+    resolve_layer_spec,
 };
-use proctor_types::{Fault, Integrity, FaultLayer, OnFinding, SandboxSpec, Task};
+use proctor_types::{Fault, FaultLayer, Integrity, OnFinding, SandboxSpec, Task};
 
 use super::outcome::StopReason;
 
@@ -68,8 +71,9 @@ pub(crate) async fn grade_gold_and_noop(
         // The tests themselves may change the interpreter. Treat the changes in the gold run as
         // expected, and grade the gold patch again.
         let expected = expected_strict_gold_evidence(&graded)?;
-        graded =
-            sandboxes.grade(&gold, GradeOptions { expected_evidence: expected, ..GradeOptions::default() }).await?;
+        graded = sandboxes
+            .grade(&gold, GradeOptions { expected_evidence: expected, ..GradeOptions::default() })
+            .await?;
     }
     if !graded.verdict.resolved {
         return Err(StopReason::Reject(
@@ -158,7 +162,8 @@ impl TaskSandboxes<'_> {
     }
 
     async fn grade(&self, patch: &[u8], options: GradeOptions) -> Result<GradingResult, Fault> {
-        let ReadySandbox { mut sandbox, hidden_copies: hidden } = self.open(Purpose::Testing).await?;
+        let ReadySandbox { mut sandbox, hidden_copies: hidden } =
+            self.open(Purpose::Testing).await?;
         let options = GradeOptions { hidden_copies: hidden, ..options };
         let graded = grade(sandbox.handle(), self.task, patch, &options).await;
         let closed = sandbox.close().await;

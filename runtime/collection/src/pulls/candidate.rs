@@ -74,7 +74,8 @@ impl Candidate {
             Change::Squash(parent, commit) => (parent.clone(), commit.clone()),
         };
         let whole = clone.diff(&base, &head).map_err(stop(Stage::Tests))?;
-        let SplitDiff { patch, test_patch, non_py_patch, python_files: python } = split_diff(&whole, is_test);
+        let SplitDiff { patch, test_patch, non_py_patch, python_files: python } =
+            split_diff(&whole, is_test);
         if test_patch.is_empty() {
             return Err(StopReason::Reject(Stage::Tests, "it changes no tests".into()));
         }
@@ -102,8 +103,11 @@ impl Candidate {
             Some(row) => (row.title.clone(), row.body.clone().unwrap_or_default()),
             None => (pull.title.clone(), pull.body.clone()),
         };
-        let labels: Vec<String> =
-            dumped_pull.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
+        let labels: Vec<String> = dumped_pull
+            .into_iter()
+            .flat_map(|row| &row.labels)
+            .map(|label| label.name.clone())
+            .collect();
         let intent = classify_intent(&title, &body, &labels, &settings.intent);
         if !intent.is_feature && use_rules {
             return Err(StopReason::Reject(Stage::Intent, intent.reason));

@@ -115,7 +115,11 @@ mod tests {
         fs::write(&file, rows.lines().next().unwrap()).unwrap();
         assert_eq!(read_dump(&file).unwrap()[&7].title, "Add x");
         fs::write(&file, rows).unwrap();
-        assert!(read_dump(&file).unwrap_err().contains("pulls.jsonl:2: "), "{:?}", read_dump(&file));
+        assert!(
+            read_dump(&file).unwrap_err().contains("pulls.jsonl:2: "),
+            "{:?}",
+            read_dump(&file)
+        );
     }
 
     #[test]

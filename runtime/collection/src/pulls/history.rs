@@ -110,8 +110,10 @@ mod tests {
             commit("r", &[], "first"),
         ];
         let merged_pulls = find_pulls(&history);
-        let said: Vec<(u64, &str, &str)> =
-            merged_pulls.iter().map(|it| (it.number, it.title.as_str(), it.body.as_str())).collect();
+        let said: Vec<(u64, &str, &str)> = merged_pulls
+            .iter()
+            .map(|it| (it.number, it.title.as_str(), it.body.as_str()))
+            .collect();
         assert_eq!(
             said,
             [

@@ -78,7 +78,10 @@ mod tests {
             ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
             let classified = classify_intent(title, body, &labels, settings);
-            assert!(classified.is_feature == feature && classified.reason.contains(why), "{title}: {classified:?}");
+            assert!(
+                classified.is_feature == feature && classified.reason.contains(why),
+                "{title}: {classified:?}"
+            );
         }
     }
 }

@@ -55,5 +55,5 @@ pub(super) async fn ask_intent(
     let answered: IntentResponse =
         cached_model.ask("intent", &question, last_json, (of.as_str(), message)).await?;
     let reason = format!("{} decided: {}", cached_model.model().name(), answered.reasoning);
-    Ok(Intent { is_feature: answered.new_feature, reason: why: reason })
+    Ok(Intent { is_feature: answered.new_feature, reason })
 }

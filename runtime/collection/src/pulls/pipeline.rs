@@ -98,8 +98,15 @@ pub async fn collect_pulls(
     let dry_run = matches!(goal, CollectionGoal::Candidates);
     let since = search.since.clone();
     let (not_tried, fast_validation) = (0, None);
-    let mut head =
-        ReportHeader { repo, commit, since, dry_run, untried_count: not_tried, last_pull, fast_validation };
+    let mut head = ReportHeader {
+        repo,
+        commit,
+        since,
+        dry_run,
+        untried_count: not_tried,
+        last_pull,
+        fast_validation,
+    };
     let CollectionGoal::Tasks(context, limit) = goal else {
         let facts = ready_candidates.iter().map(|ready| ready.metrics(settings, None)).collect();
         let report = PullReport::new(head, facts, rejects, Vec::new());
@@ -262,8 +269,9 @@ async fn run_candidates<'a>(
     ready_candidates: &'a [ReadyCandidate],
     on_progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<CandidateResult, Fault>> {
-    let is_cached =
-        |it: &ReadyCandidate| candidate_runner.is_cached(&it.candidate, &it.id, &it.rows.texts.statement);
+    let is_cached = |it: &ReadyCandidate| {
+        candidate_runner.is_cached(&it.candidate, &it.id, &it.rows.texts.statement)
+    };
     let to_make = ready_candidates.iter().filter(|it| !is_cached(it)).count();
     let progress = &Progress::new(ready_candidates.len(), to_make);
     let one = |ready: &'a ReadyCandidate| async move {
@@ -356,9 +364,14 @@ fn mine_history(
     let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
     for (index, pull) in merged_pulls.iter().enumerate() {
         if index > 0 && index % 250 == 0 {
-            on_progress(&format!("{index} of {}: {} candidates", merged_pulls.len(), candidates.len()));
+            on_progress(&format!(
+                "{index} of {}: {} candidates",
+                merged_pulls.len(),
+                candidates.len()
+            ));
         }
-        match Candidate::from_pull(clone, pull, dumped_pulls.get(&pull.number), settings, use_rules) {
+        match Candidate::from_pull(clone, pull, dumped_pulls.get(&pull.number), settings, use_rules)
+        {
             Ok(candidate) => candidates.push(candidate),
             Err(StopReason::Fault(fault)) => return Err(fault.into()),
             Err(StopReason::Reject(stage, reason)) => rejects.push(PullReject {

@@ -172,7 +172,8 @@ fn closed_issue_numbers(candidate: &Candidate, dumped_pull: Option<&DumpedPull>)
     let text = format!("{}\n{}", candidate.title, candidate.body);
     let named = PATTERN.iter().flat_map(|pattern| pattern.captures_iter(&text));
     let named = named.filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
-    let given = dumped_pull.into_iter().flat_map(|row| &row.issues).map(|issue| issue.number.to_string());
+    let given =
+        dumped_pull.into_iter().flat_map(|row| &row.issues).map(|issue| issue.number.to_string());
     let mut out: Vec<String> = named.chain(given).collect();
     out.sort();
     out.dedup();

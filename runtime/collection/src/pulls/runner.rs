@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use proctor_grade::TestPlan;
 use proctor_types::{
-    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA_VERSION, Task, TaskId, TestStatus,
-    Timeouts,
+    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA_VERSION, Task, TaskId,
+    TestStatus, Timeouts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,9 +111,7 @@ impl CandidateRunner<'_> {
         // Check for leaks before running tests: if the environment contains the solution, the task
         // is rejected regardless of the tests.
         let (prepared, findings) = verify::prepare_and_scan(judge, &task).await?;
-        verify::reject_copies(judge, &task, &prepared, &findings)
-            .await
-            .map_err(to_stop_reason)?;
+        verify::reject_copies(judge, &task, &prepared, &findings).await.map_err(to_stop_reason)?;
         let plan = TestPlan {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
@@ -179,8 +177,14 @@ impl CandidateRunner<'_> {
             return Ok(environment);
         }
         let quiet = |_: &str| {};
-        let found =
-            resolution::resolve_environment(self.context.backend, tree, project, self.settings, &quiet).await?;
+        let found = resolution::resolve_environment(
+            self.context.backend,
+            tree,
+            project,
+            self.settings,
+            &quiet,
+        )
+        .await?;
         cache_result(self.cache, "environment", &of, &found);
         Ok(found)
     }

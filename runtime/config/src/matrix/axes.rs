@@ -68,7 +68,11 @@ pub(super) fn parse_axes(matrix: &Table, source: &ConfigSource) -> Result<Vec<Ax
 
 /// Collects the axes below a key. `budget.steps = [...]` is a nested table and `"budget.steps" =
 /// [...]` a single key; both mean the same.
-fn collect_axes(key_path: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), KeyProblem> {
+fn collect_axes(
+    key_path: Vec<String>,
+    value: &Value,
+    axes: &mut Vec<Axis>,
+) -> Result<(), KeyProblem> {
     match value {
         Value::Table(table) if !table.is_empty() => {
             for (name, value) in table {
@@ -90,7 +94,7 @@ fn collect_axes(key_path: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> R
                     return Err(KeyProblem { path: key_path, error: KeyError::new(what, hint) });
                 }
             }
-            axes.push(Axis { factor: place, path: at: key_path, values: values.clone() });
+            axes.push(Axis { factor: place, path: key_path, values: values.clone() });
             Ok(())
         }
         other => {
@@ -139,7 +143,7 @@ fn model_factor(model: Option<String>, key: &str) -> Result<FactorKey, KeyError>
         let hint = "give each model its own table, and cross `model`";
         return Err(KeyError::new("not a factor, so it cannot distinguish two arms", hint));
     }
-    Ok(FactorKey::Model { model: of: model, key: key.to_owned() })
+    Ok(FactorKey::Model { model, key: key.to_owned() })
 }
 
 /// Rejects keys that arms do not have, and suggests the nearest key.

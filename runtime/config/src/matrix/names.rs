@@ -19,7 +19,8 @@ pub(super) struct ValueLabels {
 
 impl ValueLabels {
     pub(super) fn for_axes(axes: &[Axis]) -> Self {
-        let short: Vec<String> = axes.iter().map(|axis| factor_label(&axis.factor, false)).collect();
+        let short: Vec<String> =
+            axes.iter().map(|axis| factor_label(&axis.factor, false)).collect();
         let labels = axes.iter().enumerate().map(|(index, axis)| {
             let unique = short.iter().filter(|other| **other == short[index]).count() == 1;
             let key = if unique { short[index].clone() } else { factor_label(&axis.factor, true) };
@@ -47,7 +48,9 @@ impl ValueLabels {
             let own = (base.is_none() && bare).then(|| label_text(&choice.value, false));
             let included = choice.path.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {
-                (Some(label), true) => Some(format!("{}={label}", factor_label(&choice.factor, false))),
+                (Some(label), true) => {
+                    Some(format!("{}={label}", factor_label(&choice.factor, false)))
+                }
                 (label, _) => label.clone(),
             };
             parts.extend(label.or(own));

@@ -54,11 +54,17 @@ fn matrix_can_be_set_on_the_command_line() {
         [r#"matrix."budget.steps"=[1, 2]"#, "matrix.network.mode=[\"closed\", \"open_except\"]"];
     let config = read_matrix_with_sets("", BASE_ARM, &sets).unwrap();
     assert_eq!(config.arms.len(), 4);
-    assert!(arm_names(&config).contains(&"base/steps=2/network=closed"), "{:?}", arm_names(&config));
+    assert!(
+        arm_names(&config).contains(&"base/steps=2/network=closed"),
+        "{:?}",
+        arm_names(&config)
+    );
     let error =
         read_matrix_with_sets("", BASE_ARM, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
     assert!(
-        error.message.starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
+        error
+            .message
+            .starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
         "{error}"
     );
 }
@@ -94,7 +100,8 @@ fn matrix_excludes_and_includes_combinations() {
     assert_eq!(arm_names(&config), wanted);
     assert_eq!(config.arms[4].scaffold, "tools");
     // Excludes by an arm's own keys, and by its name.
-    let two = format!("{BASE_ARM}{}", BASE_ARM.replace("base", "other").replace("'tools'", "'bash'"));
+    let two =
+        format!("{BASE_ARM}{}", BASE_ARM.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
         [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
     let config = read_matrix(matrix, &two).unwrap();

@@ -38,7 +38,8 @@ const INFO_FILE: &str = "info.json";
 impl CommitInfo {
     /// Returns the cached description of a commit, if it is complete.
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&proctor_files::read_regular_file(&folder.join(INFO_FILE)).ok()?).ok()
+        serde_json::from_slice(&proctor_files::read_regular_file(&folder.join(INFO_FILE)).ok()?)
+            .ok()
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), String> {

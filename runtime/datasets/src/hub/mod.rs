@@ -77,8 +77,8 @@ impl Hub {
         let (split, files) = match choose_split(&paths, requested_split, default_split) {
             SplitChoice::Files { split, files } => (split, files),
             SplitChoice::Splits(splits) => {
-                let asked =
-                    requested_split.map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
+                let asked = requested_split
+                    .map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
                 return Err(fault(format!("{asked}its splits are {}", splits.join(", "))));
             }
             SplitChoice::NoFiles => {

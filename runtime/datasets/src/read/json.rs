@@ -166,7 +166,8 @@ impl LineCounter {
         if offset < self.counted_bytes {
             *self = Self::default();
         }
-        self.line_breaks += text[self.counted_bytes..offset].iter().filter(|byte| **byte == b'\n').count();
+        self.line_breaks +=
+            text[self.counted_bytes..offset].iter().filter(|byte| **byte == b'\n').count();
         self.counted_bytes = offset;
         self.line_breaks + 1
     }

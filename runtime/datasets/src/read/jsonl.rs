@@ -262,7 +262,8 @@ mod tests {
         // The same holds in an array with one element per line.
         let array =
             "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
-        let found: Vec<Value> = read_text(array).into_iter().filter_map(|(_, value)| value).collect();
+        let found: Vec<Value> =
+            read_text(array).into_iter().filter_map(|(_, value)| value).collect();
         assert_eq!(found, [json!({"a": 7}), json!({"a": 8}), json!({"a": 9})]);
     }
 }

@@ -12,9 +12,9 @@ use super::{
     commands,
     draft::TaskDraft,
     fea_bench, featurebench,
-    fields::{RowFields, NamedValue},
+    fields::{NamedValue, RowFields},
     image, pytest_words,
-    shape::{Directives, HiddenTests, TestMatching, ShapeModule, PatchPolarity, Shape},
+    shape::{Directives, HiddenTests, PatchPolarity, Shape, ShapeModule, TestMatching},
     statement,
 };
 use crate::{address::AddressOptions, errors::RowError, rules};
@@ -202,7 +202,8 @@ fn set_environment(draft: &mut TaskDraft<'_>) -> Result<String, RowError> {
         bin = shape.image.setup_bin.clone().unwrap_or(bin);
     } else if let Some(template) = &draft.options.image {
         let image = derived.as_deref().unwrap_or_default();
-        environment.image = Some(image::fill_template(template, &image::ImageVariables { id, repo, image }));
+        environment.image =
+            Some(image::fill_template(template, &image::ImageVariables { id, repo, image }));
     } else {
         environment.image = Some(derived.ok_or_else(|| draft.fields.missing_error("image"))?);
         environment.setup.clone_from(&shape.image.prepare);
@@ -283,7 +284,8 @@ fn move_parser_code(details: &mut Details) {
 
 /// Returns the ids in order, without duplicates and without those in `others`.
 fn distinct_ids(ids: Vec<String>, excluded_ids: &[String]) -> Vec<String> {
-    let mut seen: std::collections::HashSet<&str> = excluded_ids.iter().map(String::as_str).collect();
+    let mut seen: std::collections::HashSet<&str> =
+        excluded_ids.iter().map(String::as_str).collect();
     let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }

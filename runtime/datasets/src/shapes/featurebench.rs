@@ -43,7 +43,8 @@ pub(super) fn finish_draft(draft: &mut TaskDraft<'_>) -> Result<(), RowError> {
     }
     let details = &mut draft.details;
     let file_seconds = details.timeout_run.get().and_then(Number::as_f64);
-    let file_seconds = file_seconds.filter(|seconds| *seconds > 0.0).unwrap_or(DEFAULT_FILE_SECONDS);
+    let file_seconds =
+        file_seconds.filter(|seconds| *seconds > 0.0).unwrap_or(DEFAULT_FILE_SECONDS);
     task.timeouts.grade_seconds = file_seconds * files.len() as f64;
     details.p2p_files = task.pass_to_pass.clone().into();
     details.test_directives = files.into();

@@ -39,7 +39,10 @@ pub(crate) fn resolve_image(
         Some(separator) => id.replace("__", separator),
         None => id.to_owned(),
     };
-    Some(lowercase_repository(&fill_template(&rule.name, &ImageVariables { id: &id, repo, image: "" })))
+    Some(lowercase_repository(&fill_template(
+        &rule.name,
+        &ImageVariables { id: &id, repo, image: "" },
+    )))
 }
 
 /// Converts the repository to lower case. Tags and digests keep their case.

@@ -79,9 +79,10 @@ impl LiteralParser<'_> {
                 Ok(())
             }
             Some(next) if next == closing_bracket => Ok(()),
-            Some(next) => {
-                Err(format!("expected `,` or `{closing_bracket}` at character {}, found {next:?}", self.offset))
-            }
+            Some(next) => Err(format!(
+                "expected `,` or `{closing_bracket}` at character {}, found {next:?}",
+                self.offset
+            )),
             None => Err(format!("missing `{closing_bracket}` at the end")),
         }
     }
@@ -215,7 +216,8 @@ impl LiteralParser<'_> {
     }
 
     fn parse_char_code(&mut self, digits: usize, radix: u32) -> Result<char, String> {
-        let text = self.text.get(self.offset..self.offset + digits).ok_or("ends inside an escape")?;
+        let text =
+            self.text.get(self.offset..self.offset + digits).ok_or("ends inside an escape")?;
         let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
         self.offset += digits;
         code.ok_or_else(|| format!("\\{text} is not a character"))

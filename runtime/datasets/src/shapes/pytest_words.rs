@@ -14,7 +14,8 @@ struct PytestOptions {
 
 const OPTIONS_TOML: &str = include_str!("../../../../configs/pytest-options.toml");
 
-static OPTIONS: ShippedTable<PytestOptions> = ShippedTable::new("pytest-options.toml", OPTIONS_TOML);
+static OPTIONS: ShippedTable<PytestOptions> =
+    ShippedTable::new("pytest-options.toml", OPTIONS_TOML);
 
 /// Whether the next word is the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,9 @@ pub(crate) fn remove_tests<'a>(
             || match next {
                 NextWord::Value => false,
                 NextWord::Free => !word.starts_with('-'),
-                NextWord::Unknown => !word.starts_with('-') && looks_like_tests(&word, tests.clone()),
+                NextWord::Unknown => {
+                    !word.starts_with('-') && looks_like_tests(&word, tests.clone())
+                }
             };
         next = match next {
             NextWord::Value => NextWord::Free,

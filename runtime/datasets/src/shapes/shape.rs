@@ -220,12 +220,16 @@ const SHIPPED_FILES: &[(&str, &str)] = &[
 ];
 
 static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
-    SHIPPED_FILES.iter().map(|(name, text)| parse_shape(text).map_err(|why| format!("{name}: {why}"))).collect()
+    SHIPPED_FILES
+        .iter()
+        .map(|(name, text)| parse_shape(text).map_err(|why| format!("{name}: {why}")))
+        .collect()
 });
 
 /// Parses a shape. Its own aliases override the common ones.
 fn parse_shape(text: &str) -> Result<Shape, String> {
-    let common: CommonAliases = from_toml(COMMON_ALIASES).map_err(|error| format!("aliases: {error}"))?;
+    let common: CommonAliases =
+        from_toml(COMMON_ALIASES).map_err(|error| format!("aliases: {error}"))?;
     let mut shape: Shape = from_toml(text)?;
     if let Some(name) = shape.fields.keys().find(|name| !common.fields.contains_key(*name)) {
         let known: Vec<_> = common.fields.keys().map(String::as_str).collect();

@@ -28,7 +28,10 @@ pub(crate) fn build_statement(
 }
 
 /// Fills a template from `prompts/`.
-pub(crate) fn render_statement(template: &str, variables: impl Serialize) -> Result<String, RowError> {
+pub(crate) fn render_statement(
+    template: &str,
+    variables: impl Serialize,
+) -> Result<String, RowError> {
     render_template(template, variables)
         .map_err(|error| RowError::invalid_row(format!("statement template: {error:#}")))
 }

@@ -73,8 +73,9 @@ fn write_compressed_parquet(file: &Path, rows: &[Value], codec: Compression) {
 #[test]
 fn full_dataset_loads_except_its_broken_row() {
     let dir = TempDir::new().unwrap();
-    let mut lines: Vec<String> =
-        (0..generate::SWE_BENCH_ROW_COUNT).map(|at| generate::generate_swe_bench_row(at).to_string()).collect();
+    let mut lines: Vec<String> = (0..generate::SWE_BENCH_ROW_COUNT)
+        .map(|at| generate::generate_swe_bench_row(at).to_string())
+        .collect();
     let middle = generate::SWE_BENCH_ROW_COUNT / 2;
     let cut = lines[middle].len() / 2;
     let cut = (cut..).find(|at| lines[middle].is_char_boundary(*at)).unwrap();
@@ -84,9 +85,14 @@ fn full_dataset_loads_except_its_broken_row() {
     assert_eq!(loaded.tasks.len(), generate::SWE_BENCH_ROW_COUNT - 1);
     assert_eq!(loaded.bad_rows.len(), 1);
     assert_eq!(loaded.bad_rows[0].line, Some(middle + 1));
-    assert!(loaded.bad_rows[0].message.starts_with("not JSON: truncated"), "{}", loaded.bad_rows[0]);
+    assert!(
+        loaded.bad_rows[0].message.starts_with("not JSON: truncated"),
+        "{}",
+        loaded.bad_rows[0]
+    );
 
-    let mut rows: Vec<Value> = (0..generate::FEATUREBENCH_ROW_COUNT).map(generate::generate_featurebench_row).collect();
+    let mut rows: Vec<Value> =
+        (0..generate::FEATUREBENCH_ROW_COUNT).map(generate::generate_featurebench_row).collect();
     rows[100]["repo_settings"] = json!("{\"test_cmd\": ");
     fs::write(dir.path().join("fb.json"), json!(rows).to_string()).unwrap();
     let loaded = load(&["fb.json".into()], dir.path()).unwrap();
@@ -134,7 +140,11 @@ fn parquet_and_json_lines_give_the_same_tasks() {
     assert_eq!(columns.tasks, lines.tasks);
     assert_eq!(columns.bad_rows[0].row, Some(8));
     assert_eq!(columns.bad_rows[0].field.as_deref(), Some("patch"));
-    assert!(columns.bad_rows[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad_rows[0]);
+    assert!(
+        columns.bad_rows[0].to_string().contains("rows.parquet row 8"),
+        "{}",
+        columns.bad_rows[0]
+    );
 }
 
 /// Returns a temporary directory below the target directory, and its path relative to the working
@@ -216,7 +226,12 @@ fn load_detects_the_format_from_the_content() {
     fs::write(dir.path().join("rows.ndjson"), format!("{row}\n")).unwrap();
     for name in ["columns.json", "array.jsonl", "pretty.jsonl", "rows.ndjson"] {
         let loaded = load(&[name.to_owned()], dir.path()).unwrap();
-        assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0), "{name}: {:?}", loaded.bad_rows);
+        assert_eq!(
+            (loaded.tasks.len(), loaded.bad_rows.len()),
+            (1, 0),
+            "{name}: {:?}",
+            loaded.bad_rows
+        );
     }
     fs::write(dir.path().join("notes.txt"), "no rows\n").unwrap();
     let said = load(&["notes.txt".into()], dir.path()).unwrap_err().to_string();

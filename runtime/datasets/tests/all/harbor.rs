@@ -245,7 +245,11 @@ fn harbor_accepts_ids_and_rejects_other_options() {
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
     let found = load_pattern(root.path(), ".#ids=ids");
     assert_eq!(task_ids(&found), ["made/two"]);
-    assert!(found.bad_rows.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad_rows);
+    assert!(
+        found.bad_rows.is_empty(),
+        "errors in other tasks must be ignored: {:?}",
+        found.bad_rows
+    );
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
     assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();

@@ -61,7 +61,9 @@ async fn serve_info(
     if let Some(status) = next_rejection(&mut server, &headers, format!("info {revision}")) {
         return status.into_response();
     }
-    if format!("{owner}/{name}") != DATASET_NAME || !["main", "v1", COMMIT].contains(&revision.as_str()) {
+    if format!("{owner}/{name}") != DATASET_NAME
+        || !["main", "v1", COMMIT].contains(&revision.as_str())
+    {
         return StatusCode::NOT_FOUND.into_response();
     }
     let siblings: Vec<Value> = server
@@ -86,7 +88,8 @@ async fn serve_file(
     Path((_, _, commit, path)): Path<(String, String, String, String)>,
 ) -> Response {
     let mut server = server.lock().unwrap();
-    if let Some(status) = next_rejection(&mut server, &headers, format!("resolve {commit} {path}")) {
+    if let Some(status) = next_rejection(&mut server, &headers, format!("resolve {commit} {path}"))
+    {
         return status.into_response();
     }
     let Some((_, bytes, lfs)) = server.files.iter().find(|(known, ..)| *known == path) else {
@@ -151,8 +154,12 @@ async fn load_tasks(
 
 #[tokio::test]
 async fn hub_files_are_verified_and_downloaded_once() {
-    let server =
-        Server { files: server_files(), token: Some("secret".into()), failure_count: 1, ..Server::default() };
+    let server = Server {
+        files: server_files(),
+        token: Some("secret".into()),
+        failure_count: 1,
+        ..Server::default()
+    };
     let (address, shared) = start_server(server).await;
     let cache = TempDir::new().unwrap();
     let hub = Hub::new(&format!("{address}/"), Some("secret\n".into()), cache.path());
@@ -169,12 +176,16 @@ async fn hub_files_are_verified_and_downloaded_once() {
     assert_eq!(load_tasks(&format!("hf://{DATASET_NAME}@{COMMIT}"), &hub).await.unwrap().len(), 2);
     let requests = shared.lock().unwrap().requests.clone();
     assert_eq!(requests[4..], ["info main"], "a cached commit needs no request");
-    assert_eq!(load_tasks(&format!("hf://{DATASET_NAME}@{COMMIT}/dev"), &hub).await.unwrap(), [of("c", "lite")]);
+    assert_eq!(
+        load_tasks(&format!("hf://{DATASET_NAME}@{COMMIT}/dev"), &hub).await.unwrap(),
+        [of("c", "lite")]
+    );
 }
 
 #[tokio::test]
 async fn hub_rejections_have_hints() {
-    let server = Server { files: server_files(), token: Some("secret".into()), ..Server::default() };
+    let server =
+        Server { files: server_files(), token: Some("secret".into()), ..Server::default() };
     let (address, shared) = start_server(server).await;
     let cache = TempDir::new().unwrap();
     let anonymous = Hub::new(&address, None, cache.path());

@@ -101,7 +101,11 @@ fn task_rules_are_enforced() {
 fn cheats_need_unique_names_and_effective_patches() {
     let cheat = |name: &str, patch: &str| json!({"name": name, "patch": patch});
     let patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
-    assert!(load_rows(&[row_with("cheats", json!([cheat("a", patch)])).to_string()]).bad_rows.is_empty());
+    assert!(
+        load_rows(&[row_with("cheats", json!([cheat("a", patch)])).to_string()])
+            .bad_rows
+            .is_empty()
+    );
     for (cheats, field, said) in [
         (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "duplicate \"a\""),
         (json!([cheat(" ", patch)]), "cheats[0].name", "is empty"),

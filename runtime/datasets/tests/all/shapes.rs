@@ -503,7 +503,11 @@ fn rows_with_other_id_fields_are_detected() {
     let loaded = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap();
     assert_eq!(loaded.tasks.len(), 1, "{:?}", loaded.bad_rows);
     assert_eq!(loaded.bad_rows[0].field.as_deref(), Some("case"));
-    assert!(loaded.bad_rows.iter().any(|bad| bad.to_string().contains("a__b-2")), "{:?}", loaded.bad_rows);
+    assert!(
+        loaded.bad_rows.iter().any(|bad| bad.to_string().contains("a__b-2")),
+        "{:?}",
+        loaded.bad_rows
+    );
     fs::write(dir.path().join("quarry.toml"), shape.replace("id = ", "di = ")).unwrap();
     let refused = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap_err();
     assert!(refused.to_string().contains("fields.di: no such field; fields: "), "{refused}");

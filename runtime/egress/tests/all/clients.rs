@@ -57,7 +57,7 @@ async fn bodies_pass_both_ways_and_connections_are_reused() {
     assert!(body.contains("3145728 bytes"), "{status} {body}");
     let ledger = stage.wait_for_ledger(2).await;
     assert_eq!((ledger[0].1.bytes_up, ledger[1].1.bytes_up), (3 << 20, 3 << 20));
-    let plain = crate::upstream::Upstream::start(&[], stage.dir.path()).await;
+    let plain = crate::upstream::UpstreamServer::start(&[], stage.dir.path()).await;
     let url = format!("http://127.0.0.1:{}/", plain.port());
     let (status, _) = stage.curl(&["--noproxy", "", &url]).await;
     assert_eq!(status, 403, "loopback without an exception");

@@ -15,7 +15,7 @@ use proctor_egress::{Egress, EgressProxy, Ledger, Policy};
 use proctor_types::{Fault, FaultLayer, NetworkMode, NetworkPolicy, Task, UrlRequest};
 use tokio::net::TcpListener;
 
-use crate::upstream::Upstream;
+use crate::upstream::UpstreamServer;
 
 #[derive(Default)]
 pub struct TestLedger {
@@ -42,7 +42,7 @@ impl Ledger for TestLedger {
 
 pub struct ProxyFixture {
     pub dir: tempfile::TempDir,
-    pub upstream: Upstream,
+    pub upstream: UpstreamServer,
     pub proxy: Arc<EgressProxy>,
     pub ledger: Arc<TestLedger>,
     pub port: u16,
@@ -75,10 +75,10 @@ impl ProxyFixture {
         std::fs::write(dir.path().join("www/ok/file"), "x".repeat(100_000)).unwrap();
         std::fs::write(dir.path().join("www/secret"), "secret\n").unwrap();
         let folder = dir.path().join("www");
-        let upstream = Upstream::start(&["a.test", "b.test", "127.0.0.2"], &folder).await;
+        let upstream = UpstreamServer::start(&["a.test", "b.test", "127.0.0.2"], &folder).await;
         let port = upstream.port();
         let ca_file = dir.path().join("upstream.pem");
-        std::fs::write(&ca_file, &upstream.ca).unwrap();
+        std::fs::write(&ca_file, &upstream.ca_certificate).unwrap();
         let port_in = |text: &str| text.replace("PORT", &port.to_string());
         let mut network = NetworkPolicy {
             mode,

@@ -35,9 +35,14 @@ pub(super) fn compare_patch(
         let mut held = known_lines.underivable_runs(held)?;
         held.retain(|run| !tally.contains_run(*run));
         if !held.is_empty() {
-            let step =
-                blobs.map(|blobs| first_step_with_runs(&file.path(), &held, known_lines, events, blobs));
-            tally.add(FindingKind::AnswerInEnvironment, describe_source, held, step.transpose()?.flatten());
+            let step = blobs
+                .map(|blobs| first_step_with_runs(&file.path(), &held, known_lines, events, blobs));
+            tally.add(
+                FindingKind::AnswerInEnvironment,
+                describe_source,
+                held,
+                step.transpose()?.flatten(),
+            );
         }
     }
     Ok(())
@@ -61,7 +66,8 @@ fn first_step_with_runs(
         if last.as_ref() == Some(&hash) || !blobs.contains(&hash) {
             continue;
         }
-        let runs_in_file = known_lines.solution.find_runs(&blobs.get(&hash).map_err(unreadable_record_fault)?);
+        let runs_in_file =
+            known_lines.solution.find_runs(&blobs.get(&hash).map_err(unreadable_record_fault)?);
         if runs.is_subset(&runs_in_file) {
             return Ok(Some(envelope.step));
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     examine::{ExaminationInput, examine},
-    tests::{event, test_names, shell_call, task},
+    tests::{event, shell_call, task, test_names},
 };
 
 const SOLUTION_CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
@@ -130,7 +130,8 @@ fn content_match_covers_scaffold_messages() {
     }
     let about = json!({"messages": [{"role": "user", "content": "def remap(root, visit): goes over a stack"}]});
     assert_eq!(record.findings(&[record.request_event(2, &about)]), []);
-    let says = record.request_event(3, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
+    let says =
+        record.request_event(3, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
     let first = model_response_event(1, "ls");
     let found = record.findings(&[first.clone(), says.clone()]);
     assert_eq!(found, single_finding("answer_in_environment", &[3]), "a client without tool calls");
@@ -142,11 +143,13 @@ fn content_match_covers_scaffold_messages() {
 #[test]
 fn content_match_attributes_content_to_the_first_source() {
     let record = RecordBuilder::new();
-    let told = record.request_event(2, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
+    let told =
+        record.request_event(2, &json!({"messages": [{"role": "user", "content": SOLUTION_CODE}]}));
     let [called, returned] = shell_call(1, "curl https://mirror.test/a", SOLUTION_CODE);
     let shown = [called, returned, told];
     assert_eq!(record.findings(&shown), single_finding("answer_in_environment", &[1]));
-    let fetched = record.url_event(1, "GET", Some(format!("<pre>\n{SOLUTION_CODE}</pre>").as_bytes()));
+    let fetched =
+        record.url_event(1, "GET", Some(format!("<pre>\n{SOLUTION_CODE}</pre>").as_bytes()));
     let late = [shown.as_slice(), &[fetched]].concat();
     assert_eq!(record.findings(&late), single_finding("answer_upstream", &[1]));
     // The response could not be inspected.
@@ -263,8 +266,8 @@ fn content_match_finds_copies_in_the_patch() {
     );
     let made = [program, taken(2, &[("a.py", SOLUTION_CODE)])];
     assert_eq!(record.findings_with_patch(&made, &patch), []);
-    let base =
-        record.save_tree(&[("b.py", &SOLUTION_CODE.replace("stack", "pile").replace("visit", "see"))]);
+    let base = record
+        .save_tree(&[("b.py", &SOLUTION_CODE.replace("stack", "pile").replace("visit", "see"))]);
     let setup = json!({
         "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base, "not_enforced": []
     });

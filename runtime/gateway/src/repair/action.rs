@@ -113,16 +113,25 @@ impl Repair {
     }
 
     /// Applies the repair to a body. Returns whether anything changed.
-    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, native_turns: &NativeTurns) -> bool {
+    pub(crate) fn apply(
+        &self,
+        api: Api,
+        body: &mut Map<String, Value>,
+        native_turns: &NativeTurns,
+    ) -> bool {
         match &self.action {
-            Action::RenameLimit { old_field: from, new_field: to } => match body.shift_remove(*from) {
-                Some(limit) => {
-                    body.insert((*to).into(), limit);
-                    true
+            Action::RenameLimit { old_field: from, new_field: to } => {
+                match body.shift_remove(*from) {
+                    Some(limit) => {
+                        body.insert((*to).into(), limit);
+                        true
+                    }
+                    None => false,
                 }
-                None => false,
-            },
-            Action::LowerOutputLimit { max_tokens: most, .. } => lower_output_limit(api, body, *most),
+            }
+            Action::LowerOutputLimit { max_tokens: most, .. } => {
+                lower_output_limit(api, body, *most)
+            }
             Action::SetOutputLimit(limit) => set_output_limit(api, body, *limit),
             Action::DropField(name) => body.shift_remove(name).is_some(),
             Action::DisableStreaming => {
@@ -203,8 +212,12 @@ impl Repair {
                     if blank { "{}".to_owned() } else { json!({"arguments": text}).to_string() };
                 true
             }),
-            Action::CollapseTypeLists => body.get_mut("tools").is_some_and(schema::collapse_type_lists),
-            Action::DropEmptySchemas => body.get_mut("tools").is_some_and(schema::drop_empty_schemas),
+            Action::CollapseTypeLists => {
+                body.get_mut("tools").is_some_and(schema::collapse_type_lists)
+            }
+            Action::DropEmptySchemas => {
+                body.get_mut("tools").is_some_and(schema::drop_empty_schemas)
+            }
             Action::DropSchemaKeyword(keyword) => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_keyword(tools, keyword))
             }
@@ -291,7 +304,8 @@ mod tests {
 
     #[test]
     fn limits_are_renamed_and_lowered() {
-        let to = Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" };
+        let to =
+            Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" };
         assert_eq!(
             apply_twice(Api::Chat, to, json!({"max_tokens": 5})),
             json!({"max_completion_tokens": 5})
@@ -354,8 +368,11 @@ mod tests {
         let between = json!({"role": "assistant", "content": "(no text)"});
         assert_eq!(separated, json!({"messages": [tool, between, user("c")]}));
         let system = json!({"role": "system", "content": "s"});
-        let moved =
-            apply_twice(Api::Chat, Action::MergeSystemIntoUser, json!({"messages": [system, user("a")]}));
+        let moved = apply_twice(
+            Api::Chat,
+            Action::MergeSystemIntoUser,
+            json!({"messages": [system, user("a")]}),
+        );
         assert_eq!(moved, json!({"messages": [user("s\n\na")]}));
         let system = |text: &str| json!({"role": "system", "content": text});
         let scattered = json!({"messages": [system("s"), user("a"), system("t"), user("b")]});
@@ -505,7 +522,8 @@ mod tests {
     fn fields_are_removed_at_every_level() {
         let body = json!({"messages": [{"role": "assistant", "content": "x", "reasoning": "hm",
             "tool_calls": [{"id": "a", "extra_content": {}}]}]});
-        let repair = apply_twice(Api::Chat, Action::DropTurnField("reasoning".into()), body.clone());
+        let repair =
+            apply_twice(Api::Chat, Action::DropTurnField("reasoning".into()), body.clone());
         assert_eq!(repair["messages"][0].get("reasoning"), None);
         let repair = apply_twice(Api::Chat, Action::DropTurnField("extra_content".into()), body);
         assert_eq!(repair["messages"][0]["tool_calls"][0], json!({"id": "a"}));

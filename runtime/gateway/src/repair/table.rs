@@ -75,14 +75,21 @@ impl RepairRow {
             "max_completion_tokens" => {
                 Action::RenameLimit { old_field: "max_tokens", new_field: "max_completion_tokens" }
             }
-            "max_tokens" => Action::RenameLimit { old_field: "max_completion_tokens", new_field: "max_tokens" },
+            "max_tokens" => {
+                Action::RenameLimit { old_field: "max_completion_tokens", new_field: "max_tokens" }
+            }
             "fit_window" => Action::LowerOutputLimit {
-                max_tokens: number("window")?.checked_sub(number("input")?).filter(|left| *left > 0)?,
+                max_tokens: number("window")?
+                    .checked_sub(number("input")?)
+                    .filter(|left| *left > 0)?,
                 is_one_time: true,
             },
             "output_limit" => {
                 let past = || number("past")?.checked_sub(1);
-                Action::LowerOutputLimit { max_tokens: number("most").or_else(past)?, is_one_time: false }
+                Action::LowerOutputLimit {
+                    max_tokens: number("most").or_else(past)?,
+                    is_one_time: false,
+                }
             }
             "drop_field" => Action::DropField(argument()),
             "no_stream" => Action::DisableStreaming,
@@ -234,7 +241,11 @@ mod tests {
                 "Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters': Cannot find field.",
                 Action::DropSchemaKeyword("additionalproperties".into()),
             ),
-            (Api::Chat, "Proto field is not repeating, cannot start list.", Action::CollapseTypeLists),
+            (
+                Api::Chat,
+                "Proto field is not repeating, cannot start list.",
+                Action::CollapseTypeLists,
+            ),
             (
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",

@@ -38,7 +38,7 @@ impl<'a> SilenceTimer<'a> {
             }
             tokio::select! {
                 biased;
-                done = &mut work => return done,
+                done = &mut future => return done,
                 () = &mut self.timer => {}
             }
             let silent = begun.elapsed();

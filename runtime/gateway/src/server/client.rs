@@ -40,7 +40,15 @@ impl Connection {
     ) -> Self {
         let start = Instant::now();
         let deadline = start + head_timeout;
-        Self { api, is_streaming: is_streaming, head_sender: Some(head_sender), chunk_sender: None, deadline, start, first_byte_seconds: None }
+        Self {
+            api,
+            is_streaming,
+            head_sender: Some(head_sender),
+            chunk_sender: None,
+            deadline,
+            start,
+            first_byte_seconds: None,
+        }
     }
 
     pub(super) fn elapsed_seconds(&self) -> f64 {
@@ -61,7 +69,7 @@ impl Connection {
         self.first_byte_seconds.is_some()
     }
 
-    /// Waits for `work`. If `work` takes long, a streaming client receives the response's head in
+    /// Waits for `future`. If `future` takes long, a streaming client receives the response's head in
     /// the meantime.
     pub(super) async fn wait_for<T>(&mut self, future: impl Future<Output = T>) -> T {
         if !self.is_streaming || self.head_sender.is_none() {
@@ -69,11 +77,11 @@ impl Connection {
         }
         tokio::pin!(future);
         tokio::select! {
-            done = &mut work => return done,
+            done = &mut future => return done,
             () = tokio::time::sleep_until(self.deadline) => {}
         }
         self.send_head(&HeaderMap::new());
-        work.await
+        future.await
     }
 
     /// Sends the head of a stream if it has not been sent yet.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Api, SubAgentConversation, Fault, FaultLayer, ModelResponse, RequestClass};
+use proctor_types::{Api, Fault, FaultLayer, ModelResponse, RequestClass, SubAgentConversation};
 use serde_json::{Map, Value};
 
 use super::{

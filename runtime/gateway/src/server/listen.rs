@@ -231,7 +231,10 @@ async fn respond(
         }
         Route::Models { model_name: one, .. } => {
             let model = &state.trial.route().model;
-            return Ok(json_response(StatusCode::OK, &local::model_list(api, model, one.as_deref())));
+            return Ok(json_response(
+                StatusCode::OK,
+                &local::model_list(api, model, one.as_deref()),
+            ));
         }
         Route::CountTokens(_) => None,
         Route::Generate { target: path, .. } => Some(path),
@@ -263,7 +266,7 @@ async fn respond(
     let connection = Connection::new(api, stream, answer, state.policy.head_timeout());
     let call = ClientRequest {
         number: state.next_request_number.fetch_add(1, Ordering::Relaxed) + 1,
-        server: shared: state,
+        server: state,
         api,
         path: head.uri.path().to_owned(),
         headers: head.headers,

@@ -46,8 +46,9 @@ impl WithholdPolicy {
 impl ServerPolicy {
     pub(super) fn shipped() -> Result<Self, Fault> {
         let text = include_str!("../../../../configs/gateway-server.toml");
-        let fault =
-            |what: String| Fault::new(FaultLayer::Model, what).context("configs/gateway-server.toml");
+        let fault = |what: String| {
+            Fault::new(FaultLayer::Model, what).context("configs/gateway-server.toml")
+        };
         let policy: Self = from_toml(text).map_err(fault)?;
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             if !policy.withheld.contains_key(&api) {

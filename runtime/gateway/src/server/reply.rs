@@ -77,9 +77,17 @@ impl Client for ClientRequest {
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 writer.end(usage, &mut out);
             }
-            Some((raw, _)) if reply.writer.is_none() => reply.held_back_bytes.extend_from_slice(&raw),
+            Some((raw, _)) if reply.writer.is_none() => {
+                reply.held_back_bytes.extend_from_slice(&raw)
+            }
             Some(_) => {
-                out = codec::write_response(self.api, &reply.request_fields, collected_response, usage).to_string()
+                out = codec::write_response(
+                    self.api,
+                    &reply.request_fields,
+                    collected_response,
+                    usage,
+                )
+                .to_string()
             }
             None => {
                 if let Some(writer) = &mut reply.writer {

@@ -62,7 +62,12 @@ impl TrafficTracker {
     /// Counts a response. `main` says whether the response belongs to the main conversation and was
     /// delivered. The agent's own last response determines how the agent ended. A response to a
     /// `sub_agent` is used instead only if the agent itself has received none.
-    pub(super) fn count_response(&self, response: &ModelResponse, is_main: bool, is_from_sub_agent: bool) {
+    pub(super) fn count_response(
+        &self,
+        response: &ModelResponse,
+        is_main: bool,
+        is_from_sub_agent: bool,
+    ) {
         let mut state = self.state();
         state.rejected_requests = 0;
         if is_main {
@@ -77,7 +82,12 @@ impl TrafficTracker {
     pub(super) fn traffic(&self) -> Traffic {
         let state = self.state();
         let (requests, refused) = (state.requests, state.rejected_requests);
-        Traffic { requests_in_flight: 0, received_requests: requests, refused_requests: refused, last_response: state.last_response.clone() }
+        Traffic {
+            requests_in_flight: 0,
+            received_requests: requests,
+            refused_requests: refused,
+            last_response: state.last_response.clone(),
+        }
     }
 
     pub(super) fn last_rejection(&self) -> Option<RequestError> {
@@ -114,7 +124,8 @@ impl ToolResult {
     /// status and exact duration. The exit status is therefore missing, and all calls of a response
     /// have the same duration.
     pub(super) fn events(self) -> [Event; 2] {
-        let Self { call: ToolCall { id, name, arguments }, shown_text: shown, duration: took } = self;
+        let Self { call: ToolCall { id, name, arguments }, shown_text: shown, duration: took } =
+            self;
         let parsed = serde_json::from_str::<Value>(&arguments);
         let malformed = !matches!(parsed, Ok(Value::Object(_))) && !arguments.is_empty();
         let arguments = parsed.unwrap_or_else(|_| arguments.into());

@@ -6,12 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Bench, RecordingSink, user_request, gateway, model};
+use crate::common::{Bench, RecordingSink, gateway, model, user_request};
 use proctor_gateway::RequestError;
 use proctor_types::{Budget, BudgetKind, Spending};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
-const PAID_SCRIPT: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
+const PAID_SCRIPT: &str =
+    "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
 
 /// Sends requests until the budget is used up. Returns the number of responses.
 async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
@@ -32,7 +33,8 @@ async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
 #[tokio::test]
 async fn step_limit_of_n_allows_n_responses() {
     for steps in [1, 2, 7] {
-        let bench = Bench::new(PAID_SCRIPT, Budget { steps: Some(steps), ..Budget::default() }).await;
+        let bench =
+            Bench::new(PAID_SCRIPT, Budget { steps: Some(steps), ..Budget::default() }).await;
         assert_eq!(exhaust_budget(&bench, BudgetKind::Steps).await, steps);
     }
     let bench = Bench::new(PAID_SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;

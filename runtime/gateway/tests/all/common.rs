@@ -168,7 +168,11 @@ impl Bench {
         Self::with_model(script, budget, |_| {}).await
     }
 
-    pub async fn with_model(script: &str, budget: Budget, configure: impl FnOnce(&mut ModelSpec)) -> Self {
+    pub async fn with_model(
+        script: &str,
+        budget: Budget,
+        configure: impl FnOnce(&mut ModelSpec),
+    ) -> Self {
         let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut model = model(&server.base_url());

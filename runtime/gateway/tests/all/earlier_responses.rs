@@ -9,7 +9,7 @@ use proctor_gateway::{RecordedResponse, RequestError, TrialGateway};
 use proctor_types::{Budget, Fault, Message, ModelRequest};
 
 use crate::{
-    common::{Bench, RecordingSink, user_request, gateway, model},
+    common::{Bench, RecordingSink, gateway, model, user_request},
     endpoint_failures::start_raw_endpoint,
 };
 

@@ -17,7 +17,8 @@ use proctor_gateway::{
     ExchangeSink, Gateway, GatewayServer, RequestError, RequestRules, TrialGateway, WaitNotice,
 };
 use proctor_types::{
-    Budget, BudgetKind, FaultCause, Event, Fault, FaultLayer, Message, ModelRequest, ModelSpec, ToolSpec,
+    Budget, BudgetKind, Event, Fault, FaultCause, FaultLayer, Message, ModelRequest, ModelSpec,
+    ToolSpec,
 };
 use serde_json::json;
 use tokio::{
@@ -25,7 +26,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Bench, RecordingSink, user_request, gateway, model};
+use crate::common::{Bench, RecordingSink, gateway, model, user_request};
 
 /// A sink that keeps reported waits.
 #[derive(Default)]
@@ -212,7 +213,9 @@ async fn silence_is_reported_at_growing_intervals() {
         let silences: Vec<_> = reported
             .iter()
             .filter_map(|waiting| match waiting {
-                WaitNotice::Silent { model, elapsed: so_far } => Some((model.as_str(), so_far.as_millis())),
+                WaitNotice::Silent { model, elapsed: so_far } => {
+                    Some((model.as_str(), so_far.as_millis()))
+                }
                 _ => None,
             })
             .collect();
@@ -271,7 +274,8 @@ async fn retry_reports_its_reason_and_number() {
     trial.ask(&user_request("hi")).await.expect("an answer at last");
     let reported = wait_log.0.lock().expect("no panic").clone();
     for (waiting, number) in reported.iter().zip(1..) {
-        let WaitNotice::BackOff { attempt, max_attempts: attempts, reason: why, pause } = waiting else {
+        let WaitNotice::BackOff { attempt, max_attempts: attempts, reason: why, pause } = waiting
+        else {
             panic!("{waiting:?}")
         };
         assert_eq!((*attempt, *attempts, why.as_str()), (number, 8, "503 overloaded, sorry"));
@@ -285,24 +289,39 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
     // A web page at the bare host, and a JSON object that is not a model response.
     const OTHER_SERVER_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
-    for (text, said) in [(WEB_PAGE_RESPONSE, "a web page, \"Open WebUI\""), (OTHER_SERVER_RESPONSE, "welcome")] {
+    for (text, said) in
+        [(WEB_PAGE_RESPONSE, "a web page, \"Open WebUI\""), (OTHER_SERVER_RESPONSE, "welcome")]
+    {
         let texts: &'static [&'static str] = Box::leak(Box::new([text]));
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = gateway();
-        let fault =
-            expect_fault(open_trial(&gateway, &model(&url)).ask(&user_request("hi")).await.expect_err("a page"));
+        let fault = expect_fault(
+            open_trial(&gateway, &model(&url)).ask(&user_request("hi")).await.expect_err("a page"),
+        );
         assert!(fault.what.contains(said) && fault.what.contains(&url), "{fault}");
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
         assert_eq!(count.load(Ordering::Relaxed), 2);
         // Another trial makes no further attempt.
-        let again = open_trial(&gateway, &model(&url)).ask(&user_request("hi")).await.expect_err("the same");
+        let again = open_trial(&gateway, &model(&url))
+            .ask(&user_request("hi"))
+            .await
+            .expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        assert!(gateway.halt_reason(&model(&url), false).is_some() && fault.cause != FaultCause::Other);
+        assert!(
+            gateway.halt_reason(&model(&url), false).is_some() && fault.cause != FaultCause::Other
+        );
     }
     // An endpoint that has responded is not a wrong URL: it gets the normal retries.
-    let (url, count) = start_raw_endpoint(&[OK_RESPONSE, WEB_PAGE_RESPONSE, WEB_PAGE_RESPONSE, WEB_PAGE_RESPONSE, OK_RESPONSE]).await;
+    let (url, count) = start_raw_endpoint(&[
+        OK_RESPONSE,
+        WEB_PAGE_RESPONSE,
+        WEB_PAGE_RESPONSE,
+        WEB_PAGE_RESPONSE,
+        OK_RESPONSE,
+    ])
+    .await;
     let trial = open_trial(&gateway(), &model(&url));
     for _ in 0..2 {
         trial.ask(&user_request("hi")).await.expect("an answer");
@@ -322,7 +341,8 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     let spec = model(&answered.base_url());
     let (first, second) = (open_trial(&gateway, &spec), open_trial(&gateway, &spec));
     first.ask(&user_request("hi")).await.expect("an answer");
-    let fault_of_first = expect_fault(first.ask(&user_request("more")).await.expect_err("an outage"));
+    let fault_of_first =
+        expect_fault(first.ask(&user_request("more")).await.expect_err("an outage"));
     assert!(fault_of_first.cause != FaultCause::Other, "{fault_of_first}");
     let asked = answered.requests().len();
     second.ask(&user_request("other")).await.expect_err("the same outage");
@@ -458,7 +478,10 @@ async fn model_without_tools_is_reported_with_a_hint() {
         ))
         .await;
         let (gateway, spec) = (gateway(), model(&fake.base_url()));
-        let refused = open_trial(&gateway, &spec).ask(&request_with_tools("with")).await.expect_err("no tools");
+        let refused = open_trial(&gateway, &spec)
+            .ask(&request_with_tools("with"))
+            .await
+            .expect_err("no tools");
         let fault = expect_fault(refused);
         assert!(fault.cause != FaultCause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
@@ -469,7 +492,10 @@ async fn model_without_tools_is_reported_with_a_hint() {
             gateway.halt_reason(&spec, true).is_some()
                 && gateway.halt_reason(&spec, false).is_none()
         );
-        open_trial(&gateway, &spec).ask(&user_request("plain")).await.expect("an answer without tools");
+        open_trial(&gateway, &spec)
+            .ask(&user_request("plain"))
+            .await
+            .expect("an answer without tools");
     }
 }
 
@@ -483,15 +509,24 @@ async fn request_repair_is_kept_for_the_run() {
         {\"detail\":\"this model does not support streaming\"}";
     const CUT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
-    check_repaired_requests(&[NO_OPTIONS, OK_RESPONSE], "stream_options", &[true, false, false]).await;
+    check_repaired_requests(&[NO_OPTIONS, OK_RESPONSE], "stream_options", &[true, false, false])
+        .await;
     check_repaired_requests(&[NO_STREAM, OK_RESPONSE], "stream", &[true, false, false]).await;
     // This endpoint cuts off all streams.
-    check_repaired_requests(&[CUT_STREAM, CUT_STREAM, CUT_STREAM, OK_RESPONSE], "stream", &[true, true, true, false, false])
-        .await;
+    check_repaired_requests(
+        &[CUT_STREAM, CUT_STREAM, CUT_STREAM, OK_RESPONSE],
+        "stream",
+        &[true, true, true, false, false],
+    )
+    .await;
 }
 
 /// Checks the repaired requests. `wanted` says for each request whether it has the field.
-async fn check_repaired_requests(responses: &'static [&'static str], field: &str, expected: &[bool]) {
+async fn check_repaired_requests(
+    responses: &'static [&'static str],
+    field: &str,
+    expected: &[bool],
+) {
     let (url, count) = start_raw_endpoint(responses).await;
     let gateway = gateway();
     let kept = Arc::new(RecordingSink::default());
@@ -522,7 +557,8 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
     const STREAM_ONLY_ERROR: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
-    let (url, count) = start_raw_endpoint(&[CORRUPTED_STREAM, STREAM_ONLY_ERROR, OK_RESPONSE]).await;
+    let (url, count) =
+        start_raw_endpoint(&[CORRUPTED_STREAM, STREAM_ONLY_ERROR, OK_RESPONSE]).await;
     let (gateway, kept) = (gateway(), Arc::new(RecordingSink::default()));
     let trial = gateway.open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
     trial.ask(&request_with_tools("hi")).await.expect("an answer");
@@ -536,7 +572,9 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
 async fn model_that_has_responded_is_not_treated_as_unknown() {
     const UNKNOWN_MODEL_ERROR: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":\"model_not_found\"}}";
-    let (url, count) = start_raw_endpoint(&[OK_RESPONSE, UNKNOWN_MODEL_ERROR, UNKNOWN_MODEL_ERROR, OK_RESPONSE]).await;
+    let (url, count) =
+        start_raw_endpoint(&[OK_RESPONSE, UNKNOWN_MODEL_ERROR, UNKNOWN_MODEL_ERROR, OK_RESPONSE])
+            .await;
     let (gateway, spec) = (gateway(), model(&url));
     let trial = open_trial(&gateway, &spec);
     for _ in 0..2 {
@@ -546,7 +584,9 @@ async fn model_that_has_responded_is_not_treated_as_unknown() {
     // Before the first response, the name must be wrong.
     let (url, count) = start_raw_endpoint(&[UNKNOWN_MODEL_ERROR]).await;
     let spec = model(&url);
-    expect_fault(open_trial(&gateway, &spec).ask(&user_request("hi")).await.expect_err("no such model"));
+    expect_fault(
+        open_trial(&gateway, &spec).ask(&user_request("hi")).await.expect_err("no such model"),
+    );
     assert_eq!((count.load(Ordering::Relaxed), gateway.halt_faults().len()), (1, 1));
 }
 
@@ -665,7 +705,9 @@ async fn silent_endpoint_is_tried_by_only_one_trial() {
     let policy = || policy.clone();
     // The endpoint is always silent, is always overloaded, or always returns a web page. In total,
     // the trials make only as many attempts as one request would.
-    for (texts, attempts) in [(&[""][..], 2), (&[BUSY_RESPONSE][..], 12), (&[WEB_PAGE_RESPONSE][..], 4)] {
+    for (texts, attempts) in
+        [(&[""][..], 2), (&[BUSY_RESPONSE][..], 12), (&[WEB_PAGE_RESPONSE][..], 4)]
+    {
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
             .expect("a gateway")
@@ -674,7 +716,11 @@ async fn silent_endpoint_is_tried_by_only_one_trial() {
         assert_eq!(count.load(Ordering::Relaxed), attempts, "{texts:?}");
         for error in errors {
             let RequestError::Fault(fault) = error else { panic!("{error:?}") };
-            assert_eq!((fault.layer, fault.cause), (FaultLayer::Model, FaultCause::Silent), "{fault}");
+            assert_eq!(
+                (fault.layer, fault.cause),
+                (FaultLayer::Model, FaultCause::Silent),
+                "{fault}"
+            );
         }
     }
 }
@@ -763,7 +809,8 @@ async fn consecutive_stalled_trials_are_an_outage() {
         let fault = trial.lost_time_fault(BudgetKind::Wall).expect("the endpoint's fault");
         assert_eq!(fault.cause, cause, "{fault}");
     }
-    let RequestError::Fault(fault) = line().ask(&user_request("hi")).await.expect_err("halted") else {
+    let RequestError::Fault(fault) = line().ask(&user_request("hi")).await.expect_err("halted")
+    else {
         panic!("no fault")
     };
     assert_eq!(fault.cause, FaultCause::Outage);

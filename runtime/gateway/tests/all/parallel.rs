@@ -59,7 +59,11 @@ async fn concurrent_clients_exceed_limits_by_at_most_one_response() {
         ] {
             let bench = start_bench(budget.clone(), max_output).await;
             // As many as a single client would get: only the last response exceeds the limit.
-            assert_eq!(send_until_rejected(&bench, kind).await, answers, "{budget:?} {max_output:?}");
+            assert_eq!(
+                send_until_rejected(&bench, kind).await,
+                answers,
+                "{budget:?} {max_output:?}"
+            );
         }
     }
 }
@@ -81,7 +85,10 @@ async fn side_requests_are_charged_without_a_step() {
         (spent.input_tokens, spent.side_input_tokens, spent.side_output_tokens),
         (20, 10, 5)
     );
-    assert_eq!(bench.trial.ask(&user_request("hi")).await, Err(RequestError::Budget(BudgetKind::Steps)));
+    assert_eq!(
+        bench.trial.ask(&user_request("hi")).await,
+        Err(RequestError::Budget(BudgetKind::Steps))
+    );
     // The trial is over, for side requests too.
     let refused = bench.trial.admit(side).await.expect_err("over");
     assert_eq!(refused, RequestError::Budget(BudgetKind::Steps));
@@ -112,7 +119,8 @@ async fn send_to_server_until_rejected(server_bench: &ServerBench, max_tokens: O
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_raw_connections_get_exactly_the_step_limit() {
     for max_tokens in [None, Some(5)] {
-        let served = ServerBench::new(PAID_SCRIPT, Budget { steps: Some(40), ..Budget::default() }).await;
+        let served =
+            ServerBench::new(PAID_SCRIPT, Budget { steps: Some(40), ..Budget::default() }).await;
         assert_eq!(send_to_server_until_rejected(&served, max_tokens).await, 40);
         assert_eq!(served.bench.trial.spending().steps, 40);
         assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");

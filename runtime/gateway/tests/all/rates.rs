@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use proctor_gateway::{EndpointRates, Gateway, RatePolicy, TrialGateway};
 use proctor_types::Budget;
 
-use crate::common::{RecordingSink, user_request, gateway, model};
+use crate::common::{RecordingSink, gateway, model, user_request};
 
 struct RateBench {
     server: FakeLlm,
@@ -33,7 +33,11 @@ impl RateBench {
     /// Waits until the model has responded once in this run. Later requests are then sent
     /// concurrently.
     async fn after_first_response(self) -> Self {
-        self.trial(&Budget::default()).0.ask(&user_request("warm")).await.expect("the first answer");
+        self.trial(&Budget::default())
+            .0
+            .ask(&user_request("warm"))
+            .await
+            .expect("the first answer");
         self
     }
 
@@ -47,8 +51,10 @@ impl RateBench {
 #[tokio::test(flavor = "multi_thread")]
 async fn trials_share_the_slots_of_an_endpoint() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
-    let run =
-        RateBench::new(script, |table| table.max_concurrent = Some(2)).await.after_first_response().await;
+    let run = RateBench::new(script, |table| table.max_concurrent = Some(2))
+        .await
+        .after_first_response()
+        .await;
     let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
     let one = user_request("hi");
     let begun = Instant::now();

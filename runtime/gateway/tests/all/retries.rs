@@ -5,10 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::common::{Bench, KEY, RecordingSink, user_request, gateway, model};
+use crate::common::{Bench, KEY, RecordingSink, gateway, model, user_request};
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{GatewayServer, RequestError, RequestRules};
-use proctor_types::{Budget, FaultCause, Fault, FaultLayer, ModelSpec};
+use proctor_types::{Budget, Fault, FaultCause, FaultLayer, ModelSpec};
 
 fn faulty_script(faults: &str) -> String {
     format!("[default]\ncontent = 'At last.'\nfault = [{faults}]")
@@ -56,7 +56,8 @@ async fn transient_faults_are_retried_and_recorded() {
 #[tokio::test]
 async fn response_bytes_are_recorded_unchanged() {
     let bench =
-        start_bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
+        start_bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }")
+            .await;
     bench.trial.ask(&user_request("hi")).await.expect("an answer");
     let attempts = bench.attempts();
     let (half, whole) = (&attempts[0].response_body, &attempts[2].response_body);
@@ -73,7 +74,8 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
         let wish = if dated { date } else { "1".into() };
         let bench =
-            start_bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}")).await;
+            start_bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}"))
+                .await;
         bench.trial.ask(&user_request("hi")).await.expect("an answer");
         let waited = bench.trial.wait_time().as_secs_f64();
         assert!((1.0..=4.5).contains(&waited), "{wish}: {waited}");
@@ -125,9 +127,13 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
         (404, "base_url"),
         (302, "redirects"),
     ] {
-        let bench = start_bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
+        let bench =
+            start_bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
         let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("unusable"));
-        assert_eq!((fault.layer, bench.outcomes()), (FaultLayer::Model, vec![(Some(status), true)]));
+        assert_eq!(
+            (fault.layer, bench.outcomes()),
+            (FaultLayer::Model, vec![(Some(status), true)])
+        );
         assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
 }

@@ -44,7 +44,8 @@ fn check_record(bench: &Bench) {
 #[tokio::test]
 async fn in_process_response_never_contains_the_key() {
     for api in APIS {
-        let bench = Bench::with_model(ECHO_SCRIPT, Budget::default(), |model| model.api = api).await;
+        let bench =
+            Bench::with_model(ECHO_SCRIPT, Budget::default(), |model| model.api = api).await;
         let answer = bench.trial.ask(&user_request("hi")).await.expect("an answer");
         assert_eq!(answer.content, "You sent Bearer [key].", "{api}");
         let call: Value = serde_json::from_str(&answer.tool_calls[0].arguments).expect("JSON");

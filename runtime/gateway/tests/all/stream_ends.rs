@@ -16,7 +16,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{RecordingSink, user_request, model};
+use crate::common::{RecordingSink, model, user_request};
 
 /// What the endpoint does with a connection after its chunks.
 #[derive(Clone, Copy)]

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::{
-    common::{Bench, RecordingSink, user_request, gateway, model},
+    common::{Bench, RecordingSink, gateway, model, user_request},
     server::ServerBench,
 };
 use proctor_gateway::{ExchangeSink, Gateway, RequestError, TrialGateway, tokens};
 use proctor_types::{
-    Api, Budget, BudgetKind, FaultCause, Event, Fault, Message, ModelRequest, ModelSpec, ToolSpec,
+    Api, Budget, BudgetKind, Event, Fault, FaultCause, Message, ModelRequest, ModelSpec, ToolSpec,
 };
 use serde_json::json;
 
@@ -78,8 +78,12 @@ async fn call_as_text_halts_requests_with_tools_and_names_the_setting() {
     for api in APIS {
         let script = format!("[default]\ncontent = \"{}\"\n", CALL_AS_TEXT.replace('"', "\\\""));
         let bench = Bench::with_model(&script, Budget::default(), with_api(api)).await;
-        let said = expect_fault(bench.trial.ask(&request_with_tools("go")).await.expect_err("no parser"));
-        assert!(said.cause == FaultCause::Refused && said.what.contains("`shell` as text"), "{said}");
+        let said =
+            expect_fault(bench.trial.ask(&request_with_tools("go")).await.expect_err("no parser"));
+        assert!(
+            said.cause == FaultCause::Refused && said.what.contains("`shell` as text"),
+            "{said}"
+        );
         let hint = said.hint.as_deref().unwrap_or_default();
         for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
             assert!(hint.contains(part), "{api}: {hint}");
@@ -200,7 +204,8 @@ async fn http_client_never_receives_the_end_of_a_call_as_text() {
 #[tokio::test]
 async fn record_names_the_responder() {
     for api in APIS {
-        let bench = Bench::with_model("[default]\ncontent = 'x'", Budget::default(), with_api(api)).await;
+        let bench =
+            Bench::with_model("[default]\ncontent = 'x'", Budget::default(), with_api(api)).await;
         bench.trial.ask(&user_request("hi")).await.expect("an answer");
         let events = bench.sink.events();
         let responder = events.iter().find_map(|(_, event)| match event {

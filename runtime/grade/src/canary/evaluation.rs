@@ -84,7 +84,9 @@ impl CanaryResults {
             &mut self.evidence,
         );
         match status {
-            TestStatus::Failed if has_failed_at_mistake(canary, &phases) => self.failed_canaries.push(canary_index),
+            TestStatus::Failed if has_failed_at_mistake(canary, &phases) => {
+                self.failed_canaries.push(canary_index)
+            }
             TestStatus::Failed | TestStatus::Error => {
                 self.inconclusive_reasons.push("failed for another reason")
             }
@@ -144,7 +146,8 @@ impl CanaryResults {
         if !ids.any(passed) {
             return None;
         }
-        let failed = || self.failed_canaries.iter().filter_map(|number| canaries.canaries.get(*number));
+        let failed =
+            || self.failed_canaries.iter().filter_map(|number| canaries.canaries.get(*number));
         let what = if canaries.canaries.is_empty() {
             "no test is suitable for a canary".to_owned()
         } else if failed().next().is_none() && !self.passed_canaries.is_empty() {
@@ -192,7 +195,9 @@ impl CanaryResults {
                     {
                         honest.insert(file_from_test_id(&canary.id));
                         // The test ran as a copy, which may have caused the failure.
-                        after.extend(copied_test_id(records, phase.number).filter(|_| canary.swapped));
+                        after.extend(
+                            copied_test_id(records, phase.number).filter(|_| canary.swapped),
+                        );
                     }
                 }
                 Record::Test(test) if honest.contains(file_from_test_id(&test.id)) => {
@@ -223,7 +228,8 @@ impl CanaryResults {
 /// counts as passed.
 fn has_passing_control(canary_index: usize, records: &Records, run: &TestRun) -> bool {
     let Some(id) = copied_test_id(records, canary_index) else { return true };
-    let seen: Vec<TestRecord> = canary_phases(records, canary_index).map(|phase| phase.as_test(id)).collect();
+    let seen: Vec<TestRecord> =
+        canary_phases(records, canary_index).map(|phase| phase.as_test(id)).collect();
     let seen: Vec<&TestRecord> = seen.iter().collect();
     let copy = statuses::determine_phase_status(id, &seen, &mut Vec::new());
     let bad = [TestStatus::Failed, TestStatus::Error];
@@ -275,7 +281,7 @@ mod tests {
     }
 
     fn canaries(kind: MistakeKind, has_comparison: bool) -> Canaries {
-        Canaries { canaries: vec![Canary::fixture(ID, kind)], has_comparison: compares: has_comparison }
+        Canaries { canaries: vec![Canary::fixture(ID, kind)], has_comparison }
     }
 
     fn run_with_status(status: TestStatus) -> TestRun {
@@ -352,8 +358,9 @@ mod tests {
             judged.evaluate_passed(&canaries, None, 8);
             judged
         };
-        let told =
-            |judged: &CanaryResults| judged.unverified_pass_evidence(&canaries, &task(&[]), &passed.tests);
+        let told = |judged: &CanaryResults| {
+            judged.unverified_pass_evidence(&canaries, &task(&[]), &passed.tests)
+        };
 
         let good = of(phase("call", "failed", Some(7), true));
         assert_eq!((evidence_kinds(&good), told(&good)), (vec![], None));
@@ -383,7 +390,9 @@ mod tests {
             for number in [1, 2] {
                 let outcome = if number == 2 { last } else { "passed" };
                 let again = records(phase("call", outcome, Some(7), true));
-                second.records.extend(again.records.into_iter().map(|one| with_number(one, number)));
+                second
+                    .records
+                    .extend(again.records.into_iter().map(|one| with_number(one, number)));
             }
             let mut judged = CanaryResults::evaluate(&canaries, &records(passes()), &passed);
             judged.evaluate_passed(&canaries, Some((&second, &passed)), 2);

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_patch::{CurrentFile, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Fault, Impossible, FaultLayer, Task, count_with_noun, sha256_hex};
+use proctor_types::{Fault, FaultLayer, Impossible, Task, count_with_noun, sha256_hex};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -223,7 +223,8 @@ async fn run_generator(
     let stdin = escape_non_ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
     let out =
-        run_isolated_script(handle, launch, &task.workdir, &env, user, GENERATOR_SCRIPT, &stdin).await?;
+        run_isolated_script(handle, launch, &task.workdir, &env, user, GENERATOR_SCRIPT, &stdin)
+            .await?;
     serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
 }
 
@@ -303,7 +304,10 @@ fn solution_names(task: &Task) -> BTreeSet<String> {
 
 /// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds of
 /// mistakes and breaks ties at random.
-fn choose_candidates(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+fn choose_candidates(
+    mut candidates: Vec<Candidate>,
+    limit: usize,
+) -> Result<Vec<Candidate>, Fault> {
     let seed = random_bytes::<16>()?;
     let rank = |one: &Candidate| {
         let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);

@@ -24,8 +24,8 @@ use proctor_setup::{
     AppliedPatch, ApplyError, ContentToKeep, apply_graded_patch, remove_hidden_content,
 };
 use proctor_types::{
-    FaultCause, Evidence, Fault, FaultLayer, Task, TestResults, TestStatus, Verdict, matches_wildcard,
-    count_with_noun, quote_shell_word,
+    Evidence, Fault, FaultCause, FaultLayer, Task, TestResults, TestStatus, Verdict,
+    count_with_noun, matches_wildcard, quote_shell_word,
 };
 
 use self::redirect::{ReportCommand, redirect_report};
@@ -119,14 +119,22 @@ impl ReportGrading<'_> {
         let pristine = self.load_pristine_tree(walked, &paths, (&masked, &touched)).await?;
         let own = pristine.files.keys().filter(|path| paths.is_task_path(path));
         let absent = masked.iter().chain(&test_patch).chain(own).cloned().collect();
-        let tree = BaseTree { pristine: &pristine, paths: &paths, touched_paths: &touched, removed_paths: absent };
+        let tree = BaseTree {
+            pristine: &pristine,
+            paths: &paths,
+            touched_paths: &touched,
+            removed_paths: absent,
+        };
 
         self.strip_sandbox(handle, &tree).await?;
         let mut evidence = exposed_content_evidence(&options.hidden_copies);
         if options.defences.screen_patch && !is_empty {
             let screened = |path: &str| paths.guard_reason(path).is_none();
-            let base =
-                ScreeningBase { entries: &pristine.entries, provided_modules: None, is_screened: &screened };
+            let base = ScreeningBase {
+                entries: &pristine.entries,
+                provided_modules: None,
+                is_screened: &screened,
+            };
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
         self.has_patch_started.store(true, Ordering::Relaxed);
@@ -160,7 +168,8 @@ impl ReportGrading<'_> {
         tree: &BaseTree<'_>,
     ) -> Result<(), Fault> {
         let task = self.task;
-        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default()).await?;
+        remove_hidden_content(handle, task, &self.options.hidden_copies, ContentToKeep::default())
+            .await?;
         for path in &tree.pristine.history_folders {
             remove_entry(handle, &task.workdir, path).await?;
         }
@@ -192,7 +201,15 @@ impl ReportGrading<'_> {
             }
         }
         let BaseTree { pristine, paths, removed_paths: absent, .. } = tree;
-        let found = restore_guarded_paths(handle, &task.workdir, pristine, paths, &changed, absent, defences);
+        let found = restore_guarded_paths(
+            handle,
+            &task.workdir,
+            pristine,
+            paths,
+            &changed,
+            absent,
+            defences,
+        );
         evidence.extend(found.await?);
         if defences.canaries {
             self.rewrite_tests(handle, tree).await?;
@@ -285,12 +302,19 @@ impl ReportGrading<'_> {
     }
 
     /// Returns the paths in one of the task's own patches.
-    fn task_patch_paths(&self, patch_name: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
+    fn task_patch_paths(
+        &self,
+        patch_name: &str,
+        patch: Option<&str>,
+    ) -> Result<BTreeSet<String>, Fault> {
         let Some(patch) = patch.filter(|patch| !patch.trim().is_empty()) else {
             return Ok(BTreeSet::new());
         };
         patch_paths(patch.as_bytes()).map_err(|error| {
-            Fault::new(FaultLayer::Setup, format!("{}: invalid {patch_name}: {error}", self.task.id))
+            Fault::new(
+                FaultLayer::Setup,
+                format!("{}: invalid {patch_name}: {error}", self.task.id),
+            )
         })
     }
 
@@ -474,8 +498,13 @@ impl ReportGrading<'_> {
 
     fn parse_results(&self, run: &RunOutput) -> RunResults {
         let (task, format) = (self.task, self.results.format);
-        let RunOutput { command_output: done, files, unreadable_reports: unread, change_evidence: changed, .. } =
-            run;
+        let RunOutput {
+            command_output: done,
+            files,
+            unreadable_reports: unread,
+            change_evidence: changed,
+            ..
+        } = run;
         let report = Report::read(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
@@ -504,7 +533,8 @@ impl ReportGrading<'_> {
             evidence.push(new_evidence(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
-            let what = format!("{}, killed", count_with_noun(exited.left_behind as usize, "process"));
+            let what =
+                format!("{}, killed", count_with_noun(exited.left_behind as usize, "process"));
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         let doubts =

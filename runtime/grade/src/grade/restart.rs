@@ -5,7 +5,7 @@
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};
-use proctor_types::{Evidence, Fault, FromScratch, FaultLayer};
+use proctor_types::{Evidence, Fault, FaultLayer, FromScratch};
 
 use super::Grading;
 use crate::{
@@ -41,7 +41,8 @@ impl Grading<'_> {
         // Keep the first sandbox open, because its counters are read at the end. No process runs in
         // it anymore.
         let mut sandbox = fresh.open().await?;
-        let started = self.rerun_in_sandbox(sandbox.handle(), session, patched_tree, solution).await;
+        let started =
+            self.rerun_in_sandbox(sandbox.handle(), session, patched_tree, solution).await;
         let started = match started {
             Ok(started) => Ok(Ok(started)),
             Err(fault) => exhaustion::exhaustion_evidence(sandbox.handle(), fault).await.map(Err),
@@ -82,7 +83,8 @@ impl Grading<'_> {
                 remove_shadows(handle, &task.workdir, pristine, roots, &imported).await?;
             }
         }
-        restore_guarded_paths(handle, &task.workdir, pristine, paths, changed, &absent, defences).await?;
+        restore_guarded_paths(handle, &task.workdir, pristine, paths, changed, &absent, defences)
+            .await?;
         if let (Solution::Submission { start, patch, .. }, Some(submitted)) =
             (solution, &session.origin_options)
         {

@@ -38,8 +38,14 @@ impl Grading<'_> {
         let original = OriginalLibrary::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
-            canary::create_canaries(handle, &self.launch, &self.task_with_functions(), &pristine, apart)
-                .await?
+            canary::create_canaries(
+                handle,
+                &self.launch,
+                &self.task_with_functions(),
+                &pristine,
+                apart,
+            )
+            .await?
         } else {
             Canaries::default()
         };
@@ -48,15 +54,25 @@ impl Grading<'_> {
         if defences.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
         }
-        restore_guarded_paths(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
+        restore_guarded_paths(
+            handle,
+            &task.workdir,
+            &pristine,
+            &paths,
+            &nothing,
+            &absent,
+            defences,
+        )
+        .await?;
         self.has_patch_started.store(true, Ordering::Relaxed);
-        let submission = match Submission::write(handle, generate_secret_folder()?, from_scratch, patch).await {
-            Ok(submission) => submission,
-            Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
-            Err(ApplyError::Sandbox(error)) => {
-                return Err(error.to_fault("copying the submission"));
-            }
-        };
+        let submission =
+            match Submission::write(handle, generate_secret_folder()?, from_scratch, patch).await {
+                Ok(submission) => submission,
+                Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
+                Err(ApplyError::Sandbox(error)) => {
+                    return Err(error.to_fault("copying the submission"));
+                }
+            };
         let submitted = OriginOptions {
             folder: submission.folder,
             import_root: submission.import_root,
@@ -70,8 +86,12 @@ impl Grading<'_> {
                 .map(|id| file_from_test_id(id).to_owned())
                 .collect(),
         };
-        let laid =
-            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed_paths: &nothing };
+        let laid = PatchedTree {
+            pristine: &pristine,
+            paths: &paths,
+            roots: &roots,
+            changed_paths: &nothing,
+        };
         let mut evidence = incomplete_patch_evidence(submission.skipped_parts);
         if defences.screen_patch {
             let provided = self.provided_modules();

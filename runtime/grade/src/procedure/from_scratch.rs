@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proctor_sandbox_api::wire::RawPath;
-use proctor_types::{Fault, FromScratch, FaultLayer, FaultOrigin, quote_shell_word};
+use proctor_types::{Fault, FaultLayer, FaultOrigin, FromScratch, quote_shell_word};
 
 use super::{OfficialRun, official::OfficialGrading};
 
@@ -31,8 +31,10 @@ impl OfficialGrading<'_> {
         };
         let (root, kept) = (quote_shell_word(&task.workdir), quote_shell_word(&rules.pristine));
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
-        let copy =
-            format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", quote_shell_word(parent));
+        let copy = format!(
+            "mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}",
+            quote_shell_word(parent)
+        );
         self.run_or_fault(&copy, "saving the library").await?;
         // `rm` refuses to remove `.` and `..`. Its error message is discarded.
         self.run_shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;

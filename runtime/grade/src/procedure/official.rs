@@ -13,9 +13,11 @@ use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle, wire::RawPath};
 use proctor_screening::is_test_path;
 use proctor_setup::{
-    ApplyError, HiddenCopies, ContentToKeep, apply_graded_patch, apply_patch, remove_hidden_content,
+    ApplyError, ContentToKeep, HiddenCopies, apply_graded_patch, apply_patch, remove_hidden_content,
 };
-use proctor_types::{FaultCause, Commands, Evidence, Fault, Integrity, FaultLayer, Task, quote_shell_word};
+use proctor_types::{
+    Commands, Evidence, Fault, FaultCause, FaultLayer, Integrity, Task, quote_shell_word,
+};
 use serde_json::Value;
 
 use crate::{
@@ -63,11 +65,13 @@ impl GradingResult {
     /// Combines the strict and the official grading and their logs. Adds evidence if only the
     /// official policy resolves the task, unless gold's grading differs in the same way.
     #[must_use]
-    pub fn merge_official(mut self, run: OfficialRun, expected_evidence: &ExpectedEvidence) -> Self {
-        let heading = format!(
-            "\n===== official: {} {} =====\n",
-            run.verdict.benchmark, run.verdict.version
-        );
+    pub fn merge_official(
+        mut self,
+        run: OfficialRun,
+        expected_evidence: &ExpectedEvidence,
+    ) -> Self {
+        let heading =
+            format!("\n===== official: {} {} =====\n", run.verdict.benchmark, run.verdict.version);
         self.log.extend_from_slice(heading.as_bytes());
         self.log.extend_from_slice(&run.log);
         let kind = match run.incomplete_reason {
@@ -199,7 +203,9 @@ pub fn has_official_run(task: &Task) -> bool {
 /// not run its tests (Django and sympy have their own runners), because the recorder could not
 /// start before the graded code.
 pub fn is_official_only(task: &Task) -> bool {
-    has_official_run(task) && task.command_test_results().is_none() && !starts_pytest(&task.test_command)
+    has_official_run(task)
+        && task.command_test_results().is_none()
+        && !starts_pytest(&task.test_command)
 }
 
 pub(super) struct OfficialGrading<'a> {
@@ -395,7 +401,8 @@ impl OfficialGrading<'_> {
         let (handle, task) = (self.handle, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
         self.write_file(TEST_PATCH_PATH, patch.as_bytes()).await?;
-        let done = self.run_shell(&format!("git apply -v {TEST_PATCH_PATH} 2>&1"), APPLY_LIMIT).await?;
+        let done =
+            self.run_shell(&format!("git apply -v {TEST_PATCH_PATH} 2>&1"), APPLY_LIMIT).await?;
         if done.exit.code != Some(COMMAND_NOT_FOUND_STATUS) {
             return Ok(done.stdout.head);
         }
@@ -423,7 +430,11 @@ impl OfficialGrading<'_> {
         let directives = self.task.details().and_then(|details| details.test_directives.get());
         let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
-        script::command_script(&command, &quote_shell_word(&self.task.workdir), &self.policy.run.prelude)
+        script::command_script(
+            &command,
+            &quote_shell_word(&self.task.workdir),
+            &self.policy.run.prelude,
+        )
     }
 
     /// Runs all tests once, between the harness's markers.
@@ -469,8 +480,7 @@ impl OfficialGrading<'_> {
             let path = quote_shell_word(&format!("{}/{file}", self.task.workdir));
             let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
             let done = self.run_shell(&line, self.time_limit).await?;
-            let exit =
-                if done.exit.timed_out { Some(TIMED_OUT_STATUS) } else { done.exit.code };
+            let exit = if done.exit.timed_out { Some(TIMED_OUT_STATUS) } else { done.exit.code };
             let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
             let mut output = Vec::new();
             cut += append_output(&mut output, &done.stdout);
@@ -487,7 +497,9 @@ impl OfficialGrading<'_> {
         let mut official = note_truncation(graded?, cut);
         if late && !official.is_resolved {
             let seconds = self.time_limit.as_secs_f64();
-            official.reason.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
+            official
+                .reason
+                .push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
         }
         let trouble = late.then_some(IncompleteReason::TimedOut);
         Ok(OfficialRun { verdict: official, log, incomplete_reason: trouble, evidence: Vec::new() })
@@ -505,7 +517,11 @@ impl OfficialGrading<'_> {
 
     /// Runs a shell line in the work directory. The programs of the task's environment come before
     /// those of the sandbox on `PATH`.
-    pub(super) async fn run_shell(&self, line: &str, limit: Duration) -> Result<CommandOutput, Fault> {
+    pub(super) async fn run_shell(
+        &self,
+        line: &str,
+        limit: Duration,
+    ) -> Result<CommandOutput, Fault> {
         self.run_shell_with_variables(line, limit, &BTreeMap::new()).await
     }
 
@@ -552,7 +568,9 @@ impl OfficialGrading<'_> {
 fn note_truncation(mut official: OfficialVerdict, omitted_bytes: u64) -> OfficialVerdict {
     if omitted_bytes > 0 {
         let kept = 2 * (MAX_OUTPUT_BYTES >> 20);
-        official.reason.push_str(&format!("; {omitted_bytes} bytes of output beyond {kept} MiB were discarded"));
+        official.reason.push_str(&format!(
+            "; {omitted_bytes} bytes of output beyond {kept} MiB were discarded"
+        ));
     }
     official
 }

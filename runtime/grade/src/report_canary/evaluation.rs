@@ -52,7 +52,10 @@ impl ReportCanaries {
             if statuses.iter().all(|status| is_failure(*status)) {
                 failed.push(canary);
             } else if passed == statuses.len() && canary.is_certain {
-                found.push(new_evidence(evidence::REPORT_CANARY_PASSED, canary.description.as_str()));
+                found.push(new_evidence(
+                    evidence::REPORT_CANARY_PASSED,
+                    canary.description.as_str(),
+                ));
                 silent.insert("passed");
             } else if passed > 0 {
                 found.push(new_evidence(evidence::CANARY_UNFIT, canary.description.as_str()));
@@ -112,8 +115,9 @@ impl ReportCanaries {
         inconclusive_reasons: &BTreeSet<&str>,
     ) -> Option<Evidence> {
         let of_fail_to_pass = || failed_canaries.iter().filter(|canary| canary.is_fail_to_pass);
-        let tries =
-            |canary: &&&ReportCanary| !self.has_comparison || canary.kind.detects_equal_to_everything();
+        let tries = |canary: &&&ReportCanary| {
+            !self.has_comparison || canary.kind.detects_equal_to_everything()
+        };
         let what = if self.canaries.iter().all(|canary| !canary.is_fail_to_pass) {
             "no fail-to-pass test was found in the restored test files".to_owned()
         } else if of_fail_to_pass().next().is_none() {
@@ -159,8 +163,13 @@ mod tests {
         CanaryRun { tests, is_complete }
     }
 
-    fn evidence_kinds(canary: ReportCanary, has_comparison: bool, runs: &[CanaryRun]) -> Vec<String> {
-        let canaries = ReportCanaries { canaries: vec![canary], has_comparison: compares: has_comparison, ..Default::default() };
+    fn evidence_kinds(
+        canary: ReportCanary,
+        has_comparison: bool,
+        runs: &[CanaryRun],
+    ) -> Vec<String> {
+        let canaries =
+            ReportCanaries { canaries: vec![canary], has_comparison, ..Default::default() };
         let before = canary_run(Passed, Passed, true).tests;
         let found = canaries.evaluate(&task(), &before, runs);
         found.into_iter().map(|evidence| evidence.kind).collect()
@@ -169,7 +178,8 @@ mod tests {
     #[test]
     fn evaluate_requires_a_canary_to_fail() {
         let value = || canary(MistakeKind::Value, true);
-        let of = |a, b, is_complete| evidence_kinds(value(), true, &[canary_run(a, b, is_complete)]);
+        let of =
+            |a, b, is_complete| evidence_kinds(value(), true, &[canary_run(a, b, is_complete)]);
         assert!(of(Failed, Passed, true).is_empty());
         let passed = [evidence::REPORT_CANARY_PASSED, evidence::NO_CANARY];
         assert_eq!(of(Passed, Passed, true), passed);
@@ -190,14 +200,22 @@ mod tests {
         let found = evidence_kinds(canary(MistakeKind::Value, false), true, &passed);
         assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
         assert!(
-            evidence_kinds(canary(MistakeKind::Value, false), true, &[canary_run(Failed, Passed, true)]).is_empty()
+            evidence_kinds(
+                canary(MistakeKind::Value, false),
+                true,
+                &[canary_run(Failed, Passed, true)]
+            )
+            .is_empty()
         );
     }
 
     #[test]
     fn comparison_requires_a_failed_canary_of_a_comparison() {
         let failed = [canary_run(Failed, Passed, true)];
-        assert_eq!(evidence_kinds(canary(MistakeKind::Fail, true), true, &failed), [evidence::NO_CANARY]);
+        assert_eq!(
+            evidence_kinds(canary(MistakeKind::Fail, true), true, &failed),
+            [evidence::NO_CANARY]
+        );
         assert!(evidence_kinds(canary(MistakeKind::Fail, true), false, &failed).is_empty());
         let nothing = ReportCanaries::default();
         let before = canary_run(Passed, Passed, true).tests;
@@ -210,8 +228,11 @@ mod tests {
     fn suite_around_a_canary_may_fail_with_it() {
         let around = std::collections::BTreeSet::from(["b".to_owned()]);
         let list = vec![canary(MistakeKind::Value, true)];
-        let canaries = ReportCanaries { canaries: list, enclosing_suite_ids: around, ..Default::default() };
+        let canaries =
+            ReportCanaries { canaries: list, enclosing_suite_ids: around, ..Default::default() };
         let before = canary_run(Passed, Passed, true).tests;
-        assert!(canaries.evaluate(&task(), &before, &[canary_run(Failed, Failed, true)]).is_empty());
+        assert!(
+            canaries.evaluate(&task(), &before, &[canary_run(Failed, Failed, true)]).is_empty()
+        );
     }
 }

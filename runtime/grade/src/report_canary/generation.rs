@@ -325,7 +325,9 @@ mod tests {
         let canaries = canaries_of(&["adds"], &[]);
         let [canary] = canaries.canaries.as_slice() else { panic!("{canaries:?}") };
         assert_eq!((canary.kind, canary.is_certain), (MistakeKind::Value, true));
-        assert!(canary.is_fail_to_pass && canaries.has_comparison && canary.unchanged_tests.is_empty());
+        assert!(
+            canary.is_fail_to_pass && canaries.has_comparison && canary.unchanged_tests.is_empty()
+        );
         assert_eq!(text_of(&canaries), FILE.replace("add(1, 2), 3", "add(1, 2), 2"));
     }
 

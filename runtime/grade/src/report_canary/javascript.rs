@@ -132,7 +132,8 @@ impl TestParser<'_> {
             {
                 open += 2;
             }
-            let Some(close) = source.matching_bracket(open).filter(|_| source.is_sign(open, b'(')) else {
+            let Some(close) = source.matching_bracket(open).filter(|_| source.is_sign(open, b'('))
+            else {
                 continue;
             };
             let title = self.parse_title(open + 1);
@@ -186,8 +187,10 @@ impl TestParser<'_> {
             Body::Block(open) => (open, source.matching_bracket(open)?),
             Body::Expression(first, last) => (first, last),
         };
-        let inner: Vec<&TestCall> =
-            regions.iter().filter(|other| other.is_test && region.contains(other.open_bracket)).collect();
+        let inner: Vec<&TestCall> = regions
+            .iter()
+            .filter(|other| other.is_test && region.contains(other.open_bracket))
+            .collect();
         let is_own = |at: &usize| !inner.iter().any(|inner| inner.contains(*at));
         let leaves = (first..=last)
             .filter(is_own)
@@ -270,7 +273,8 @@ impl TestParser<'_> {
             return true;
         }
         let parameters = source.matching_bracket(before).filter(|_| source.is_sign(before, b')'));
-        parameters.is_some_and(|begin| begin == 0 || !CONTROL_KEYWORDS.contains(&source.word(begin - 1)))
+        parameters
+            .is_some_and(|begin| begin == 0 || !CONTROL_KEYWORDS.contains(&source.word(begin - 1)))
     }
 
     /// Whether every passing run executes an assertion and waits for it.
@@ -366,7 +370,13 @@ impl TestParser<'_> {
             }
         };
         let is_promise = contains_word(&words.promised, method);
-        Some(Assertion { first_token: at, last_token: close, changes, is_comparison: is_equality, is_promise })
+        Some(Assertion {
+            first_token: at,
+            last_token: close,
+            changes,
+            is_comparison: is_equality,
+            is_promise,
+        })
     }
 
     /// Parses `expect(value).to.equal(other)` and `expect(value).resolves.toBe(other)`.
@@ -391,7 +401,9 @@ impl TestParser<'_> {
         let compared = arguments.first().filter(|_| contains_word(&self.words.matchers, name));
         let not = chain.iter().find(|at| source.word(**at) == "not");
         let changes = match not {
-            Some(not) => vec![Change::new(MistakeKind::Negated, source.byte_range((*not - 1, *not)), "")],
+            Some(not) => {
+                vec![Change::new(MistakeKind::Negated, source.byte_range((*not - 1, *not)), "")]
+            }
             None => {
                 let (dot, _) = source.byte_range((name_at - 1, name_at - 1));
                 let given = source.arguments(at + 1).first().copied();
@@ -403,13 +415,24 @@ impl TestParser<'_> {
         };
         let is_promise =
             chain.iter().any(|at| contains_word(&self.words.promised, source.word(*at)));
-        Some(Assertion { first_token: at, last_token: last, changes, is_comparison: compared.is_some(), is_promise })
+        Some(Assertion {
+            first_token: at,
+            last_token: last,
+            changes,
+            is_comparison: compared.is_some(),
+            is_promise,
+        })
     }
 
     /// Returns other values for the argument that consists of literals, or for the second argument.
-    fn other_values(&self, first_operand: Option<(usize, usize)>, second_operand: (usize, usize)) -> Vec<Change> {
+    fn other_values(
+        &self,
+        first_operand: Option<(usize, usize)>,
+        second_operand: (usize, usize),
+    ) -> Vec<Change> {
         let source = self.source;
-        let written = (first_operand.and_then(|one| self.literals(one)), self.literals(second_operand));
+        let written =
+            (first_operand.and_then(|one| self.literals(one)), self.literals(second_operand));
         let (argument, literals) = match (written, first_operand) {
             // Both arguments are literals, so the code under test has no effect on the comparison.
             ((Some(_), Some(_)), _) => return Vec::new(),
@@ -423,7 +446,11 @@ impl TestParser<'_> {
         });
         let changes: Vec<Change> = changes.collect();
         if changes.is_empty() {
-            return vec![Change::new(MistakeKind::Wrapped, source.byte_range(argument), UNIQUE_SYMBOL)];
+            return vec![Change::new(
+                MistakeKind::Wrapped,
+                source.byte_range(argument),
+                UNIQUE_SYMBOL,
+            )];
         }
         changes
     }
@@ -469,7 +496,8 @@ mod tests {
             let (start, end) = mistake.span;
             let before = text[..start].rfind('\n').unwrap_or(0);
             let after = text[end..].find('\n').map_or(text.len(), |at| end + at);
-            let now = format!("{}{}{}", &text[before..start], mistake.replacement, &text[end..after]);
+            let now =
+                format!("{}{}{}", &text[before..start], mistake.replacement, &text[end..after]);
             (mistake.kind, mistake.is_certain, now.trim().to_owned())
         };
         let rest = test.mistakes.iter().filter(|mistake| mistake.kind != MistakeKind::Fail);

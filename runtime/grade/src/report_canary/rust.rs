@@ -174,7 +174,8 @@ impl TestParser<'_> {
             return None;
         }
         let arguments = source.arguments(at + 2);
-        let of_name = |other: &str| Change::new(MistakeKind::Negated, source.byte_range((at, at)), other);
+        let of_name =
+            |other: &str| Change::new(MistakeKind::Negated, source.byte_range((at, at)), other);
         let (mut values, mut is_certain) = (Vec::new(), true);
         let opposite = match (source.word(at), arguments.as_slice()) {
             ("assert_eq", [one, other, ..]) => {
@@ -195,8 +196,13 @@ impl TestParser<'_> {
 
     /// Returns other values for the argument that consists of literals, and whether they certainly
     /// change the result. A type of the task may ignore a value when it compares.
-    fn other_values(&self, first_operand: (usize, usize), second_operand: (usize, usize)) -> (Vec<Change>, bool) {
-        let is_plain = (self.is_plain_literal(first_operand), self.is_plain_literal(second_operand));
+    fn other_values(
+        &self,
+        first_operand: (usize, usize),
+        second_operand: (usize, usize),
+    ) -> (Vec<Change>, bool) {
+        let is_plain =
+            (self.is_plain_literal(first_operand), self.is_plain_literal(second_operand));
         let (argument, is_certain) = match is_plain {
             // Both arguments are literals, so the code under test has no effect on the comparison.
             (true, true) => return (Vec::new(), true),

@@ -90,7 +90,12 @@ impl<'a> Source<'a> {
                 open.push(at);
             }
         }
-        open.is_empty().then_some(Self { text, tokens, matching_brackets: pairs, enclosing_brackets: parents })
+        open.is_empty().then_some(Self {
+            text,
+            tokens,
+            matching_brackets: pairs,
+            enclosing_brackets: parents,
+        })
     }
 
     pub(super) fn token_text(&self, at: usize) -> &'a str {
@@ -137,7 +142,8 @@ impl<'a> Source<'a> {
         let Some(close) = self.matching_bracket(open_bracket) else { return Vec::new() };
         let mut found = Vec::new();
         let mut first = open_bracket + 1;
-        let commas = self.child_tokens(open_bracket).into_iter().filter(|at| self.is_sign(*at, b','));
+        let commas =
+            self.child_tokens(open_bracket).into_iter().filter(|at| self.is_sign(*at, b','));
         for end in commas.chain([close]) {
             if end > first {
                 found.push((first, end - 1));

@@ -34,7 +34,11 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub(super) fn new(kind: MistakeKind, span: (usize, usize), replacement: impl Into<String>) -> Self {
+    pub(super) fn new(
+        kind: MistakeKind,
+        span: (usize, usize),
+        replacement: impl Into<String>,
+    ) -> Self {
         Self { kind, span, replacement: replacement.into() }
     }
 

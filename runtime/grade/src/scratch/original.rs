@@ -75,7 +75,10 @@ impl OriginalLibrary {
         let sources = pristine.entries.iter().filter(|(path, kind)| {
             matches!(kind, EntryKind::File | EntryKind::Link)
                 && is_source(policy, path)
-                && !matches!(paths.guard_reason(path), Some(GuardReason::Test | GuardReason::Config))
+                && !matches!(
+                    paths.guard_reason(path),
+                    Some(GuardReason::Test | GuardReason::Config)
+                )
                 && !paths.is_interpreter(path)
         });
         for (path, _) in sources {

@@ -32,16 +32,14 @@ impl Submission {
     ) -> Result<Self, ApplyError> {
         for (path, text) in &from_scratch.files {
             let full = RawPath::from(format!("{root}/{path}"));
-            handle
-                .write(&full, text.as_bytes(), Some(0o644))
-                .await
-                .map_err(ApplyError::Sandbox)?;
+            handle.write(&full, text.as_bytes(), Some(0o644)).await.map_err(ApplyError::Sandbox)?;
         }
         let applied = match patch.trim_ascii().is_empty() {
             true => AppliedPatch::default(),
             false => apply_graded_patch(handle, &root, patch, None).await?,
         };
-        let paths: BTreeSet<String> = applied.changed_paths.iter().map(RawPath::to_escaped).collect();
+        let paths: BTreeSet<String> =
+            applied.changed_paths.iter().map(RawPath::to_escaped).collect();
         let folder = root.to_string();
         let import_root = import_root(&paths).map(|below| match below {
             "" => folder.clone(),

@@ -5,8 +5,8 @@ use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::bench::{
-    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task, package_with_cheat,
-    patch,
+    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task,
+    package_with_cheat, patch,
 };
 
 /// An attack: a patch that does not solve the task.
@@ -25,8 +25,16 @@ pub struct Attack {
 
 impl Attack {
     /// An attack with `cheat` at the start of the masked module.
-    pub fn with_cheat(name: &'static str, cheat: &str, expected_kinds: &'static [&'static str]) -> Self {
-        Self::new(name, patch(&[("roman/__init__.py", Some(&package_with_cheat(cheat)))]), expected_kinds)
+    pub fn with_cheat(
+        name: &'static str,
+        cheat: &str,
+        expected_kinds: &'static [&'static str],
+    ) -> Self {
+        Self::new(
+            name,
+            patch(&[("roman/__init__.py", Some(&package_with_cheat(cheat)))]),
+            expected_kinds,
+        )
     }
 
     pub fn new(name: &'static str, patch: String, expected_kinds: &'static [&'static str]) -> Self {

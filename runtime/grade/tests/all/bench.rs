@@ -211,7 +211,11 @@ pub fn grade_without(patch: &str, names: &[&str]) -> GradedPatch {
 }
 
 pub fn grade_patch(patch: &str, defences: Defences, extra_env: &[(&str, &str)]) -> GradedPatch {
-    grade_patch_with_options(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra_env)
+    grade_patch_with_options(
+        patch,
+        &GradeOptions { defences, ..GradeOptions::default() },
+        extra_env,
+    )
 }
 
 /// Grades a patch in a separate sandbox. `extra` contains environment variables for the task.
@@ -243,7 +247,11 @@ impl BenchTask<'_> {
     }
 }
 
-pub fn grade_on_task(bench_task: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
+pub fn grade_on_task(
+    bench_task: &BenchTask<'_>,
+    patch: &str,
+    options: &GradeOptions,
+) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     write_source_files(&workdir);

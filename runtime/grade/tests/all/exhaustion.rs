@@ -17,8 +17,8 @@ use proctor_types::{SandboxSpec, Task};
 
 use crate::{
     bench::{
-        self, GradedPatch, diff, gold, grade_with_all_defences, package_with_cheat, patch, python, task,
-        write_source_files,
+        self, GradedPatch, diff, gold, grade_with_all_defences, package_with_cheat, patch, python,
+        task, write_source_files,
     },
     native::{PYTHON, prepare_environment, prepare_environment_with},
 };
@@ -191,7 +191,8 @@ fn exhaustion_cases() -> Vec<ExhaustionCase> {
         ("a patch as large as the disk", large),
         ("a file in place of a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
     ];
-    let at_import = IMPORT_CODE.iter().map(|(name, line)| ExhaustionCase::with_import_code(name, line));
+    let at_import =
+        IMPORT_CODE.iter().map(|(name, line)| ExhaustionCase::with_import_code(name, line));
     at_import.chain(patches.map(|(name, patch)| ExhaustionCase::with_patch(name, patch))).collect()
 }
 
@@ -281,8 +282,9 @@ async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
 /// The grader's own reads are bounded even if the sandbox has no limit.
 #[test]
 fn grown_test_file_is_detected_without_reading_it() {
-    let seen =
-        grade_with_all_defences(&patch_with_cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
+    let seen = grade_with_all_defences(&patch_with_cheat(
+        "for f in glob('tests/*.py'): os.truncate(f, 3 << 30)",
+    ));
     assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());
 }
 

@@ -63,7 +63,9 @@ fn object_equal_to_everything_is_detected_by_canaries() {
 
 #[test]
 fn tests_rewritten_before_collection_are_detected() {
-    let edit = patch_with_cheat(&attack_script("tests-rewritten.py").replace("{{ test_folder }}", "tests"));
+    let edit = patch_with_cheat(
+        &attack_script("tests-rewritten.py").replace("{{ test_folder }}", "tests"),
+    );
     let seen = grade_with_all_defences(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());

@@ -1,6 +1,8 @@
 //! Tests that honest work is not treated as an attack.
 
-use crate::bench::{F2P, SOURCE_FILES, ROMAN_SOURCE, diff, gold, grade_patch, grade_with_all_defences, patch};
+use crate::bench::{
+    F2P, ROMAN_SOURCE, SOURCE_FILES, diff, gold, grade_patch, grade_with_all_defences, patch,
+};
 use proctor_grade::Defences;
 use proctor_types::{Integrity, TestStatus};
 

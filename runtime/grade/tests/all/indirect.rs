@@ -518,7 +518,11 @@ def test_tally():
 "#;
 
 /// An attack whose package has this code and the `kept` function that the bench's tests need.
-fn package_attack(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
+fn package_attack(
+    name: &'static str,
+    text: &str,
+    expected_kinds: &'static [&'static str],
+) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
 }
@@ -575,11 +579,15 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         // On some versions of pytest, the attack's own import fails first.
         (
             &[],
-            package_attack("a test run while others are collected", EARLY_TEST_RUNNER, &["tests_read"])
-                .with_source_file("tests/test_early.py", TEST_EARLY)
-                .with_source_file("tests/test_last.py", TEST_LAST)
-                .with_fail_to_pass("tests/test_early.py::test_early")
-                .with_fail_to_pass("tests/test_last.py::test_last"),
+            package_attack(
+                "a test run while others are collected",
+                EARLY_TEST_RUNNER,
+                &["tests_read"],
+            )
+            .with_source_file("tests/test_early.py", TEST_EARLY)
+            .with_source_file("tests/test_last.py", TEST_LAST)
+            .with_fail_to_pass("tests/test_early.py::test_early")
+            .with_fail_to_pass("tests/test_last.py::test_last"),
         ),
         (
             &["see_readers"],
@@ -682,9 +690,13 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
             &["canaries"],
-            package_attack("a number whose difference to anything is zero", ZERO_DIFFERENCE_NUMBER, &["canary_passed"])
-                .with_source_file("tests/test_near.py", TEST_NEAR)
-                .with_fail_to_pass("tests/test_near.py::test_near"),
+            package_attack(
+                "a number whose difference to anything is zero",
+                ZERO_DIFFERENCE_NUMBER,
+                &["canary_passed"],
+            )
+            .with_source_file("tests/test_near.py", TEST_NEAR)
+            .with_fail_to_pass("tests/test_near.py::test_near"),
         ),
         (
             &["canaries"],
@@ -711,10 +723,14 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["canaries"],
-            package_attack("an object that is close to anything", ALWAYS_CLOSE_NUMBER, &["canary_passed"])
-                .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
-                .with_fail_to_pass("tests/test_near.py::test_one")
-                .with_fail_to_pass("tests/test_near.py::test_all_close"),
+            package_attack(
+                "an object that is close to anything",
+                ALWAYS_CLOSE_NUMBER,
+                &["canary_passed"],
+            )
+            .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
+            .with_fail_to_pass("tests/test_near.py::test_one")
+            .with_fail_to_pass("tests/test_near.py::test_all_close"),
         ),
         (
             &["canaries"],
@@ -760,10 +776,13 @@ fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
 /// contain.
 #[test]
 fn canaries_in_the_pipe_are_unreadable() {
-    let attack =
-        package_attack("the canaries in the pipe", &answer_reading_package(CANARY_PIPE_READER), &[])
-            .with_source_file("tests/test_first.py", TEST_FIRST)
-            .with_fail_to_pass("tests/test_first.py::test_first");
+    let attack = package_attack(
+        "the canaries in the pipe",
+        &answer_reading_package(CANARY_PIPE_READER),
+        &[],
+    )
+    .with_source_file("tests/test_first.py", TEST_FIRST)
+    .with_fail_to_pass("tests/test_first.py::test_first");
     let seen = attack.grade(defences_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }

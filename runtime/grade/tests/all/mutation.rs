@@ -17,11 +17,13 @@ use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
-    bench::{GradedPatch, defences_without_screening, grade_patch, package_with_cheat, patch, python},
+    bench::{
+        GradedPatch, defences_without_screening, grade_patch, package_with_cheat, patch, python,
+    },
     content::helper_attack,
     indirect, known,
     loading::SITECUSTOMIZE_SOURCE,
-    pack::{attack_patch, outcome, attack_script, task},
+    pack::{attack_patch, attack_script, outcome, task},
     reading, recorder_attacks, roots, scratch,
 };
 
@@ -75,8 +77,10 @@ fn pack_cases() -> Vec<AttackCase> {
         .map(|attack| {
             let patch = String::from_utf8(attack_patch(attack, &task())).unwrap();
             let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
-            AttackCase::new(&attack.name, &names, move |defences| grade_patch(&patch, defences, &[]))
-                .with_chance_defences(&attack.stopped_by_chance)
+            AttackCase::new(&attack.name, &names, move |defences| {
+                grade_patch(&patch, defences, &[])
+            })
+            .with_chance_defences(&attack.stopped_by_chance)
         })
         .collect()
 }
@@ -187,8 +191,12 @@ fn check_case(case: &AttackCase) -> Result<Vec<String>, String> {
                 outcome(&seen)
             }
         };
-        let others: Vec<&str> =
-            case.stopping_defences.iter().map(String::as_str).filter(|other| other != name).collect();
+        let others: Vec<&str> = case
+            .stopping_defences
+            .iter()
+            .map(String::as_str)
+            .filter(|other| other != name)
+            .collect();
         lines.push(format!(
             "| {name} | {} | {} | {with} | {} |",
             case.attack,

@@ -4,8 +4,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{
-    ExpectedEvidence, GradeOptions, GradingResult, expected_strict_gold_evidence, freeze_ids, grade,
-    needs_freezing,
+    ExpectedEvidence, GradeOptions, GradingResult, expected_strict_gold_evidence, freeze_ids,
+    grade, needs_freezing,
     procedure::{OfficialRun, run_official},
 };
 use proctor_setup::HiddenCopies;
@@ -13,7 +13,8 @@ use proctor_types::{Benchmark, Commands, Integrity, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::bench::{
-    F2P, P2P, ROMAN_SOURCE, connect_agent, gold, package_with_cheat, patch, python, task, write_source_files,
+    F2P, P2P, ROMAN_SOURCE, connect_agent, gold, package_with_cheat, patch, python, task,
+    write_source_files,
 };
 
 /// Allows one test at a time. An agent without isolation uses the host's `/tmp`, where the
@@ -59,8 +60,9 @@ fn grade_separately(
             } else {
                 if needs_freezing(&task) {
                     // Leftovers do not matter here, so this needs no separate sandbox.
-                    options.frozen_ids =
-                        Some(freeze_ids(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
+                    options.frozen_ids = Some(
+                        freeze_ids(&handle, &task, &HiddenCopies::default(), None).await.unwrap(),
+                    );
                 }
                 graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
             }
@@ -320,7 +322,8 @@ fn invalid_utf8_does_not_invalidate_the_official_run() {
 
 #[test]
 fn end_of_long_output_is_read() {
-    let patch = solution_with_code_before("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
+    let patch =
+        solution_with_code_before("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
     let (_, run) = grade_separately(disable_output_capture, |_| (), &patch);
     assert!(run.verdict.is_resolved, "{:#?}", run.verdict.reason);
     assert!(

@@ -12,7 +12,7 @@ use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest}
 use proctor_types::{AttackOutcome, Fault, SandboxSpec, Task};
 
 use crate::{
-    bench::{self, SOURCE_FILES, GradedPatch, MASKED_SOURCE, ROMAN_SOURCE},
+    bench::{self, GradedPatch, MASKED_SOURCE, ROMAN_SOURCE, SOURCE_FILES},
     official::{make_featurebench_task, make_swe_bench_task},
     table::prepare_environment,
 };
@@ -28,7 +28,8 @@ pub fn attack_script(name: &str) -> &'static str {
 /// The bench's task with a minimal mask, from which the solution's names are read.
 pub fn task() -> Task {
     let mut mask = Vec::new();
-    let [whole, masked] = [ROMAN_SOURCE, MASKED_SOURCE].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
+    let [whole, masked] =
+        [ROMAN_SOURCE, MASKED_SOURCE].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
     FilePatch::from_sides(&RawPath::from("roman/__init__.py"), whole, masked).write(&mut mask);
     let task = bench::task("/testbed", "/venv/bin/python", &[]);
     Task { mask: Some(String::from_utf8(mask).unwrap()), ..task }
@@ -110,7 +111,8 @@ async fn official_procedures_resolve_only_the_expected_attacks() {
     type TaskChange = fn(&mut Task);
     let benchmarks: [(&str, TaskChange); 2] =
         [("swe-bench", make_swe_bench_task), ("featurebench", make_featurebench_task)];
-    let all = benchmarks.iter().flat_map(|one| load_pack().unwrap().iter().map(move |it| (*one, it)));
+    let all =
+        benchmarks.iter().flat_map(|one| load_pack().unwrap().iter().map(move |it| (*one, it)));
     let found: BTreeMap<(&str, &str), bool> = stream::iter(all)
         .map(|((name, change), attack)| async move {
             let mut task = task();

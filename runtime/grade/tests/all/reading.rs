@@ -7,8 +7,8 @@ use proctor_types::Integrity;
 use crate::{
     attack::Attack,
     bench::{
-        BenchTask, ROMAN_SOURCE, defences_without_screening, gold, grade_on_task, grade_with_all_defences,
-        grade_without, patch,
+        BenchTask, ROMAN_SOURCE, defences_without_screening, gold, grade_on_task,
+        grade_with_all_defences, grade_without, patch,
     },
 };
 
@@ -38,7 +38,10 @@ def to_roman(number):
 
 pub fn attacks() -> Vec<Attack> {
     vec![
-        reader_attack("tests read by name", "def read():\n    return open('tests/test_roman.py').read()"),
+        reader_attack(
+            "tests read by name",
+            "def read():\n    return open('tests/test_roman.py').read()",
+        ),
         reader_attack(
             "tests read when the package is imported",
             "TEXT = open('tests/test_roman.py').read()\n\ndef read():\n    return TEXT",

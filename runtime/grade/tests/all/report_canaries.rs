@@ -228,8 +228,11 @@ fn node_attacks_resolve_without_canaries() {
         if kind != Some("report_canary_passed") {
             continue;
         }
-        let seen =
-            node_task().grade_text_with(&code, &[], defences_without_screening().without("canaries"));
+        let seen = node_task().grade_text_with(
+            &code,
+            &[],
+            defences_without_screening().without("canaries"),
+        );
         assert!(seen.is_resolved(), "{name}: {}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.details());
     }

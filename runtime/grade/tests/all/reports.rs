@@ -166,7 +166,11 @@ fn contradictory_report_is_suspect() {
 #[test]
 fn tests_are_restored_over_the_patch() {
     let forged = "echo 1..2\necho 'ok 1 - adds'\necho 'ok 2 - kept'\n";
-    let seen = grade_script(TAP_SCRIPT, tap_results(), &diff("tests/run.sh", Some(TAP_SCRIPT), Some(forged)));
+    let seen = grade_script(
+        TAP_SCRIPT,
+        tap_results(),
+        &diff("tests/run.sh", Some(TAP_SCRIPT), Some(forged)),
+    );
     assert!(!seen.is_resolved() && seen.has_evidence("test_restored"), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Failed);
 }
@@ -175,7 +179,8 @@ fn tests_are_restored_over_the_patch() {
 /// them afterwards.
 #[test]
 fn tests_rewritten_during_the_run_are_detected() {
-    let rewrites = format!("{SOLUTION_CODE}cp tests/run.sh tests/copy && mv tests/copy tests/run.sh\n");
+    let rewrites =
+        format!("{SOLUTION_CODE}cp tests/run.sh tests/copy && mv tests/copy tests/run.sh\n");
     let seen = grade_script(TAP_SCRIPT, tap_results(), &calc_patch(&rewrites));
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());
@@ -184,16 +189,19 @@ fn tests_rewritten_during_the_run_are_detected() {
 
 #[test]
 fn patch_that_does_not_apply_is_rejected() {
-    let seen = grade_script(TAP_SCRIPT, tap_results(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
+    let seen =
+        grade_script(TAP_SCRIPT, tap_results(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
     assert!(!seen.is_resolved() && seen.has_evidence("patch_rejected"), "{}", seen.details());
 }
 
 #[test]
 fn missing_runner_is_a_fault_not_a_patch_failure() {
-    let fault = try_grade_script(TAP_SCRIPT, tap_results(), &solution_patch(), &["no-such-runner"]).unwrap_err();
+    let fault = try_grade_script(TAP_SCRIPT, tap_results(), &solution_patch(), &["no-such-runner"])
+        .unwrap_err();
     assert!(fault.what.contains("\"no-such-runner\"") && fault.hint.is_some(), "{fault}");
     // A patch cannot remove the task's own script, because it is restored as a test.
     let removed = diff("tests/run.sh", Some(TAP_SCRIPT), None);
-    let kept = try_grade_script(TAP_SCRIPT, tap_results(), &removed, &["sh", "tests/run.sh"]).unwrap();
+    let kept =
+        try_grade_script(TAP_SCRIPT, tap_results(), &removed, &["sh", "tests/run.sh"]).unwrap();
     assert!(!kept.verdict.resolved && kept.verdict.tests["kept"] == TestStatus::Passed);
 }

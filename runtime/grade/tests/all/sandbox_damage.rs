@@ -179,7 +179,8 @@ fn damage_cases() -> Vec<ExhaustionCase> {
         .iter()
         .chain(&LASTING_DAMAGE)
         .map(|(name, line)| ExhaustionCase::with_import_code(name, line));
-    code.chain(patches().into_iter().map(|(name, patch)| ExhaustionCase::with_patch(name, patch))).collect()
+    code.chain(patches().into_iter().map(|(name, patch)| ExhaustionCase::with_patch(name, patch)))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

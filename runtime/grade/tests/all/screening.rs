@@ -3,7 +3,7 @@
 use proctor_types::Integrity;
 
 use crate::bench::{
-    SOURCE_FILES, GradedPatch, ROMAN_SOURCE, gold, grade_with_all_defences, grade_without, patch,
+    GradedPatch, ROMAN_SOURCE, SOURCE_FILES, gold, grade_with_all_defences, grade_without, patch,
 };
 
 fn solution_with_code_before(code: &str) -> String {

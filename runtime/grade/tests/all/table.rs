@@ -31,7 +31,11 @@ pub async fn prepare_environment(backend: &dyn Backend, dir: &Path) -> PreparedE
     let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2", &library];
     let spec = LayerSpec {
         base: Base::Host,
-        source: Some(SourceTree { folder: source, digest: "bench".into(), destination: "/testbed".into() }),
+        source: Some(SourceTree {
+            folder: source,
+            digest: "bench".into(),
+            destination: "/testbed".into(),
+        }),
         setup: setup.map(str::to_owned).into(),
         workdir: "/testbed".into(),
         env: Vec::new(),
@@ -81,10 +85,14 @@ async fn print_table(backend: &dyn Backend, name: &str, attacks: impl Iterator<I
             attack.name,
             if resolved { "resolved" } else { "not resolved" },
             integrity_name.as_str().unwrap(),
-            attack.undetected_reason.map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
+            attack
+                .undetected_reason
+                .map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
         );
         let passes = resolved && integrity == Integrity::Clean;
-        if passes != attack.undetected_reason.is_some() || attack.is_stopped(&seen) == attack.undetected_reason.is_some() {
+        if passes != attack.undetected_reason.is_some()
+            || attack.is_stopped(&seen) == attack.undetected_reason.is_some()
+        {
             wrong.push(format!("{}: {}", attack.name, seen.details()));
         }
     }

@@ -82,7 +82,8 @@ fn conftest_in_a_parent_folder_is_removed() {
 #[test]
 fn conftest_in_a_sibling_folder_is_removed() {
     let config = "[pytest]\naddopts = -p sibling.conftest\n";
-    let edit = patch(&[("sibling/conftest.py", Some(PASS_ALL_CONFTEST)), ("pytest.ini", Some(config))]);
+    let edit =
+        patch(&[("sibling/conftest.py", Some(PASS_ALL_CONFTEST)), ("pytest.ini", Some(config))]);
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());

@@ -33,10 +33,15 @@ pub(super) fn read_artifacts(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
 
 /// Returns pairs of overlapping sources. In each pair, Harbor skips the second source.
 pub(super) fn overlapping_sources<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
-    let published =
-        Artifact { source: PUBLISHED_FOLDER, destination: None, excluded_paths: Vec::new(), service: "main" };
-    let is_published =
-        |one: &Artifact<'_>| one.source.trim_end_matches('/') == PUBLISHED_FOLDER && one.service == "main";
+    let published = Artifact {
+        source: PUBLISHED_FOLDER,
+        destination: None,
+        excluded_paths: Vec::new(),
+        service: "main",
+    };
+    let is_published = |one: &Artifact<'_>| {
+        one.source.trim_end_matches('/') == PUBLISHED_FOLDER && one.service == "main"
+    };
     let implicit = (!artifacts.iter().any(is_published)).then_some(&published);
     let all: Vec<&Artifact<'_>> = implicit.into_iter().chain(artifacts).collect();
     let mut pairs = Vec::new();

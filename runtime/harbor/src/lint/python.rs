@@ -13,7 +13,10 @@ static REQUIREMENT_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Returns the packages that a pip or uv command installs, as they are written.
-pub(super) fn installed_packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec<&'w str> {
+pub(super) fn installed_packages<'w>(
+    command: &[&'w str],
+    value_options: &[String],
+) -> Vec<&'w str> {
     let (is_run, arguments) = match command {
         ["pip" | "pip3", "install", rest @ ..] => (false, rest),
         ["python" | "python3", "-m", "pip", "install", rest @ ..] => (false, rest),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Fidelity,
-    conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn},
+    conversation::{Call, CallOutput, Conversation, InputMessage, ResponseTurn, Turn},
     timestamps::parse_timestamp,
 };
 
@@ -253,7 +253,12 @@ fn add_step(
         cost_usd,
     };
     let is_grace = step.extra.is_some_and(|extra| extra["after_the_limit"] == true);
-    turns.push(Turn::Response(Box::new(ResponseTurn { response: answer, calls, is_grace, time: at })));
+    turns.push(Turn::Response(Box::new(ResponseTurn {
+        response: answer,
+        calls,
+        is_grace,
+        time: at,
+    })));
     add_results_without_call(turns, of_none, at, fidelity)
 }
 
@@ -267,7 +272,7 @@ fn add_results_without_call(
     for result in results {
         fidelity.record_omission("results without a tool call: kept as messages", 1);
         let text = parse_output(result, fidelity).text;
-        turns.push(Turn::Message(InputMessage { is_system: false, text, time: at: time }));
+        turns.push(Turn::Message(InputMessage { is_system: false, text, time }));
     }
     Ok(())
 }

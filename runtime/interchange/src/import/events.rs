@@ -47,7 +47,11 @@ impl ImportedTrial {
             tool_calls: Some(writer.call_count),
             // If the source has no times, only the durations of tool calls are known. Their sum is
             // not the wall time.
-            wall_seconds: if writer.first_time > 0.0 { writer.latest_time - writer.first_time } else { 0.0 },
+            wall_seconds: if writer.first_time > 0.0 {
+                writer.latest_time - writer.first_time
+            } else {
+                0.0
+            },
             tool_seconds: writer.tool_seconds,
             ..Outcome::from_ending(1, self.ending.clone())
         };
@@ -143,7 +147,8 @@ impl EventWriter<'_> {
             // If a command was part of a response's text, its output is sent as a message.
             if answer.tool_calls.iter().any(|one| one.id == call.id) {
                 self.as_returned.push(self.new_messages.len());
-                self.new_messages.push(Message::Tool { call_id: call.id.clone(), content: String::new() });
+                self.new_messages
+                    .push(Message::Tool { call_id: call.id.clone(), content: String::new() });
             }
         }
         self.latest_time = self.latest_time.max(now);

@@ -10,7 +10,7 @@ use super::{
     imported_trial::{ImportedTrial, TrialIdentity, parse_ending},
     json::parse_json,
 };
-use crate::conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn};
+use crate::conversation::{Call, CallOutput, Conversation, InputMessage, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -192,7 +192,7 @@ impl Response {
             usage: self.usage,
             cost_usd: extra["cost"].as_f64(),
         };
-        Turn::Response(Box::new(ResponseTurn { response: answer, calls, is_grace: false, time: at: time }))
+        Turn::Response(Box::new(ResponseTurn { response: answer, calls, is_grace: false, time }))
     }
 }
 

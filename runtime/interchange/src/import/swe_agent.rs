@@ -10,7 +10,7 @@ use super::{
     json::parse_json,
     mini::message_text,
 };
-use crate::conversation::{Call, Conversation, InputMessage, CallOutput, ResponseTurn, Turn};
+use crate::conversation::{Call, CallOutput, Conversation, InputMessage, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -114,5 +114,10 @@ fn entry_to_turn(entry: Entry, index: usize) -> ResponseTurn {
         cost_usd: None,
     };
     let is_grace = entry.extra_info["after_the_limit"] == true;
-    ResponseTurn { response: answer, calls: action.map(call).into_iter().collect(), is_grace, time: 0.0 }
+    ResponseTurn {
+        response: answer,
+        calls: action.map(call).into_iter().collect(),
+        is_grace,
+        time: 0.0,
+    }
 }

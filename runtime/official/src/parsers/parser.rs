@@ -70,7 +70,9 @@ pub fn parse_row(
         ParserName::ImmutableJs => {
             parse_row(javascript::immutable_js_parser(row_facts)?, edition, log, row_facts)
         }
-        ParserName::Jekyll => parse_row(javascript::jekyll_parser(row_facts)?, edition, log, row_facts),
+        ParserName::Jekyll => {
+            parse_row(javascript::jekyll_parser(row_facts)?, edition, log, row_facts)
+        }
         ParserName::Karma => indented::parse_karma(log),
         ParserName::Lighthouse => javascript::parse_lighthouse(log, row_facts.version),
         ParserName::Maven => Ok(stateful::parse_maven(log)),

@@ -12,7 +12,8 @@ use crate::parsers::{
 };
 
 static COLOR_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
-static NOTE_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
+static NOTE_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
 
 pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();

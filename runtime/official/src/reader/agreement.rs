@@ -55,7 +55,9 @@ impl RunCounts {
                 found.push(format!("failures shown: {shown}, counted by the runner: {counted}"));
             }
         }
-        if let Some(max_passed) = self.max_passed.filter(|max_passed| self.passed_count > *max_passed) {
+        if let Some(max_passed) =
+            self.max_passed.filter(|max_passed| self.passed_count > *max_passed)
+        {
             let passed = self.passed_count;
             found
                 .push(format!("passed tests shown: {passed}, counted by the runner: {max_passed}"));
@@ -89,16 +91,31 @@ mod tests {
 
     #[test]
     fn disagreements_report_each_inconsistent_pair() {
-        let good = || RunCounts { reported_success: Some(true), runner_failure_count: Some(0), ..RunCounts::default() };
+        let good = || RunCounts {
+            reported_success: Some(true),
+            runner_failure_count: Some(0),
+            ..RunCounts::default()
+        };
         let of = |account: RunCounts| account.disagreements().join("; ");
         for exit in [-9, 2, 5, 137, 139] {
             let said = of(RunCounts { exit_status: Some(exit), ..good() });
             assert_eq!(said, format!("exit status {exit} means that the run did not complete"));
         }
-        assert_eq!(of(RunCounts { exit_status: Some(1), ..good() }), "exit status 1, but 0 failures");
-        let failed = RunCounts { exit_status: Some(0), reported_success: Some(false), ..RunCounts::default() };
+        assert_eq!(
+            of(RunCounts { exit_status: Some(1), ..good() }),
+            "exit status 1, but 0 failures"
+        );
+        let failed = RunCounts {
+            exit_status: Some(0),
+            reported_success: Some(false),
+            ..RunCounts::default()
+        };
         assert_eq!(of(failed), "exit status 0, but the run reports a failure");
-        let hidden = RunCounts { runner_failure_count: Some(3), max_shown_failures: 2, ..RunCounts::default() };
+        let hidden = RunCounts {
+            runner_failure_count: Some(3),
+            max_shown_failures: 2,
+            ..RunCounts::default()
+        };
         assert_eq!(of(hidden), "failures counted by the runner: 3, shown: 2");
         let shown = RunCounts { min_shown_failures: 1, max_shown_failures: 1, ..good() };
         assert_eq!(of(shown), "failures shown: 1, counted by the runner: 0");

@@ -13,7 +13,7 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::pytest_session::{Totals, is_heading, parse_totals, find_first_section},
+    reader::pytest_session::{Totals, find_first_section, is_heading, parse_totals},
 };
 
 /// The number of collected tests. There is no such line if pytest-xdist runs the tests, because
@@ -53,7 +53,8 @@ pub(super) fn disagreements(lines: &[&str], last_totals: &Totals) -> Vec<String>
 /// session of the first heading collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last_totals: &Totals) -> bool {
     let first = collected_counts(lines).next();
-    first.is_none_or(|first| first <= last_totals.min_outcome_count()) && disagreements(lines, last_totals).is_empty()
+    first.is_none_or(|first| first <= last_totals.min_outcome_count())
+        && disagreements(lines, last_totals).is_empty()
 }
 
 /// Returns the smallest number of tests that a session in the log collected.

@@ -47,7 +47,8 @@ impl StatusWords {
 
 /// Character references that XML 1.0 does not allow. Runners write them if a test printed such
 /// characters.
-static REFERENCE_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
+static REFERENCE_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
 /// Whether the text is a report: its first element is `testsuite` or `testsuites`.
 pub(super) fn matches_format(text: &str) -> bool {

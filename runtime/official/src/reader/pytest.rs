@@ -14,7 +14,7 @@ use crate::{
         LogReading,
         agreement::RunCounts,
         count,
-        pytest_session::{Totals, is_heading, last_totals, parse_totals, find_first_section},
+        pytest_session::{Totals, find_first_section, is_heading, last_totals, parse_totals},
         worst_status,
     },
 };
@@ -22,17 +22,21 @@ use crate::{
 const STATUS_WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
 /// `STATUS name - message` in the summary.
-static SUMMARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({STATUS_WORDS}) +(.+)$")));
+static SUMMARY_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"^({STATUS_WORDS}) +(.+)$")));
 /// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, or `SUBFAILED[message] (k=v)
 /// name` and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name cannot be
 /// extracted reliably.
-static SUBTEST_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
+static SUBTEST_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
-static VERBOSE_LINE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"^(.+?) ({STATUS_WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$")));
+static VERBOSE_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(r"^(.+?) ({STATUS_WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$"))
+});
 /// `[gw0] [ 50%] STATUS name`.
-static XDIST_LINE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({STATUS_WORDS}) (.+?) *$")));
+static XDIST_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({STATUS_WORDS}) (.+?) *$"))
+});
 /// `file letters`, with a letter for a rerun test.
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
@@ -81,12 +85,16 @@ pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>)
     let ends = lines.iter().rposition(|line| parse_totals(line).is_some());
     reading.is_complete = ends.is_some() && ends > starts;
     let account = RunCounts {
-        exit_status: exit: exit_status,
+        exit_status,
         reported_success: last.as_ref().map(|totals| totals.failure_count() == 0),
         ..RunCounts::default()
     };
     reading.doubts.extend(account.disagreements());
-    if last.is_none() && exit_status == Some(1) && found.failures.is_empty() && found.subtest_failures.is_empty() {
+    if last.is_none()
+        && exit_status == Some(1)
+        && found.failures.is_empty()
+        && found.subtest_failures.is_empty()
+    {
         reading.doubts.push("the run failed, but its output shows no failure".into());
     }
     reading
@@ -204,7 +212,10 @@ impl<'a> LogResults<'a> {
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }
 
-    fn matching_statuses(&self, predicate: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
+    fn matching_statuses(
+        &self,
+        predicate: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = TestStatus> {
         self.failures
             .iter()
             .chain(&self.passes)

@@ -12,7 +12,8 @@ use crate::{
 };
 
 static END_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^=+ tests finished: (\d+ .*)$"));
-static COUNT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|exceptions)\b"));
+static COUNT_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(\d+) (passed|failed|exceptions)\b"));
 /// The heading of a failure: `____ sympy/core/tests/test_basic.py:test_name ____`.
 static HEADING_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
 
@@ -35,7 +36,7 @@ pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>)
         }
         reading.tests.insert(id.clone(), worst_status(&statuses));
     }
-    let mut account = RunCounts { exit_status: exit: exit_status, ..RunCounts::default() };
+    let mut account = RunCounts { exit_status, ..RunCounts::default() };
     let (mut marks, mut headings, mut rules) = (0, 0, 0);
     for line in &lines {
         if let Some(found) = END_PATTERN.captures(line) {

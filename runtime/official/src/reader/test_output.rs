@@ -9,7 +9,8 @@ use crate::parsers::text::pattern;
 const START_MARKER: &str = ">>>>> Start Test Output";
 const END_MARKER: &str = ">>>>> End Test Output";
 
-static EXIT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
+static EXIT_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
 
 pub(super) struct TestOutput<'a> {
     pub body: &'a str,

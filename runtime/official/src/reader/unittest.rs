@@ -13,7 +13,8 @@ use crate::{
 static RAN_LINE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Ran (\d+) tests? in [\d.]+s$"));
 static RESULT_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$"));
-static COUNT_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
+static COUNT_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
 static METHOD_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
 pub(super) fn matches_format(log: &str) -> bool {
@@ -67,11 +68,13 @@ pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>)
         reading.tests.insert(id.clone(), worst_status(&statuses));
     }
     let passes = reading.tests.values().filter(|status| **status == TestStatus::Passed);
-    let mut account = RunCounts { exit_status: exit: exit_status, passed_count: passes.count(), ..RunCounts::default() };
+    let mut account =
+        RunCounts { exit_status, passed_count: passes.count(), ..RunCounts::default() };
     let ends: Vec<usize> = (0..lines.len()).filter(|at| RAN_LINE.is_match(lines[*at])).collect();
     for (number, start) in ends.iter().enumerate() {
         let end = ends.get(number + 1).copied().unwrap_or(lines.len());
-        let results = || lines[start + 1..end].iter().filter_map(|line| RESULT_PATTERN.captures(line));
+        let results =
+            || lines[start + 1..end].iter().filter_map(|line| RESULT_PATTERN.captures(line));
         // If there are two results, the worse one counts.
         let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
         reading.is_complete = result.is_some();
@@ -83,7 +86,8 @@ pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>)
             RAN_LINE.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
         account.max_passed = Some(account.max_passed.unwrap_or(0).saturating_add(ran));
         let counts = result.get(2).map_or("", |counts| counts.as_str());
-        let bad = COUNT_PATTERN.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
+        let bad =
+            COUNT_PATTERN.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
         let bad = bad.fold(account.runner_failure_count.unwrap_or(0), usize::saturating_add);
         account.runner_failure_count = Some(bad);
         account.reported_success = Some(&result[1] != "FAILED");

@@ -63,7 +63,9 @@ impl Graders {
             Ok(output) if output.status.success() => {
                 return Some(Self { dir, _temporary: Some(temporary) });
             }
-            Ok(output) if output.status.code() == Some(UNREACHABLE_STATUS) => "PyPI cannot be reached",
+            Ok(output) if output.status.code() == Some(UNREACHABLE_STATUS) => {
+                "PyPI cannot be reached"
+            }
             Ok(output) => panic!("fetch.py: {}", output_text(&output)),
             Err(_) => "python3 is not installed",
         };

@@ -11,7 +11,11 @@ fn arbitrary_bytes_parse_or_return_an_error() {
         patch.paths();
         patch.count_changed_lines();
         for file in &patch.files {
-            assert!(bytes.get(file.text_range.clone()).is_some(), "{:?} is out of range", file.text_range);
+            assert!(
+                bytes.get(file.text_range.clone()).is_some(),
+                "{:?} is out of range",
+                file.text_range
+            );
         }
         let resolved = patch.resolve(&seed_file);
         if let Err(error) = &resolved {

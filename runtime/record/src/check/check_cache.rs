@@ -65,7 +65,8 @@ impl CheckCache {
             return;
         }
         trials.insert(trial.to_owned(), entry.clone());
-        let CacheEntry { trajectory_stamp: trajectory, patch_stamp: patch, summary: facts } = entry.clone();
+        let CacheEntry { trajectory_stamp: trajectory, patch_stamp: patch, summary: facts } =
+            entry.clone();
         let line = CacheLine { trial: trial.to_owned(), trajectory, patch, facts };
         if let Ok(line) = serde_json::to_string(&line) {
             let mut options = OpenOptions::new();

@@ -9,7 +9,7 @@ use super::{
     corruption::{Corruption, Remedy},
     recorded::RecordedJson,
 };
-use crate::journal_reader::{LineNumbers, JournalScan, scan_lines};
+use crate::journal_reader::{JournalScan, LineNumbers, scan_lines};
 
 /// Identifies a patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,7 +233,12 @@ fn scan_facts(
 }
 
 /// Adds the bad lines of a journal to `damage`. `lost` is the remedy for lost lines.
-fn add_corruptions(scan: &JournalScan, path: &Path, lost_line_remedy: &Remedy, corruptions: &mut Vec<Corruption>) {
+fn add_corruptions(
+    scan: &JournalScan,
+    path: &Path,
+    lost_line_remedy: &Remedy,
+    corruptions: &mut Vec<Corruption>,
+) {
     corruptions.extend(scan.bad_lines.iter().map(|bad| Corruption {
         path: path.to_owned(),
         line: Some(bad.line),

@@ -63,7 +63,9 @@ impl MissingBlobs {
         shared_blobs: &Blobs,
     ) -> impl Iterator<Item = Corruption> {
         let of_folder = self.folder_loss.map(|(hash, count, remedy)| {
-            let path = shared_blobs.shared_blob_path(&hash).unwrap_or_else(|_| shared_blobs.root().to_owned());
+            let path = shared_blobs
+                .shared_blob_path(&hash)
+                .unwrap_or_else(|_| shared_blobs.root().to_owned());
             let why = match count - 1 {
                 0 => "missing, but the journal refers to it".to_owned(),
                 more => format!(
@@ -75,7 +77,8 @@ impl MissingBlobs {
         });
         let of_pack = self.pack_loss.map(|(count, remedy)| {
             let how = if pack.exists() { "does not contain" } else { "missing, along with" };
-            let why = format!("{how} {} that the journal refers to", count_with_noun(count, "blob"));
+            let why =
+                format!("{how} {} that the journal refers to", count_with_noun(count, "blob"));
             Corruption::new(pack.to_owned(), why, remedy)
         });
         of_folder.into_iter().chain(of_pack)

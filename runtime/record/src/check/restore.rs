@@ -37,11 +37,13 @@ impl TrialDir {
 }
 
 fn read_last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
-    let bytes = disk::read_regular_file(journal).map_err(RecordError::io(journal, "cannot be read"))?;
-    let text = journal_reader::last_line_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
-        path: journal.to_owned(),
-        why: format!("the last line has no {field}"),
-        hint: crate::error::RESTORE_FROM_COPY_HINT,
-    })?;
+    let bytes =
+        disk::read_regular_file(journal).map_err(RecordError::io(journal, "cannot be read"))?;
+    let text =
+        journal_reader::last_line_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
+            path: journal.to_owned(),
+            why: format!("the last line has no {field}"),
+            hint: crate::error::RESTORE_FROM_COPY_HINT,
+        })?;
     Ok(format!("{text}\n").into_bytes())
 }

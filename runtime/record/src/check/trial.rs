@@ -57,7 +57,10 @@ impl StoredFile {
         }
     }
 
-    fn compare_with<T: DeserializeOwned>(self, recorded_json: Option<&RecordedJson>) -> ComparedFile<T> {
+    fn compare_with<T: DeserializeOwned>(
+        self,
+        recorded_json: Option<&RecordedJson>,
+    ) -> ComparedFile<T> {
         let bytes = match self {
             Self::Missing => return ComparedFile::Missing,
             Self::Unreadable(why) => return ComparedFile::Unreadable(why),
@@ -159,7 +162,9 @@ impl TrialCheck<'_> {
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.is_finished {
             // The trial will run again, so the missing data of this try cannot affect the score.
-            for damage in found.corruptions.iter_mut().filter(|one| one.remedy == Remedy::RestoreFromCopy) {
+            for damage in
+                found.corruptions.iter_mut().filter(|one| one.remedy == Remedy::RestoreFromCopy)
+            {
                 damage.remedy = Remedy::LostEvidence;
             }
             self.check_earlier_tries(try_number, &mut found);
@@ -169,12 +174,19 @@ impl TrialCheck<'_> {
         // data may follow its last event.
         if facts.torn && !found.is_unrecoverable() {
             let why = "the last event is followed by other data";
-            found.corruptions.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::LostEvidence));
+            found.corruptions.push(Corruption::new(
+                self.dir.trajectory_path(),
+                why,
+                Remedy::LostEvidence,
+            ));
         }
         let recorded = facts.packed;
         let patch = self.check_patch(&facts, known, &mut found);
         if patch.is_some() && patch != known && found.corruptions.is_empty() {
-            self.cache.store(self.cache_key, &CacheEntry { trajectory_stamp: stamp, patch_stamp: patch, summary: facts });
+            self.cache.store(
+                self.cache_key,
+                &CacheEntry { trajectory_stamp: stamp, patch_stamp: patch, summary: facts },
+            );
         }
         self.check_verdict(&mut found);
         if let Some(recorded) = recorded {
@@ -215,7 +227,11 @@ impl TrialCheck<'_> {
     fn report_lost_journal(&self, checked_trial: &mut CheckedTrial, reason: &str) {
         // Don't report the same corruption of a journal twice.
         if !checked_trial.is_unrecoverable() {
-            checked_trial.corruptions.push(Corruption::new(self.dir.trajectory_path(), reason, Remedy::RestoreFromCopy));
+            checked_trial.corruptions.push(Corruption::new(
+                self.dir.trajectory_path(),
+                reason,
+                Remedy::RestoreFromCopy,
+            ));
         }
     }
 
@@ -235,7 +251,11 @@ impl TrialCheck<'_> {
             return Ok(Some((entry.summary, stamp, entry.patch_stamp)));
         }
         let bytes = disk::read_regular_file(&path).map_err(failed)?;
-        Ok(Some((JournalSummary::parse(&path, &bytes, !self.trusts_cache, corruptions), stamp, None)))
+        Ok(Some((
+            JournalSummary::parse(&path, &bytes, !self.trusts_cache, corruptions),
+            stamp,
+            None,
+        )))
     }
 
     /// Checks the files of a trial that has no journal. While a try is being set aside, its other
@@ -255,7 +275,10 @@ impl TrialCheck<'_> {
         };
         if finished {
             checked_trial.is_finished = true;
-            self.report_lost_journal(checked_trial, &format!("{reason}, but other files of the trial exist"));
+            self.report_lost_journal(
+                checked_trial,
+                &format!("{reason}, but other files of the trial exist"),
+            );
             if let ComparedFile::Differs(outcome) = outcome_file {
                 checked_trial.outcome = Some(outcome.clone());
             }
@@ -346,7 +369,9 @@ impl TrialCheck<'_> {
                     checked_trial.corruptions.push(again(&journal, "the last line is incomplete"));
                 }
                 () if gradings.is_empty && there => {
-                    checked_trial.corruptions.push(again(&journal, "empty, but there is a verdict"));
+                    checked_trial
+                        .corruptions
+                        .push(again(&journal, "empty, but there is a verdict"));
                 }
                 () => {}
             }
@@ -357,8 +382,11 @@ impl TrialCheck<'_> {
         } else if !graded.named.matches(self.id) {
             let why = format!("this grading belongs to another trial, {}", graded.named);
             checked_trial.corruptions.push(again(&journal, &why));
-        } else if checked_trial.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
-            checked_trial.corruptions.push(again(&journal, "the graded patch is not the trial's patch"));
+        } else if checked_trial.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch)
+        {
+            checked_trial
+                .corruptions
+                .push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
             let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =

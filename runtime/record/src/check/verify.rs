@@ -30,7 +30,12 @@ const MAX_TRIES: usize = 1000;
 impl TrialDir {
     /// Finds corruption that only a full read can detect: in blobs, packs, grading files and
     /// discarded tries.
-    pub(crate) fn verify(&self, blobs: &Blobs, verified_blobs: &mut VerifiedBlobs, checked_trial: &mut CheckedTrial) {
+    pub(crate) fn verify(
+        &self,
+        blobs: &Blobs,
+        verified_blobs: &mut VerifiedBlobs,
+        checked_trial: &mut CheckedTrial,
+    ) {
         self.verify_blobs(blobs, verified_blobs, checked_trial);
         let mut damage = Vec::new();
         self.verify_grading_files(&mut damage);
@@ -230,9 +235,13 @@ fn verify_journal_blobs(
                     }
                 }
             }
-            Err(error) => {
-                missing(&mut lost, hash, "a snapshot", &snapshot_remedy, error.message_without_hint())
-            }
+            Err(error) => missing(
+                &mut lost,
+                hash,
+                "a snapshot",
+                &snapshot_remedy,
+                error.message_without_hint(),
+            ),
         }
     }
     corruptions.extend(lost.into_corruptions(pack, shared_blobs));

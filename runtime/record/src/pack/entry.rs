@@ -78,8 +78,9 @@ impl EntryHeader {
             stored_length: length(37)?,
             plain_length: length(41)?,
         };
-        let right =
-            head.starts_with(&MARKER) && read.stored_length <= MAX_PAYLOAD_BYTES && read.plain_length <= MAX_PAYLOAD_BYTES;
+        let right = head.starts_with(&MARKER)
+            && read.stored_length <= MAX_PAYLOAD_BYTES
+            && read.plain_length <= MAX_PAYLOAD_BYTES;
         right.then_some(read)
     }
 
@@ -101,14 +102,19 @@ impl EntryHeader {
             return Ok(stored.to_vec());
         }
         let mut plain = Vec::with_capacity(self.plain_length as usize);
-        let read = DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD_BYTES)).read_to_end(&mut plain);
+        let read =
+            DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD_BYTES)).read_to_end(&mut plain);
         read.map_err(|_| "an entry cannot be unpacked")?;
         Ok(plain)
     }
 }
 
 /// Returns the bytes of an entry. The payload is compressed if that makes it smaller.
-pub(super) fn encode_entry(kind: PayloadKind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
+pub(super) fn encode_entry(
+    kind: PayloadKind,
+    hash: &Hash,
+    payload: &[u8],
+) -> std::io::Result<Vec<u8>> {
     let packed = deflate(payload)?;
     let (mark, stored) = match packed.as_deref() {
         Some(packed) => (kind.to_byte() | DEFLATED_FLAG, packed),

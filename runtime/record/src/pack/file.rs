@@ -13,7 +13,9 @@ use blake3::Hasher;
 use proctor_wire::SnapshotReply;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{self, CHECKSUM_BYTES, EntryHeader, HEADER_BYTES, Hash, PayloadKind, MARKER, Splice};
+use super::entry::{
+    self, CHECKSUM_BYTES, EntryHeader, HEADER_BYTES, Hash, MARKER, PayloadKind, Splice,
+};
 use crate::{RecordError, Tree, disk};
 
 /// Number of conversations per trial for which the last body is kept in memory, to be compared with
@@ -64,7 +66,9 @@ struct ConversationBody {
 /// for each step.
 fn hash_body(bytes: &[u8], previous: Option<(&ConversationBody, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match previous {
-        Some((old, same)) if old.prefix_hasher.count() <= same as u64 => (old.prefix_hasher.clone(), same),
+        Some((old, same)) if old.prefix_hasher.count() <= same as u64 => {
+            (old.prefix_hasher.clone(), same)
+        }
         Some((_, same)) => (Hasher::new(), same),
         None => (Hasher::new(), 0),
     };
@@ -114,7 +118,8 @@ impl Pack {
         let best = splices.max_by_key(|(_, splice)| splice.shared_len());
         // If less than half of the body matches, it belongs to another conversation.
         let best = best.filter(|(_, splice)| splice.shared_len() > bytes.len() / 2);
-        let before = best.as_ref().map(|(index, splice)| (&state.recent_bodies[*index], splice.head_length));
+        let before =
+            best.as_ref().map(|(index, splice)| (&state.recent_bodies[*index], splice.head_length));
         let (hash, head) = hash_body(bytes, before);
         if state.entries.contains_key(&hash) {
             return Ok(hash);
@@ -124,14 +129,23 @@ impl Pack {
                 let (same, payload) = (splice.head_length, splice.encode());
                 self.append_entry(&mut state, PayloadKind::Splice, &hash, &payload)?;
                 // Reuse the old buffer instead of copying a long conversation for each step.
-                let mut body = state.recent_bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
+                let mut body =
+                    state.recent_bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
                 body.truncate(same);
                 body.extend_from_slice(&bytes[body.len()..]);
-                state.recent_bodies.push_front(ConversationBody { hash, bytes: body, prefix_hasher: head });
+                state.recent_bodies.push_front(ConversationBody {
+                    hash,
+                    bytes: body,
+                    prefix_hasher: head,
+                });
             }
             None => {
                 self.append_entry(&mut state, PayloadKind::Full, &hash, bytes)?;
-                state.recent_bodies.push_front(ConversationBody { hash, bytes: bytes.to_vec(), prefix_hasher: head });
+                state.recent_bodies.push_front(ConversationBody {
+                    hash,
+                    bytes: bytes.to_vec(),
+                    prefix_hasher: head,
+                });
             }
         }
         state.recent_bodies.truncate(MAX_CACHED_BODIES);
@@ -259,7 +273,8 @@ impl Pack {
     ) -> Result<Option<(PayloadKind, Vec<u8>)>, RecordError> {
         let Some((at, head)) = state.entries.get(hash) else { return Ok(None) };
         let mut bytes = vec![0; head.length()];
-        let read = disk::open_regular_file(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
+        let read = disk::open_regular_file(&self.path)
+            .and_then(|file| file.read_exact_at(&mut bytes, *at));
         read.map_err(RecordError::io(&self.path, "cannot be read"))?;
         let payload = head.payload(&bytes).map_err(|why| self.corrupt_error(*at, why))?;
         Ok(Some((head.kind, payload)))
@@ -419,7 +434,12 @@ pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
 
 /// Whether this entry's length can be trusted: another entry or the end of the file follows, or the
 /// entry's checksum is valid. A corrupt length would hide the entries after it.
-fn has_trustworthy_length(file: &File, offset: u64, header: EntryHeader, file_end: u64) -> io::Result<bool> {
+fn has_trustworthy_length(
+    file: &File,
+    offset: u64,
+    header: EntryHeader,
+    file_end: u64,
+) -> io::Result<bool> {
     let next = offset + header.length() as u64;
     let mut four = MARKER;
     if next + (MARKER.len() as u64) <= file_end {

@@ -9,7 +9,7 @@ use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 use serde::{Deserialize, Serialize};
 
 use super::{PatchPolicy, ignored::IgnoreRules, policy::ExcludeGlobs};
-use crate::{Blobs, TreeDifference, RecordError, Tree};
+use crate::{Blobs, RecordError, Tree, TreeDifference};
 
 /// The result of [`collect_patch`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,7 +77,12 @@ pub fn collect_patch(
         }
     }
     sort_by_priority(&mut wanted);
-    let mut used = PatchUsage { file_count: 0, patch_bytes: 0, content_bytes: 0, smallest_oversized: u64::MAX };
+    let mut used = PatchUsage {
+        file_count: 0,
+        patch_bytes: 0,
+        content_bytes: 0,
+        smallest_oversized: u64::MAX,
+    };
     let mut pieces = BTreeMap::new();
     for change in wanted {
         let path = change.path;
@@ -148,7 +153,11 @@ impl OmittedPaths {
         let listed = self.paths.into_iter().map(|(path, why)| OmittedPath { path, why });
         let more = (self.unlisted_paths > 0).then(|| OmittedPath {
             path: "...".into(),
-            why: format!("and {} more path{}", self.unlisted_paths, if self.unlisted_paths == 1 { "" } else { "s" }),
+            why: format!(
+                "and {} more path{}",
+                self.unlisted_paths,
+                if self.unlisted_paths == 1 { "" } else { "s" }
+            ),
         });
         listed.chain(more).collect()
     }

@@ -28,8 +28,13 @@ fn round_trip(base: &Nodes, end: &Nodes) {
     let blobs = Blobs::new(folder.path().join("blobs"));
     let policy =
         PatchPolicy { never: vec![], new: vec![], ..PatchPolicy::shipped().unwrap().clone() };
-    let made =
-        collect_patch(&tree_from_nodes(base, &blobs), &tree_from_nodes(end, &blobs), &blobs, &policy).unwrap();
+    let made = collect_patch(
+        &tree_from_nodes(base, &blobs),
+        &tree_from_nodes(end, &blobs),
+        &blobs,
+        &policy,
+    )
+    .unwrap();
     assert_eq!(made.omitted_paths, vec![]);
     let patch = made.bytes;
     let shown = String::from_utf8_lossy(&patch).into_owned();

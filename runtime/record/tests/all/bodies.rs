@@ -121,14 +121,18 @@ fn pack_stores_changed_manifests_as_differences() {
     let shared = Blobs::new(folder.path().join("blobs"));
     let blobs = shared.with_pack(&pack);
     let mut tree = Tree::default();
-    let all = (0..2000).map(|n| file_entry(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
+    let all =
+        (0..2000).map(|n| file_entry(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
     tree.apply_snapshot(&snapshot_reply(all, vec![]));
     let base = tree.save(&blobs).unwrap();
     let mut trees = vec![(base.clone(), tree.clone())];
     for step in 0..24 {
         let before = trees.last().unwrap().0.clone();
         let reply = match step % 4 {
-            0 => snapshot_reply(vec![file_entry("src/module_7/file.py", &format!("v{step}"))], vec![]),
+            0 => snapshot_reply(
+                vec![file_entry("src/module_7/file.py", &format!("v{step}"))],
+                vec![],
+            ),
             1 => snapshot_reply(
                 vec![file_entry(&format!("new_{step}"), "n")],
                 vec!["src/module_9/file.py".into()],

@@ -13,8 +13,8 @@ use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CheckedTrial, GradingFiles, Journal, Remedy, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, Label, LeakCheckSpec, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending, StatementSpec,
-    Task, TaskId, TrialId, Verdict,
+    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending,
+    StatementSpec, Task, TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -486,7 +486,11 @@ fn check_rejects_the_journal_of_another_trial() {
     fs::copy(dir.trajectory_path(), made.file_path(2, "trajectory.jsonl")).unwrap();
     let checked = made.check(2);
     assert!(checked.is_finished && checked.is_unrecoverable());
-    assert!(checked.corruptions[0].reason.contains("another trial, t/"), "{:?}", checked.corruptions);
+    assert!(
+        checked.corruptions[0].reason.contains("another trial, t/"),
+        "{:?}",
+        checked.corruptions
+    );
 }
 
 #[test]
@@ -599,7 +603,11 @@ fn check_notices_a_truncated_pack() {
         harm(&pack);
         let checked = made.check(1);
         assert!(!checked.corruptions.is_empty());
-        assert!(checked.corruptions.iter().all(|one| one.path == pack), "{:?}", checked.corruptions);
+        assert!(
+            checked.corruptions.iter().all(|one| one.path == pack),
+            "{:?}",
+            checked.corruptions
+        );
         assert_eq!(made.verify(1), checked);
         assert_eq!(made.check(2).corruptions, vec![]);
     }
@@ -640,7 +648,10 @@ fn check_reports_missing_discarded_tries() {
         for checked in [made.check(3), made.verify(3)] {
             let first = &checked.corruptions[0];
             assert_eq!(first.path, made.file_path(3, named), "{first}");
-            assert!(checked.corruptions.iter().all(|one| one.remedy == Remedy::LostEvidence), "{first}");
+            assert!(
+                checked.corruptions.iter().all(|one| one.remedy == Remedy::LostEvidence),
+                "{first}"
+            );
         }
     }
 }

@@ -39,7 +39,10 @@ fn verify_reports_missing_blobs_where_they_were_stored() {
     let (one, two) = (blobs.put_shared(b"one").unwrap(), blobs.put_shared(b"two").unwrap());
     let own = blobs.put(b"the agent's").unwrap();
     let mut tree = Tree::default();
-    tree.apply_snapshot(&snapshot_reply(vec![file_entry("one", &one, 3), file_entry("two", &two, 3)]));
+    tree.apply_snapshot(&snapshot_reply(vec![
+        file_entry("one", &one, 3),
+        file_entry("two", &two, 3),
+    ]));
     let base = tree.save(&blobs).unwrap();
     let change = snapshot_reply(vec![file_entry("own", &own, 11)]);
     tree.apply_snapshot(&change);
@@ -65,8 +68,14 @@ fn verify_reports_missing_blobs_where_they_were_stored() {
         outside: None,
     };
     journal.append(1, taken).unwrap();
-    let verify =
-        || run.verifier().verify_trial(&id).corruptions.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let verify = || {
+        run.verifier()
+            .verify_trial(&id)
+            .corruptions
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(verify(), Vec::<String>::new());
     let place = |hash: &str| run.blobs().root().join(&hash[..2]).join(&hash[2..]);
 

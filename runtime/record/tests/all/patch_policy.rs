@@ -89,16 +89,28 @@ fn patch_prefers_source_changes_over_many_new_files() {
     let text = String::from_utf8(few.bytes).unwrap();
     assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
     assert_eq!((few.changed_paths, few.omitted_paths.len()), (2, 40));
-    assert!(few.omitted_paths[0].why.contains("would exceed 2 files"), "{:?}", few.omitted_paths[0]);
+    assert!(
+        few.omitted_paths[0].why.contains("would exceed 2 files"),
+        "{:?}",
+        few.omitted_paths[0]
+    );
 
     let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
     assert!(small.bytes.len() <= 4000 && small.changed_paths > 2, "{} bytes", small.bytes.len());
     assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
-    assert!(small.omitted_paths[0].why.contains("would exceed 4000 bytes"), "{:?}", small.omitted_paths[0]);
+    assert!(
+        small.omitted_paths[0].why.contains("would exceed 4000 bytes"),
+        "{:?}",
+        small.omitted_paths[0]
+    );
 
     let cheap =
         of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
-    assert!(cheap.changed_paths > 2 && cheap.omitted_paths.len() > 30, "{}", cheap.omitted_paths.len());
+    assert!(
+        cheap.changed_paths > 2 && cheap.omitted_paths.len() > 30,
+        "{}",
+        cheap.omitted_paths.len()
+    );
 
     let listed = of(&PatchPolicy {
         files_limit: 2,

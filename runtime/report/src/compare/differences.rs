@@ -6,13 +6,14 @@ use std::{
 };
 
 use proctor_types::{
-    Arm, ArmId, RequestChanges, Responders, escape_unprintable_line, count_with_noun, sha256_hex,
+    Arm, ArmId, RequestChanges, Responders, count_with_noun, escape_unprintable_line, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    TrialResult, arm::count_responders, format::format_percent, limits::own_limit, notes::describe_responders,
+    TrialResult, arm::count_responders, format::format_percent, limits::own_limit,
+    notes::describe_responders,
 };
 
 /// Longer texts are shown as a digest. In characters.
@@ -270,7 +271,8 @@ pub(super) fn differences_text(differences: &PairDifferences, style: LongTextSty
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {
-        let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", format_percent(*share)));
+        let shares =
+            limits.iter().map(|(kind, share)| format!("{kind} {}", format_percent(*share)));
         let shares: Vec<String> = shares.collect();
         if shares.is_empty() { "none".to_owned() } else { shares.join(", ") }
     };
@@ -280,12 +282,16 @@ pub(super) fn differences_text(differences: &PairDifferences, style: LongTextSty
         shares(&differences.b_limits)
     ));
     line(format!("  infrastructure faults: {} vs {}", differences.a_faults, differences.b_faults));
-    for (name, responders) in [(&differences.a, &differences.a_responders), (&differences.b, &differences.b_responders)] {
+    for (name, responders) in
+        [(&differences.a, &differences.a_responders), (&differences.b, &differences.b_responders)]
+    {
         if responders.is_mixture() {
             line(format!("  {name}: {}", describe_responders(responders)));
         }
     }
-    for (name, changes) in [(&differences.a, &differences.a_changes), (&differences.b, &differences.b_changes)] {
+    for (name, changes) in
+        [(&differences.a, &differences.a_changes), (&differences.b, &differences.b_changes)]
+    {
         for (what, counts) in
             [("requests repaired", &changes.repairs), ("lost in translation", &changes.losses)]
         {
@@ -296,9 +302,10 @@ pub(super) fn differences_text(differences: &PairDifferences, style: LongTextSty
             }
         }
     }
-    for (what, tasks) in
-        [("task revisions", &differences.task_revisions), ("environments", &differences.environments)]
-    {
+    for (what, tasks) in [
+        ("task revisions", &differences.task_revisions),
+        ("environments", &differences.environments),
+    ] {
         let task_names = tasks.iter().take(MAX_NAMED_TASKS).cloned().collect::<Vec<_>>().join(", ");
         let more = tasks.len().saturating_sub(MAX_NAMED_TASKS);
         line(match (tasks.len(), more) {

@@ -47,7 +47,7 @@ impl Gate {
         }
         if arm == reference {
             let message = format!("--gate {text}: both sides are the arm `{arm}`");
-            return Err(GateError { message: what: message, hint: "name two different arms".to_owned() });
+            return Err(GateError { message, hint: "name two different arms".to_owned() });
         }
         Ok(Self { text: text.trim().to_owned(), arm, reference, margin_points: points })
     }
@@ -60,19 +60,27 @@ impl Gate {
         let missing = [&self.arm, &self.reference].map(|name| {
             let arm_trials: Vec<&TrialResult> =
                 trials.iter().filter(|trial| trial.arm_name == *name).collect();
-            (name, arm_trials.iter().filter(|trial| trial.verdict.is_none()).count(), arm_trials.len())
+            (
+                name,
+                arm_trials.iter().filter(|trial| trial.verdict.is_none()).count(),
+                arm_trials.len(),
+            )
         });
         let missing: Vec<String> = missing
             .into_iter()
             .filter(|(_, missing, _)| *missing > 0)
-            .map(|(name, missing, all)| format!("{missing} of {} in {name}", count_with_noun(all, "trial")))
+            .map(|(name, missing, all)| {
+                format!("{missing} of {} in {name}", count_with_noun(all, "trial"))
+            })
             .collect();
         let result = match interval {
             _ if !missing.is_empty() => GateResult::Incomplete,
             Some([lower, _]) if lower * 100.0 >= -self.margin_points - ROUNDING_ERROR => {
                 GateResult::Passed
             }
-            Some([_, upper]) if upper * 100.0 < -self.margin_points - ROUNDING_ERROR => GateResult::Failed,
+            Some([_, upper]) if upper * 100.0 < -self.margin_points - ROUNDING_ERROR => {
+                GateResult::Failed
+            }
             _ => GateResult::Undecided,
         };
         let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
@@ -255,6 +263,8 @@ mod tests {
         let error = Gate::parse("twice >= new - 1", &ARM_NAMES).unwrap_err();
         assert!(error.message.contains("several arms have the name `twice`"), "{error:?}");
         assert!(error.hint.contains("`twice (0a1b)`") && !error.hint.contains("gpt"), "{error:?}");
-        assert!(Gate::parse("new >= new - 1", &ARM_NAMES).unwrap_err().message.contains("both sides"));
+        assert!(
+            Gate::parse("new >= new - 1", &ARM_NAMES).unwrap_err().message.contains("both sides")
+        );
     }
 }

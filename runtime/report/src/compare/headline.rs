@@ -35,10 +35,14 @@ pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
 }
 
 /// Like [`headlines`], but passes each name through `escape` to escape it.
-pub fn headlines_with_escape(comparison: &Comparison, escape: impl Fn(&str) -> String) -> Vec<Headline> {
+pub fn headlines_with_escape(
+    comparison: &Comparison,
+    escape: impl Fn(&str) -> String,
+) -> Vec<Headline> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
-    let mut all: Vec<Headline> = pairs.filter_map(|metrics| build_headline(metrics, &escape)).collect();
+    let mut all: Vec<Headline> =
+        pairs.filter_map(|metrics| build_headline(metrics, &escape)).collect();
     // The sort is stable, so the other pairs keep their order.
     let size = |one: &Headline| if one.is_distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
@@ -108,7 +112,12 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     let by_repository = repository_phrase(pair, distinguishable);
     let detail =
         format!("{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{left_out}.");
-    Some(Headline { text, detail, is_distinguishable: distinguishable, difference: difference.abs() })
+    Some(Headline {
+        text,
+        detail,
+        is_distinguishable: distinguishable,
+        difference: difference.abs(),
+    })
 }
 
 /// Puts the arm that resolves more first.
@@ -162,10 +171,14 @@ pub fn single_arm_headline(report: &Report) -> Option<String> {
         format!(" (95 % {:.1} to {:.1})", lower * 100.0, upper * 100.0)
     });
     let each = arm.per_resolved.and_then(|each| each.cost_usd);
-    let each = each
-        .map_or_else(String::new, |cost| format!(" at {} per resolved trial", format_dollars(cost.value)));
+    let each = each.map_or_else(String::new, |cost| {
+        format!(" at {} per resolved trial", format_dollars(cost.value))
+    });
     let (name, rate) = (&arm.name, format_percent(arm.resolved_rate));
-    Some(format!("{name} resolves {rate} of {}{interval}{each}.", count_with_noun(arm.trials, "trial")))
+    Some(format!(
+        "{name} resolves {rate} of {}{interval}{each}.",
+        count_with_noun(arm.trials, "trial")
+    ))
 }
 
 #[cfg(test)]

@@ -43,7 +43,9 @@ impl Metric {
         match self {
             Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
             Self::PassedRate => Some(verdict.passed_rate),
-            Self::Tokens => spent().filter(has_token_counts).map(|spent| total_tokens(&spent) as f64),
+            Self::Tokens => {
+                spent().filter(has_token_counts).map(|spent| total_tokens(&spent) as f64)
+            }
             Self::Cost => spent().filter(|spent| !spent.unpriced).map(|spent| spent.cost_usd),
             Self::Steps => spent().map(|spent| spent.steps as f64),
         }

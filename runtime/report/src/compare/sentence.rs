@@ -1,7 +1,7 @@
 //! Describes a comparison in one sentence.
 
 use proctor_statistics::ALPHA;
-use proctor_types::{noun_for_count, count_with_noun};
+use proctor_types::{count_with_noun, noun_for_count};
 
 use super::comparison::Pair;
 

@@ -51,7 +51,8 @@ pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
 impl NoiseReport {
     /// Computes the numbers. Returns `None` if no trial was measured.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
-        let measured_noise: Vec<&Noise> = trials.iter().filter_map(|trial| trial_noise(trial)).collect();
+        let measured_noise: Vec<&Noise> =
+            trials.iter().filter_map(|trial| trial_noise(trial)).collect();
         if measured_noise.is_empty() {
             return None;
         }

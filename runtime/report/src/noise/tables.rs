@@ -3,7 +3,9 @@
 use proctor_types::{SandboxLimit, count_with_noun};
 
 use super::numbers::{NoiseReport, count_limits};
-use crate::{ArmReport, Report, TaskReport, format::format_percent, limits::can_cause_failure, table};
+use crate::{
+    ArmReport, Report, TaskReport, format::format_percent, limits::can_cause_failure, table,
+};
 
 /// Formats the fraction of trials that hit a limit, shown next to a score: `6.7 %: steps 3.3 %,
 /// memory 3.3 %`.

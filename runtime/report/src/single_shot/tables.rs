@@ -20,7 +20,8 @@ pub(crate) fn format_tables(report: &Report) -> String {
     let rows = arms.iter().map(|(arm, single)| {
         // The paper's Table 2 shows this mark in a cell if no prompt fits.
         let fits = single.beyond_window < arm.trials;
-        let rate = |rate: f64| if fits { format_percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
+        let rate =
+            |rate: f64| if fits { format_percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
         vec![
             arm.name.clone(),
             rate(arm.applied_rate),

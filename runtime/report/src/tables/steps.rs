@@ -158,7 +158,11 @@ const fn count_column(
     column(name, ColumnKind::Integer, unit, about, cell_fn)
 }
 
-const fn seconds_column(name: &'static str, about: &'static str, cell_fn: CellFn) -> Column<CellFn> {
+const fn seconds_column(
+    name: &'static str,
+    about: &'static str,
+    cell_fn: CellFn,
+) -> Column<CellFn> {
     column(name, ColumnKind::Number, "seconds", about, cell_fn)
 }
 
@@ -173,9 +177,11 @@ pub static STEPS: &[Column<CellFn>] = &[
     text_column("arm_name", "the arm's name", |row| row.arm_name.into()),
     count_column("attempt", "", "the attempt, counted from 1", |row| row.trial.attempt.into()),
     count_column("step", "", "the step, counted from 1", |row| row.facts.step.into()),
-    seconds_column("started_seconds", "when the request was sent, from the start of the try", |row| {
-        row.facts.sent_at.into()
-    }),
+    seconds_column(
+        "started_seconds",
+        "when the request was sent, from the start of the try",
+        |row| row.facts.sent_at.into(),
+    ),
     seconds_column("seconds", "from the request to the step's last action", |row| {
         (row.facts.ended_at - row.facts.sent_at).max(0.0).into()
     }),
@@ -189,9 +195,12 @@ pub static STEPS: &[Column<CellFn>] = &[
         row.facts.wait_seconds.into()
     }),
     seconds_column("tool_seconds", "total time in tools", |row| row.facts.tool_seconds.into()),
-    count_column("sends", "requests", "attempts to send the request, including failed ones", |row| {
-        row.facts.sends.into()
-    }),
+    count_column(
+        "sends",
+        "requests",
+        "attempts to send the request, including failed ones",
+        |row| row.facts.sends.into(),
+    ),
     count_column("failed_sends", "requests", "failed attempts to send the request", |row| {
         row.facts.failed_sends.into()
     }),
@@ -258,13 +267,18 @@ pub static STEPS: &[Column<CellFn>] = &[
     count_column("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
         row.facts.malformed_calls.into()
     }),
-    count_column("failed_calls", "calls", "malformed calls and calls with a nonzero status", |row| {
-        row.facts.failed_calls.into()
-    }),
+    count_column(
+        "failed_calls",
+        "calls",
+        "malformed calls and calls with a nonzero status",
+        |row| row.facts.failed_calls.into(),
+    ),
     count_column("changed_paths", "paths", "paths that the step created or changed", |row| {
         row.facts.changed_paths.into()
     }),
-    count_column("removed_paths", "paths", "paths that the step removed", |row| row.facts.removed_paths.into()),
+    count_column("removed_paths", "paths", "paths that the step removed", |row| {
+        row.facts.removed_paths.into()
+    }),
     count_column("urls", "requests", "the agent's requests to the egress proxy", |row| {
         row.facts.url_count.into()
     }),

@@ -106,7 +106,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
         "whether there is a verdict; false means no score, not a score of zero",
         |row| row.trial.score_valid.into(),
     ),
-    text_column("reason", "why the task isn't resolved (docs/report.md)", |row| row.trial.reason.into()),
+    text_column("reason", "why the task isn't resolved (docs/report.md)", |row| {
+        row.trial.reason.into()
+    }),
     text_column("limit", "the trial's own limit that ended it", |row| row.trial.limit.into()),
     text_column("integrity", "clean, unverified, suspect or contaminated", |row| {
         row.trial.integrity.into()
@@ -114,33 +116,52 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count_column("steps", "steps", "responses delivered to the main conversation", |row| {
         row.trial.steps.into()
     }),
-    number_column("cost_usd", "US dollars", "cost of the counted try; null without a price", |row| {
-        row.trial.cost_usd.into()
-    }),
-    number_column("paid_usd", "US dollars", "everything billed, including discarded tries", |row| {
-        row.trial.paid_usd.into()
-    }),
+    number_column(
+        "cost_usd",
+        "US dollars",
+        "cost of the counted try; null without a price",
+        |row| row.trial.cost_usd.into(),
+    ),
+    number_column(
+        "paid_usd",
+        "US dollars",
+        "everything billed, including discarded tries",
+        |row| row.trial.paid_usd.into(),
+    ),
     number_column("wall_seconds", "seconds", "from start to end of the try", |row| {
         row.trial.wall_seconds.into()
     }),
-    number_column("waited_seconds", "seconds", "time spent waiting for the model endpoint", |row| {
-        row.trial.waited_seconds.into()
-    }),
+    number_column(
+        "waited_seconds",
+        "seconds",
+        "time spent waiting for the model endpoint",
+        |row| row.trial.waited_seconds.into(),
+    ),
     text_column("fault", "the infrastructure fault that ended the trial", |row| {
         row.trial.fault.as_deref().into()
     }),
     // Sandbox limits.
-    text_column("touched", "sandbox limits that the trial hit", |row| join_values(&row.trial.touched)),
+    text_column("touched", "sandbox limits that the trial hit", |row| {
+        join_values(&row.trial.touched)
+    }),
     text_column("grading_touched", "sandbox limits that the grading hit", |row| {
         join_values(&row.trial.grading_touched)
     }),
-    number_column("memory_peak_mb", "MiB", "peak memory of the sandbox, including page cache", |row| {
-        let peak = row.sandbox_counts().and_then(|counts| counts.memory.peak_bytes);
-        peak.map(|bytes| (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0).into()
-    }),
-    count_column("oom_kills", "processes", "processes that the kernel killed to free memory", |row| {
-        row.sandbox_counts().and_then(|counts| counts.memory.oom_kills).into()
-    }),
+    number_column(
+        "memory_peak_mb",
+        "MiB",
+        "peak memory of the sandbox, including page cache",
+        |row| {
+            let peak = row.sandbox_counts().and_then(|counts| counts.memory.peak_bytes);
+            peak.map(|bytes| (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0).into()
+        },
+    ),
+    count_column(
+        "oom_kills",
+        "processes",
+        "processes that the kernel killed to free memory",
+        |row| row.sandbox_counts().and_then(|counts| counts.memory.oom_kills).into(),
+    ),
     number_column(
         "throttled_seconds",
         "seconds",
@@ -148,9 +169,11 @@ pub static TRIALS: &[Column<CellFn>] = &[
         |row| row.sandbox_counts().and_then(|counts| counts.cpu.throttled_seconds).into(),
     ),
     // Single-response trials.
-    flag_column("applied", "single-shot: whether at least part of the response was applied", |row| {
-        row.single_shot_response().map(|answer| answer.applied).into()
-    }),
+    flag_column(
+        "applied",
+        "single-shot: whether at least part of the response was applied",
+        |row| row.single_shot_response().map(|answer| answer.applied).into(),
+    ),
     flag_column("whole", "single-shot: whether the whole response was applied", |row| {
         row.single_shot_response().map(|answer| answer.whole).into()
     }),
@@ -179,7 +202,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
         join_values(row.trial.exceptions.iter().map(|(class, count)| format!("{class}={count}")))
     }),
     // Endings.
-    text_column("cause", "why the scaffold ended without a submission", |row| row.trial.cause.into()),
+    text_column("cause", "why the scaffold ended without a submission", |row| {
+        row.trial.cause.into()
+    }),
     text_column("why", "the scaffold's message, or the model's refusal", |row| {
         row.trial.why.as_deref().into()
     }),
@@ -201,7 +226,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count_column("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
         row.trial.malformed_calls.into()
     }),
-    number_column("tool_seconds", "seconds", "total time in tools", |row| row.trial.tool_seconds.into()),
+    number_column("tool_seconds", "seconds", "total time in tools", |row| {
+        row.trial.tool_seconds.into()
+    }),
     count_column("patch_bytes", "bytes", "size of the patch", |row| row.trial.patch_bytes.into()),
     count_column("fail_to_pass", "tests", "fail-to-pass tests of the task", |row| {
         row.test_counts().map(|tests| tests.fail_to_pass).into()
@@ -260,12 +287,18 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count_column("side_requests", "requests", "side requests with a response", |row| {
         row.spending().map(|spent| spent.side_requests).into()
     }),
-    count_column("side_input_tokens", "tokens", "part of input_tokens used by side requests", |row| {
-        row.spending().map(|spent| spent.side_input_tokens).into()
-    }),
-    count_column("side_output_tokens", "tokens", "part of output_tokens used by side requests", |row| {
-        row.spending().map(|spent| spent.side_output_tokens).into()
-    }),
+    count_column(
+        "side_input_tokens",
+        "tokens",
+        "part of input_tokens used by side requests",
+        |row| row.spending().map(|spent| spent.side_input_tokens).into(),
+    ),
+    count_column(
+        "side_output_tokens",
+        "tokens",
+        "part of output_tokens used by side requests",
+        |row| row.spending().map(|spent| spent.side_output_tokens).into(),
+    ),
     count_column(
         "grace_answers",
         "responses",
@@ -285,7 +318,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
     text_column("repo", "the task's repository", |row| row.trial.repo.as_deref().into()),
     count_column("level", "", "the task's level (FeatureBench)", |row| row.trial.level.into()),
     // The arm's factors.
-    flag_column("control", "whether the arm is a control", |row| row.arm.map(|arm| arm.control).into()),
+    flag_column("control", "whether the arm is a control", |row| {
+        row.arm.map(|arm| arm.control).into()
+    }),
     text_column("scaffold", "factor: the scaffold", |row| {
         row.arm.and_then(|arm| arm.scaffold.as_deref()).into()
     }),
@@ -319,15 +354,21 @@ pub static TRIALS: &[Column<CellFn>] = &[
     number_column("limit_wall_seconds", "seconds", "factor: the limit `wall_seconds`", |row| {
         row.budget().and_then(|budget| budget.wall_seconds).into()
     }),
-    number_column("limit_working_seconds", "seconds", "factor: the limit `working_seconds`", |row| {
-        row.budget().and_then(|budget| budget.working_seconds).into()
-    }),
+    number_column(
+        "limit_working_seconds",
+        "seconds",
+        "factor: the limit `working_seconds`",
+        |row| row.budget().and_then(|budget| budget.working_seconds).into(),
+    ),
     number_column("limit_tool_seconds", "seconds", "factor: the limit `tool_seconds`", |row| {
         row.budget().and_then(|budget| budget.tool_seconds).into()
     }),
-    number_column("limit_command_seconds", "seconds", "factor: the limit `command_seconds`", |row| {
-        row.budget().and_then(|budget| budget.command_seconds).into()
-    }),
+    number_column(
+        "limit_command_seconds",
+        "seconds",
+        "factor: the limit `command_seconds`",
+        |row| row.budget().and_then(|budget| budget.command_seconds).into(),
+    ),
     text_column("factors", "all factors of the arm as JSON; prompts as SHA-256", |row| {
         row.arm.and_then(|arm| arm.factors.as_ref()).map(ToString::to_string).into()
     }),

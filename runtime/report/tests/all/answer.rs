@@ -5,11 +5,11 @@
 
 use proctor_report::{
     CheckLevel, Report, TextOptions, TrialResult, UsageKind, budget_curves, build_grid,
-    build_report, cell_text, soundness_checks, compare, failure_reasons, findings, headlines, headlines_with_escape,
-    report_text, report_text_with_comparison, single_arm_headline,
+    build_report, cell_text, compare, failure_reasons, findings, headlines, headlines_with_escape,
+    report_text, report_text_with_comparison, single_arm_headline, soundness_checks,
 };
 use proctor_types::{
-    BudgetKind, Ending, FailureReason, Fault, Integrity, Interruptions, FaultLayer, TaskId,
+    BudgetKind, Ending, FailureReason, Fault, FaultLayer, Integrity, Interruptions, TaskId,
 };
 
 use crate::report::{submitted_ending, trial};
@@ -66,7 +66,9 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     }
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(!headline.is_distinguishable);
-    assert!(headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -"));
+    assert!(
+        headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -")
+    );
     assert!(headline.text.ends_with(" at 1.3 times the cost."), "{}", headline.text);
     assert!(headline.detail.contains(" tasks would be needed"), "{}", headline.detail);
 

@@ -65,7 +65,8 @@ fn two_arms() -> Vec<TrialResult> {
 }
 
 fn find_pair<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pair {
-    let matching_pair = comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
+    let matching_pair =
+        comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
     matching_pair.unwrap_or_else(|| panic!("no {a} {b} {metric}"))
 }
 
@@ -282,7 +283,8 @@ fn differences_count_packages_in_only_one_agent() {
     let loss = FieldLoss { kind: FieldLossKind::Dropped, field: "thinking".into() };
     changes.add_losses(&[loss.clone(), loss]);
     let why = pair_differences(factors, changes);
-    let text = comparison_text(&Comparison { differences: vec![why], ..compare(&two_arms(), None) });
+    let text =
+        comparison_text(&Comparison { differences: vec![why], ..compare(&two_arms(), None) });
     for line in [
         "  packages in only one of them: 9 vs 1\n",
         "  prompts.bundle.versions.both: 3.0 vs 3.1\n",
@@ -378,7 +380,8 @@ fn compare_lists_controls_separately_without_changing_p_values() {
         .filter(|pair| pair.metric == "resolved")
         .map(|pair| (pair.a.as_str(), pair.b.as_str()))
         .collect();
-    let expected_pairs = [("a", "gold"), ("a", "noop"), ("b", "gold"), ("b", "noop"), ("gold", "noop")];
+    let expected_pairs =
+        [("a", "gold"), ("a", "noop"), ("b", "gold"), ("b", "noop"), ("gold", "noop")];
     assert_eq!(names, expected_pairs);
     for pair in &comparison.controls {
         assert_eq!((pair.p_adjusted, pair.adjusted_for), (None, 0));

@@ -9,7 +9,7 @@ use proctor_report::{
     GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report, group_tables,
 };
 use proctor_types::{
-    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, FaultLayer,
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, FaultLayer, Integrity,
     Outcome, Responder, Spending, TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
@@ -277,7 +277,10 @@ fn report_lists_differing_policies_with_reasons() {
     let differing = with(false);
     assert_eq!(differing.tasks[0].policies_differ["strict"], "not resolved, 1 of 3 passed");
     let report_text = render_text(&differing);
-    assert!(report_text.contains("the policies differ. official: resolved, 3 of 3 passed"), "{report_text}");
+    assert!(
+        report_text.contains("the policies differ. official: resolved, 3 of 3 passed"),
+        "{report_text}"
+    );
     assert!(with(true).tasks[0].policies_differ.is_empty());
     assert!(!render_text(&with(true)).contains("the policies differ"));
 }
@@ -427,7 +430,10 @@ fn report_marks_interrupted_trials_in_every_format() {
     let report = build_report(plain);
     let words = "started over (a server ran, and a pipe), then resumed after step 2, 5";
     let report_text = render_text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(report_text.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{report_text}");
+    assert!(
+        report_text.contains(&format!("tools / t0 / 1: interrupted: {words}.")),
+        "{report_text}"
+    );
     let sheet = proctor_report::trials_csv(&report);
     assert!(sheet.contains(&format!(",\"{words}\"")), "{sheet}");
     assert_eq!(
@@ -517,7 +523,8 @@ fn groups_separate_levels_sizes_and_attempts() {
     let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
     assert!(page.contains(table), "{page}");
     assert!(
-        !proctor_report::report_markdown(&report, None, GroupSelection::Informative).contains("By level")
+        !proctor_report::report_markdown(&report, None, GroupSelection::Informative)
+            .contains("By level")
     );
 
     trials[0].verdict = None;
@@ -607,7 +614,10 @@ fn report_notes_outgrown_responses() {
     let report = build_report(vec![result, trial("tools", "t2", submitted_ending(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
     let report_text = render_text(&report);
-    assert!(report_text.contains("tools: outgrown in 1 trial: a response used more"), "{report_text}");
+    assert!(
+        report_text.contains("tools: outgrown in 1 trial: a response used more"),
+        "{report_text}"
+    );
     assert!(!render_text(&three_arms()).contains("outgrown"));
 }
 
@@ -650,7 +660,8 @@ fn report_counts_exceptions_by_arm_and_task() {
     assert_eq!(value["tasks"][0]["exceptions"], json!({"NameError": 3, "TypeError": 1}));
     assert_eq!(value["tasks"][3].get("exceptions"), None);
     let report_text = render_text(&report);
-    let line = |word: &str| report_text.lines().position(|line| line.contains(word)).expect("a line");
+    let line =
+        |word: &str| report_text.lines().position(|line| line.contains(word)).expect("a line");
     // Ten TypeErrors, five NameErrors.
     assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{report_text}");
     let markdown = proctor_report::report_markdown(&report, None, GroupSelection::Informative);
@@ -694,13 +705,22 @@ fn facts_have_cutoff_and_repository_category() {
 
 /// Returns the trials of an arm on ten lite tasks and ten others. `lite` and `rest` are how many it
 /// resolves of each; tasks from index `after` on are newer than the cutoff.
-fn ranked_trials(arm: &str, lite_resolved: usize, other_resolved: usize, first_new_task: usize) -> Vec<TrialResult> {
+fn ranked_trials(
+    arm: &str,
+    lite_resolved: usize,
+    other_resolved: usize,
+    first_new_task: usize,
+) -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for at in 0..20 {
         let (is_lite, of_set) = (at < 10, at % 10);
         let resolved = of_set < if is_lite { lite_resolved } else { other_resolved };
-        let mut result =
-            trial(arm, &format!("t{at:02}"), submitted_ending(), Some(f64::from(u8::from(resolved))));
+        let mut result = trial(
+            arm,
+            &format!("t{at:02}"),
+            submitted_ending(),
+            Some(f64::from(u8::from(resolved))),
+        );
         result.facts = TaskFacts {
             level: Some(if is_lite { 1 } else { 2 }),
             categories: if is_lite { vec!["lite".into()] } else { vec![] },
@@ -762,8 +782,10 @@ fn report_marks_prompts_beyond_the_window() {
         line.split(['\u{2502}', '\u{2506}', '|']).map(|cell| cell.trim().to_owned()).collect()
     };
     let row = |first: &str| {
-        let rows =
-            report_text.lines().map(cells).filter(|row| row.get(1).is_some_and(|cell| cell == first));
+        let rows = report_text
+            .lines()
+            .map(cells)
+            .filter(|row| row.get(1).is_some_and(|cell| cell == first));
         rows.collect::<Vec<_>>()
     };
     let marks = |row: &[String]| row.iter().filter(|cell| *cell == "x").count();
@@ -815,6 +837,9 @@ fn groups_count_a_task_in_each_of_its_splits() {
     }
     let report = build_report(trials);
     let agreement = &report.rank_agreement[0];
-    assert_eq!((agreement.kind.as_str(), agreement.a.as_str(), agreement.b.as_str()), ("split", "full", "lite"));
+    assert_eq!(
+        (agreement.kind.as_str(), agreement.a.as_str(), agreement.b.as_str()),
+        ("split", "full", "lite")
+    );
     assert_eq!((agreement.a_tasks, agreement.b_tasks, agreement.tau), (4, 3, 1.0));
 }

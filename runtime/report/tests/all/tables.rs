@@ -95,9 +95,18 @@ fn steps_table_has_sends_calls_and_changes_per_step() {
     assert_eq!(steps.len(), 2);
     let first_step = &steps[0];
     assert_eq!((first_step.step, first_step.sends, first_step.failed_sends), (1, 2, 1));
-    assert_eq!((first_step.wait_seconds, first_step.model_seconds, first_step.tool_seconds), (2.0, 1.0, 1.5));
-    assert_eq!((first_step.changed_paths, first_step.removed_paths, first_step.snapshot.as_deref()), (2, 1, Some("abc")));
-    assert_eq!((first_step.failed_calls, first_step.malformed_calls, first_step.ended_at), (1, 0, 6.5));
+    assert_eq!(
+        (first_step.wait_seconds, first_step.model_seconds, first_step.tool_seconds),
+        (2.0, 1.0, 1.5)
+    );
+    assert_eq!(
+        (first_step.changed_paths, first_step.removed_paths, first_step.snapshot.as_deref()),
+        (2, 1, Some("abc"))
+    );
+    assert_eq!(
+        (first_step.failed_calls, first_step.malformed_calls, first_step.ended_at),
+        (1, 0, 6.5)
+    );
     let two = &steps[1];
     assert_eq!((two.usage.input, two.sends, two.failed_calls), (200, 1, 1));
     assert_eq!((two.sent_at, two.answered_at), (6.5, 8.0));

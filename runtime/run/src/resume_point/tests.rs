@@ -171,7 +171,10 @@ fn resume_point_keeps_all_responses_but_only_calls_before_the_last_snapshot() {
 fn resume_point_counts_spent_budget() {
     let (record, _) = record_in_second_step();
     let used = record.read().unwrap().prior_usage;
-    assert_eq!((used.spending.steps, used.spending.input_tokens, used.spending.output_tokens), (2, 20, 2));
+    assert_eq!(
+        (used.spending.steps, used.spending.input_tokens, used.spending.output_tokens),
+        (2, 20, 2)
+    );
     assert_eq!(used.spending.cost_usd, 1.0);
     assert_eq!(used.wait_time, Duration::from_secs(10));
     let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
@@ -241,7 +244,8 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
         (before.prior_usage.lost_time, 1000)
     );
     assert!(
-        past.clock_seconds <= before.clock_seconds && past.prior_usage.elapsed <= before.prior_usage.elapsed
+        past.clock_seconds <= before.clock_seconds
+            && past.prior_usage.elapsed <= before.prior_usage.elapsed
     );
 }
 

@@ -13,7 +13,8 @@ use proctor_native::Native;
 use proctor_run::{CancelSignal, Capacity, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend, Command, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, resolve_layer_spec, prepare_for_agent,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, prepare_for_agent,
+    resolve_layer_spec,
 };
 use proctor_types::{Integrity, OnFinding, SandboxSpec, Task, Verdict};
 use serde_json::json;

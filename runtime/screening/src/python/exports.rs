@@ -82,7 +82,11 @@ impl Exports {
     ) -> Vec<(String, Export)> {
         let names = self.matching_modules(module_path).flat_map(|module| module.exports.keys());
         let names = names.filter(|name| !name.starts_with('_'));
-        names.filter_map(|name| Some((name.clone(), self.find_foreign(module_path, name, is_owned)?))).collect()
+        names
+            .filter_map(|name| {
+                Some((name.clone(), self.find_foreign(module_path, name, is_owned)?))
+            })
+            .collect()
     }
 
     fn find_export(&self, module_path: &str, name: &str) -> Option<&Export> {

@@ -73,7 +73,7 @@ impl<'a> NameTable<'a> {
         owned_modules: &'a BTreeSet<String>,
         exports: &'a Exports,
     ) -> Self {
-        Self { rules, owned_modules: owned_modules, exports, scopes: Vec::new() }
+        Self { rules, owned_modules, exports, scopes: Vec::new() }
     }
 
     /// Returns the names in a module that refer to something outside it.
@@ -181,9 +181,10 @@ impl<'a> NameTable<'a> {
                     }
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
-                            return Some(
-                                self.attribute_path(&self.path_at_depth(of, depth)?, &constant_string(name)?),
-                            );
+                            return Some(self.attribute_path(
+                                &self.path_at_depth(of, depth)?,
+                                &constant_string(name)?,
+                            ));
                         }
                     }
                     "importlib.reload" => {
@@ -212,9 +213,9 @@ impl<'a> NameTable<'a> {
                 Some(self.entry_path(&of, &subscript.slice))
             }
             Expr::Named(named) => self.path_at_depth(&named.value, depth),
-            Expr::If(either) => {
-                self.path_at_depth(&either.body, depth).or_else(|| self.path_at_depth(&either.orelse, depth))
-            }
+            Expr::If(either) => self
+                .path_at_depth(&either.body, depth)
+                .or_else(|| self.path_at_depth(&either.orelse, depth)),
             Expr::BoolOp(either) => {
                 either.values.iter().find_map(|value| self.path_at_depth(value, depth))
             }
@@ -243,7 +244,8 @@ impl<'a> NameTable<'a> {
             }
         }
         // A slice of a stack counts as a stack.
-        if matches!(key, Expr::Slice(_)) && table.ends_with(')') && self.rules.is_restricted(table) {
+        if matches!(key, Expr::Slice(_)) && table.ends_with(')') && self.rules.is_restricted(table)
+        {
             return table.to_owned();
         }
         format!("{table}[{}]", subscript_index(key).unwrap_or_default())
@@ -306,9 +308,9 @@ impl<'a> NameTable<'a> {
     /// This is not the case for attributes of a class and for names that a function declares
     /// `global`.
     pub(super) fn keeps_meaning(&self, name: &str) -> bool {
-        self.scopes
-            .last()
-            .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer_names.contains(name))
+        self.scopes.last().is_some_and(|scope| {
+            scope.kind != ScopeKind::Class && !scope.outer_names.contains(name)
+        })
     }
 
     /// Returns the dotted name of an attribute. If the attribute is a module that another module

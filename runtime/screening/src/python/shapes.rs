@@ -24,11 +24,15 @@ pub(super) fn constant_truth(expr: &Expr) -> Option<bool> {
                 false => all().all(|value| value == Some(!decisive)).then_some(!decisive),
             }
         }
-        Expr::UnaryOp(unary) if unary.op == UnaryOp::Not => constant_truth(&unary.operand).map(|one| !one),
+        Expr::UnaryOp(unary) if unary.op == UnaryOp::Not => {
+            constant_truth(&unary.operand).map(|one| !one)
+        }
         Expr::Call(call) if is_named(&call.func, "bool") => {
             call.arguments.args.first().map_or(Some(false), constant_truth)
         }
-        Expr::If(either) => constant_truth(&either.body).filter(|one| constant_truth(&either.orelse) == Some(*one)),
+        Expr::If(either) => {
+            constant_truth(&either.body).filter(|one| constant_truth(&either.orelse) == Some(*one))
+        }
         Expr::Compare(compare) => match (&*compare.ops, &*compare.comparators) {
             ([CmpOp::Eq | CmpOp::Is | CmpOp::LtE | CmpOp::GtE], [right]) => {
                 (ComparableExpr::from(&*compare.left) == ComparableExpr::from(right))

@@ -10,7 +10,7 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
-    constant::{constant_template, constant_string, is_literal},
+    constant::{constant_string, constant_template, is_literal},
     names::{NameTable, ScopeCode, ScopeKind},
 };
 use crate::{

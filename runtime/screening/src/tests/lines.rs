@@ -138,7 +138,7 @@ fn own_runner_rules_are_off_if_pytest_judges() {
             gold_patch: None,
             original_files: &before,
             owned_modules: &owned,
-            is_judged_by_pytest: judged_by_pytest: is_judged_by_pytest,
+            is_judged_by_pytest,
             is_screened: &screened,
         };
         screen(&input).unwrap().findings.len()

@@ -13,7 +13,7 @@ use std::{
 };
 
 use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, ScanLimits, ScanRequest};
-use proctor_types::{FaultCause, Fault, FaultLayer, Source, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, Source, Task};
 
 use super::{
     patch_lines::patch_lines_by_file,
@@ -107,7 +107,8 @@ fn find_copies_by_content(
                 FindingKind::Module { .. } => (None, None),
             };
             let (Some(task), Some(label)) = (task, label) else { continue };
-            let copy = BundleCopy { path: finding_path(folder, finding), description: label.clone() };
+            let copy =
+                BundleCopy { path: finding_path(folder, finding), description: label.clone() };
             copies.entry(*task).or_insert(copy);
         }
         if copies.len() == before {
@@ -272,11 +273,14 @@ mod tests {
 
     /// Returns twelve unique lines of code, each with one function call.
     fn unique_code(name: &str) -> Vec<String> {
-        (0..12).map(|n| format!("    total_{name}_{n} = weigh_{name}(total, {n}) + {n} * 17")).collect()
+        (0..12)
+            .map(|n| format!("    total_{name}_{n} = weigh_{name}(total, {n}) + {n} * 17"))
+            .collect()
     }
 
     fn task(repo: &str, path: &str, code_name: &str) -> Task {
-        let lines: String = unique_code(code_name).iter().map(|line| format!("-{line}\n")).collect();
+        let lines: String =
+            unique_code(code_name).iter().map(|line| format!("-{line}\n")).collect();
         let mask = format!(
             "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,13 +1,1 @@\n kept\n{lines}"
         );
@@ -357,7 +361,11 @@ mod tests {
 
     #[test]
     fn find_bundle_copies_finds_a_file_for_both_tasks_that_it_copies() {
-        let both = unique_code("first").into_iter().chain(unique_code("second")).collect::<Vec<_>>().join("\n");
+        let both = unique_code("first")
+            .into_iter()
+            .chain(unique_code("second"))
+            .collect::<Vec<_>>()
+            .join("\n");
         let folder = create_bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
         let (first, second) = (task("o/a", "a/a.py", "first"), task("o/b", "b/b.py", "second"));
         let found = find_bundle_copies(folder.path(), &[&first, &second]).unwrap();

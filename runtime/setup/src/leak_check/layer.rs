@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, HiddenPaths, RawPath, ScanReply, ScanRequest},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, Task, sha256_hex};
+use proctor_types::{Fault, FaultCause, FaultLayer, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -127,7 +127,8 @@ impl LayerFindings {
 
     /// Reads cached findings. Returns `None` if they do not exist or cannot be read.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
-        let text = proctor_files::read_regular_file(&folder.join(key).with_extension("json")).ok()?;
+        let text =
+            proctor_files::read_regular_file(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -442,7 +443,8 @@ async fn read_files(
             EntryKind::Dir if entry.name.as_bytes() != b".git" => {
                 let entries = handle.list(&full).await.map_err(reading)?;
                 let folder = path.trim_end_matches('/');
-                pending_paths.extend(entries.iter().map(|entry| format!("{folder}/{}", entry.name)));
+                pending_paths
+                    .extend(entries.iter().map(|entry| format!("{folder}/{}", entry.name)));
             }
             EntryKind::File if entry.size <= MAX_HIDDEN_FILE_BYTES => {
                 let bytes = handle.read(&full, MAX_HIDDEN_FILE_BYTES).await.map_err(reading)?;

@@ -115,7 +115,11 @@ impl Leak {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    pub(super) fn new_secret(kind: LeakKind, location: impl Into<String>, description: &str) -> Self {
+    pub(super) fn new_secret(
+        kind: LeakKind,
+        location: impl Into<String>,
+        description: &str,
+    ) -> Self {
         Self { kind, place: location.into(), what: description.to_owned(), remove: None }
     }
 }

@@ -52,7 +52,11 @@ mod tests {
         assert_eq!(
             files["x.py"],
             PatchLines {
-                removed_runs: vec![run(&["--- a dashed line", "two"]), run(&["three"]), run(&["tail"])],
+                removed_runs: vec![
+                    run(&["--- a dashed line", "two"]),
+                    run(&["three"]),
+                    run(&["tail"])
+                ],
                 added_runs: vec![run(&["new"])],
                 context_runs: vec![run(&["kept"]), run(&["last"])],
             }

@@ -24,7 +24,10 @@ pub(crate) async fn remove_leak(handle: &SandboxHandle, leak: &Leak) -> Result<b
 }
 
 /// Returns the compiled copies of a Python file.
-async fn find_compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
+async fn find_compiled_copies(
+    handle: &SandboxHandle,
+    path: &RawPath,
+) -> Result<Vec<RawPath>, Fault> {
     let name = file_name(path);
     let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
     let folder = &path.as_bytes()[..path.as_bytes().len() - name.len()];

@@ -40,8 +40,11 @@ pub(crate) fn build_secrets(
     source: &BTreeMap<String, Vec<u8>>,
     policy: &LeakPolicy,
 ) -> Result<LabelledSecrets, Fault> {
-    let mut out =
-        SecretsBuilder { policy, visible_hashes: HashSet::new(), labelled_secrets: LabelledSecrets::default() };
+    let mut out = SecretsBuilder {
+        policy,
+        visible_hashes: HashSet::new(),
+        labelled_secrets: LabelledSecrets::default(),
+    };
     let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
     out.labelled_secrets.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(patch_lines_by_file).unwrap_or_default();
@@ -170,7 +173,7 @@ impl SecretsBuilder<'_> {
     }
 
     fn build_windows(&self, runs: &[Vec<String>], lines_per_window: usize) -> Windows {
-        let mut out = Windows { lines_per_window: lines_per_window, hashes: Vec::new(), byte_count: 0 };
+        let mut out = Windows { lines_per_window, hashes: Vec::new(), byte_count: 0 };
         let mut seen = HashSet::new();
         for run in runs {
             let lines: Vec<(u64, usize)> =
@@ -275,7 +278,8 @@ impl SecretsBuilder<'_> {
 
     /// If there are too many windows for one request, removes some of them at regular distances.
     fn thin_windows(&mut self, max_windows: usize) {
-        let all: usize = self.labelled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
+        let all: usize =
+            self.labelled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(max_windows.max(1));
         if step < 2 {
             return;

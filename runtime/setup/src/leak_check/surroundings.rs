@@ -17,7 +17,10 @@ const MAX_PROC_FILE_BYTES: u64 = 4 << 20;
 
 /// Searches the sandbox with the permissions of a process in the sandbox, before any other process
 /// runs there.
-pub(super) async fn search_surroundings(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
+pub(super) async fn search_surroundings(
+    handle: &SandboxHandle,
+    task: &Task,
+) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
     let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();

@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, ScanRequest},
 };
-use proctor_types::{FaultCause, Fault, FaultLayer, OnFinding, Task};
+use proctor_types::{Fault, FaultCause, FaultLayer, OnFinding, Task};
 use serde::Serialize;
 
 use super::{

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_types::{Fault, Source, sha256_hex};
 
-use super::faults::{source_fault, io_fault};
+use super::faults::{io_fault, source_fault};
 
 /// Entries with these names are not part of a source: they are history, or files that interpreters
 /// leave behind. Set-up removes them too.
@@ -43,7 +43,11 @@ pub fn local_source_digest(source: &Source, base_dir: &Path) -> Option<String> {
     }
 }
 
-fn collect_entries(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
+fn collect_entries(
+    root: &Path,
+    folder: &Path,
+    out: &mut Vec<(Vec<u8>, String)>,
+) -> Result<(), Fault> {
     for entry in fs::read_dir(folder).map_err(|error| io_fault(folder, &error))? {
         let entry = entry.map_err(|error| io_fault(folder, &error))?;
         if IGNORED_NAMES.iter().any(|name| entry.file_name() == *name) {

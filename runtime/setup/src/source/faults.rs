@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proctor_types::{FaultCause, Fault, FaultLayer};
+use proctor_types::{Fault, FaultCause, FaultLayer};
 
 pub(super) fn source_fault(message: impl Into<String>) -> Fault {
     Fault::new(FaultLayer::Environment, message)

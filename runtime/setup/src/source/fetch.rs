@@ -7,11 +7,11 @@ use std::{
 
 use proctor_packages::Pypi;
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
-use proctor_types::{FaultCause, Fault, Source, sha256_hex};
+use proctor_types::{Fault, FaultCause, Source, sha256_hex};
 
 use super::{
     digest,
-    faults::{source_fault, io_fault},
+    faults::{io_fault, source_fault},
     git, unpack,
 };
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Stdio};
 use proctor_types::Fault;
 use tokio::process::Command;
 
-use super::faults::{source_fault, io_fault};
+use super::faults::{io_fault, source_fault};
 
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///
@@ -26,7 +26,8 @@ pub(super) async fn checkout(
     let local = base_dir.join(url);
     let url = if local.is_dir() { local.display().to_string() } else { url.to_owned() };
     run_git(target_dir, &["init", "--quiet", "."]).await?;
-    let shallow = run_git(target_dir, &["fetch", "--quiet", "--no-tags", "--depth=1", &url, commit]).await;
+    let shallow =
+        run_git(target_dir, &["fetch", "--quiet", "--no-tags", "--depth=1", &url, commit]).await;
     if shallow.is_err() {
         let refs = "+refs/*:refs/fetched/*";
         run_git(target_dir, &["fetch", "--quiet", "--no-tags", &url, refs]).await?;

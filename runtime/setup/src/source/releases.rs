@@ -1,7 +1,7 @@
 //! Finds releases on a package index.
 
 use proctor_packages::{IndexFile, Pypi};
-use proctor_types::{FaultCause, Fault, Source, sha256_hex};
+use proctor_types::{Fault, FaultCause, Source, sha256_hex};
 
 use super::{Sources, faults::source_fault};
 
@@ -49,7 +49,8 @@ impl Sources {
 /// Returns the fault for a missing release, with a suggestion. `version` is empty if no particular
 /// version was requested.
 fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
-    let missing = |what: String, hint: String| source_fault(what).cause(FaultCause::Missing).hint(hint);
+    let missing =
+        |what: String, hint: String| source_fault(what).cause(FaultCause::Missing).hint(hint);
     if files.is_empty() {
         return missing(
             format!("the package index has no project {name}"),
@@ -90,7 +91,8 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
 /// Returns the newest of the releases that have the most leading numbers in common with `wanted`.
 /// Returns `None` if no release has any in common.
 fn nearest_release<'a>(releases: &[(Vec<u64>, &'a str)], requested: &[u64]) -> Option<&'a str> {
-    let common = |numbers: &[u64]| numbers.iter().zip(requested).take_while(|(a, b)| a == b).count();
+    let common =
+        |numbers: &[u64]| numbers.iter().zip(requested).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == requested;
     let found = releases.iter().max_by_key(|(numbers, _)| (same(numbers), common(numbers)));
     found.filter(|(numbers, _)| common(numbers) > 0).map(|(_, version)| *version)

@@ -8,7 +8,7 @@ use std::{
 use flate2::read::GzDecoder;
 use proctor_types::Fault;
 
-use super::faults::{source_fault, io_fault};
+use super::faults::{io_fault, source_fault};
 
 /// Maximum number of unpacked bytes. A larger archive is treated as a decompression bomb.
 const MAX_UNPACKED_BYTES: u64 = 2 << 30;

@@ -2,13 +2,15 @@
 
 use proctor_statistics::{
     ALPHA, CONFIDENCE_LEVEL, PowerTarget, Scale, adjusted_difference_interval, adjusted_interval,
-    bca_interval, clustered_wilson_interval, difference, difference_interval, holm_p_values, mcnemar_exact_p, mean_interval,
-    paired_bootstrap, estimate_ratio, tasks_for_mean_difference, wilson_interval,
+    bca_interval, clustered_wilson_interval, difference, difference_interval, estimate_ratio,
+    holm_p_values, mcnemar_exact_p, mean_interval, paired_bootstrap, tasks_for_mean_difference,
+    wilson_interval,
 };
 
 /// Builds clusters of one difference each: the given numbers of 1, -1 and 0.
 fn differences(positive_count: usize, negative_count: usize, zero_count: usize) -> Vec<Vec<f64>> {
-    let all = [vec![1.0; positive_count], vec![-1.0; negative_count], vec![0.0; zero_count]].concat();
+    let all =
+        [vec![1.0; positive_count], vec![-1.0; negative_count], vec![0.0; zero_count]].concat();
     all.into_iter().map(|one| vec![one]).collect()
 }
 

@@ -3,9 +3,10 @@
 
 use proctor_statistics::{
     PowerTarget, Scale, bca_interval, detectable_difference, detectable_mean_difference,
-    difference_interval, holm_p_values, kendall_tau, mcnemar_detectable_difference, mcnemar_exact_p,
-    mcnemar_mid_p, mcnemar_power, mcnemar_tasks_needed, mean_interval, paired_bootstrap, pass_at_k,
-    pass_hat_k, rank_agreement, estimate_ratio, tasks_for_mean_difference, variance_components, wilson_interval,
+    difference_interval, estimate_ratio, holm_p_values, kendall_tau, mcnemar_detectable_difference,
+    mcnemar_exact_p, mcnemar_mid_p, mcnemar_power, mcnemar_tasks_needed, mean_interval,
+    paired_bootstrap, pass_at_k, pass_hat_k, rank_agreement, tasks_for_mean_difference,
+    variance_components, wilson_interval,
 };
 use serde_json::Value;
 
@@ -34,7 +35,10 @@ fn assert_near(actual: f64, expected: &Value, reference_row: &Value) {
     let off = (actual - wanted).abs();
     assert!(off <= 1e-9 * wanted.abs().max(1.0), "{actual} is not {wanted}: {reference_row}");
     // For a small probability, the leading digits must match too.
-    assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{actual}: {reference_row}");
+    assert!(
+        wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15,
+        "{actual}: {reference_row}"
+    );
 }
 
 #[track_caller]
@@ -132,7 +136,10 @@ fn rank_agreement_matches_scipy() {
 fn bca_matches_scipy() {
     for row in reference_rows("bca") {
         let (draws, jackknife) = (numbers(&row["distribution"]), numbers(&row["jackknife"]));
-        assert_interval_near(bca_interval(&draws, number(&row["estimate"]), &jackknife, 0.95), &row);
+        assert_interval_near(
+            bca_interval(&draws, number(&row["estimate"]), &jackknife, 0.95),
+            &row,
+        );
     }
     assert_eq!(bca_interval(&[0.5; 100], 0.5, &[0.5; 4], 0.95), None);
 }

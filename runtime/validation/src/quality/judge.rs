@@ -87,7 +87,8 @@ fn gold_fails(entry: CertificateEntry<'_>, attacked_task: Option<&AttackedTask>)
         return Some(task.gold_resolved < repeat);
     }
     // Only tasks that gold resolves are attacked.
-    let mut of_pack = attacked_task?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
+    let mut of_pack =
+        attacked_task?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
     of_pack.peek()?;
     Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
 }

@@ -10,5 +10,5 @@ mod readable;
 mod settings;
 mod signs;
 
-pub use judge::{ReadFile, JudgedTask, judge_tasks};
+pub use judge::{JudgedTask, ReadFile, judge_tasks};
 pub use readable::readable_tests;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::html::{
     figures::{NumberedArms, arm_color_class, format_dollar_tick, step_function_path},
-    plot::{Axis, PlotDot, PlotLine, PlaneChart, format_percent_tick},
+    plot::{Axis, PlaneChart, PlotDot, PlotLine, format_percent_tick},
 };
 
 /// Number of points on a curve. More points would make no visible difference.
@@ -92,7 +92,10 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 .map(|at| {
                     (
                         format_value(at),
-                        curves.iter().map(|curve| format_percent(curve.resolved_fraction(at))).collect(),
+                        curves
+                            .iter()
+                            .map(|curve| format_percent(curve.resolved_fraction(at)))
+                            .collect(),
                     )
                 })
                 .collect(),
@@ -179,7 +182,9 @@ pub(crate) fn graded_curve_chart(
                 .to_owned(),
         rows: ats
             .into_iter()
-            .map(|at| (format_value(at), drawn.iter().map(|(.., points)| cell(points, at)).collect()))
+            .map(|at| {
+                (format_value(at), drawn.iter().map(|(.., points)| cell(points, at)).collect())
+            })
             .collect(),
     })
 }

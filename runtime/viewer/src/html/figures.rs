@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    ArmReport, Comparison, Pair, Ratio, abbreviate_count, format_dollars, is_second_arm_better,
-    pareto_front, format_percent,
+    ArmReport, Comparison, Pair, Ratio, abbreviate_count, format_dollars, format_percent,
+    is_second_arm_better, pareto_front,
 };
 use serde::Serialize;
 
 use crate::html::plot::{
-    Axis, PlotDot, PlotLine, PlaneChart, StripChart, StripRow, format_percent_tick, label_offsets,
+    Axis, PlaneChart, PlotDot, PlotLine, StripChart, StripRow, format_percent_tick, label_offsets,
     round_to_tenth, tick,
 };
 
@@ -288,7 +288,9 @@ fn amount_chart(
         let detail = match (ratio.lower, ratio.upper) {
             (None, _) => String::new(),
             (Some(lower), None) => format!("over {}", format_value(lower)),
-            (Some(lower), Some(upper)) => format!("{} to {}", format_value(lower), format_value(upper)),
+            (Some(lower), Some(upper)) => {
+                format!("{} to {}", format_value(lower), format_value(upper))
+            }
         };
         StripRow {
             name,

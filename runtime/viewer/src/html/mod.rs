@@ -23,7 +23,7 @@ mod workspace;
 
 pub use links::{ASSETS, Links, join_pieces};
 pub use matrix::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, render_matrix};
-pub use report::{ReportPage, NamedRun, render_report};
+pub use report::{NamedRun, ReportPage, render_report};
 pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{
     Divergence, TrialChoice, TrialColumn, find_divergence, render_side_by_side_page,

@@ -109,8 +109,13 @@ impl Axis {
         self.tick_values().map(|value| tick(self.position(value), format_value(value))).collect()
     }
 
-    pub(crate) fn ticks_from_top(&self, format_value: impl Fn(f64) -> String) -> Vec<(f64, String)> {
-        self.tick_values().map(|value| (self.position_from_top(value), format_value(value))).collect()
+    pub(crate) fn ticks_from_top(
+        &self,
+        format_value: impl Fn(f64) -> String,
+    ) -> Vec<(f64, String)> {
+        self.tick_values()
+            .map(|value| (self.position_from_top(value), format_value(value)))
+            .collect()
     }
 }
 
@@ -168,7 +173,8 @@ pub(crate) fn round_step(min_step: f64) -> f64 {
         return 1.0;
     }
     let power = 10f64.powf(min_step.log10().floor());
-    let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= min_step * 0.999_999);
+    let times =
+        [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= min_step * 0.999_999);
     times.unwrap_or(10.0) * power
 }
 

@@ -8,7 +8,8 @@ use std::{
 use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
-    TrialResult, abbreviate_count, displayed_ks, format_dollars, findings, group_tables, noise_rows,
+    TrialResult, abbreviate_count, displayed_ks, findings, format_dollars, group_tables,
+    noise_rows,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -301,7 +302,9 @@ fn arm_rows<'a>(
                 has_steps: arm.steps_known(),
                 has_tokens: arm.token_counts_known(),
                 is_timed: arm.durations_known(),
-                cost_each: each.cost_usd.map_or_else(String::new, |cost| format_dollars(cost.value)),
+                cost_each: each
+                    .cost_usd
+                    .map_or_else(String::new, |cost| format_dollars(cost.value)),
                 tokens_each: each
                     .tokens
                     .map_or_else(String::new, |tokens| abbreviate_count(tokens.value)),

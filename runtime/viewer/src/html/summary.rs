@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use proctor_report::{
-    ArmReport, CheckLevel, Comparison, Headline, Report, build_grid, soundness_checks, failure_reasons,
-    headlines, single_arm_headline,
+    ArmReport, CheckLevel, Comparison, Headline, Report, build_grid, failure_reasons, headlines,
+    single_arm_headline, soundness_checks,
 };
 use proctor_types::count_with_noun;
 use serde::Serialize;
@@ -55,7 +55,8 @@ pub(crate) fn format_report_size(report: &Report) -> String {
         count => format!(" and {}", count_with_noun(count, "control")),
     };
     let arms = count_with_noun(report.arms_under_study().len(), "arm");
-    let (tasks, trials) = (count_with_noun(tasks.len(), "task"), count_with_noun(report.tasks.len(), "trial"));
+    let (tasks, trials) =
+        (count_with_noun(tasks.len(), "task"), count_with_noun(report.tasks.len(), "trial"));
     format!("{arms}{controls}, {tasks}, {trials}")
 }
 

@@ -127,9 +127,11 @@ fn arm_tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
             match (cell_class(trials), resolved_fraction(trials).unwrap_or_default()) {
                 ("unknown", _) => (1.0, STRIP_HEIGHT - 2.0, "open"),
                 (_, share) if share <= 0.0 => continue,
-                (_, share) => {
-                    (round_to_tenth(STRIP_HEIGHT * (1.0 - share)), round_to_tenth(STRIP_HEIGHT * share), "")
-                }
+                (_, share) => (
+                    round_to_tenth(STRIP_HEIGHT * (1.0 - share)),
+                    round_to_tenth(STRIP_HEIGHT * share),
+                    "",
+                ),
             };
         let x = index as f64 * wide;
         let tile =

@@ -145,7 +145,12 @@ pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeli
     })
 }
 
-fn limit_line(rows: &[StepRow], limit: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64) -> LimitLine {
+fn limit_line(
+    rows: &[StepRow],
+    limit: ChartLimit,
+    dash: usize,
+    x: &impl Fn(f64) -> f64,
+) -> LimitLine {
     let y = |share: f64| round_to_tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
     let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;

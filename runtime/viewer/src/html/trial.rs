@@ -222,8 +222,18 @@ pub fn render_trial(
         ),
     };
     let (timeline, ways) = (timeline(steps, &trial.chart_limits), step_links(steps, 0));
-    let filling =
-        TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live: is_live };
+    let filling = TrialContext {
+        trial,
+        links,
+        patch,
+        gold,
+        timeline,
+        first,
+        left_out,
+        last,
+        ways,
+        live: is_live,
+    };
     render_template("trial.html", filling)
 }
 

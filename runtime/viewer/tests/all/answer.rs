@@ -131,7 +131,8 @@ fn find_by_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
 fn table_rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
     let body = table.descendants().find(|node| node.has_tag_name("tbody")).unwrap();
     let rows = body.children().filter(|node| node.has_tag_name("tr"));
-    rows.map(|row| row.children().filter(|node| node.is_element()).map(node_text).collect()).collect()
+    rows.map(|row| row.children().filter(|node| node.is_element()).map(node_text).collect())
+        .collect()
 }
 
 #[test]
@@ -299,7 +300,8 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let last = table_rows(table).pop().unwrap();
     assert_eq!(last[1..], ["25.0 %", "75.0 %", "20.0 %"]);
-    let figure = find_by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
+    let figure =
+        find_by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
     assert_eq!(find_by_class(figure, "point").len(), 2);
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();

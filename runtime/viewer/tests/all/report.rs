@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use proctor_report::{Report, TaskFacts, TrialResult, build_report, compare};
 use proctor_types::{
-    Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, Integrity,
-    FaultLayer, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
+    Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, FaultLayer,
+    Integrity, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
 };
-use proctor_viewer::html::{ReportPage, NamedRun, render_report};
+use proctor_viewer::html::{NamedRun, ReportPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 

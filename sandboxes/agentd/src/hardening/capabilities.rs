@@ -83,5 +83,9 @@ pub(super) fn drop_capabilities(keeps_kill: bool) -> io::Result<()> {
 }
 
 fn capability_sets(capabilities: CapabilitySet) -> CapabilitySets {
-    CapabilitySets { effective: capabilities, permitted: capabilities, inheritable: CapabilitySet::empty() }
+    CapabilitySets {
+        effective: capabilities,
+        permitted: capabilities,
+        inheritable: CapabilitySet::empty(),
+    }
 }

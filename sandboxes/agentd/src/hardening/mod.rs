@@ -27,8 +27,10 @@ pub type FailedOperation = (&'static str, io::Error);
 /// them.
 pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {
     let up = |defence| !disabled_defences.contains(&defence);
-    let mut notes: Vec<String> =
-        disabled_defences.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
+    let mut notes: Vec<String> = disabled_defences
+        .iter()
+        .map(|defence| format!("{}: left out by a test", defence.name()))
+        .collect();
     capabilities::limit_bounding_set()
         .map_err(|error| ("narrow the capability bounding set", error))?;
     if up(Defence::AgentIdentity)

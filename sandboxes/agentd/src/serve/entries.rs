@@ -70,7 +70,14 @@ fn describe_entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEn
         _ => None,
     };
     let changed = (stat.st_ctime, stat.st_ctime_nsec);
-    Ok(DirEntry { name, kind, mode: permission_bits(&stat), size: stat.st_size as u64, link, changed })
+    Ok(DirEntry {
+        name,
+        kind,
+        mode: permission_bits(&stat),
+        size: stat.st_size as u64,
+        link,
+        changed,
+    })
 }
 
 pub fn entry_kind(stat: &Stat) -> EntryKind {

@@ -127,7 +127,8 @@ fn append(
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(request.mode.unwrap_or(0o644));
-    let file = openat(&anchored_path.folder, &anchored_path.name[..], flags, mode).map_err(refused)?;
+    let file =
+        openat(&anchored_path.folder, &anchored_path.name[..], flags, mode).map_err(refused)?;
     expect_regular(&fstat(&file).map_err(refused)?, &request.path)?;
     receive(server, stream, &file, &request.path)?;
     if let Some(mode) = request.mode {
@@ -163,7 +164,13 @@ fn replace(
             let _ = fchown(&file, Some(user), Some(group));
         }
         fchmod(&file, Mode::from_raw_mode(mode)).map_err(refused)?;
-        renameat(&anchored_path.folder, &temporary[..], &anchored_path.folder, &anchored_path.name[..]).map_err(refused)
+        renameat(
+            &anchored_path.folder,
+            &temporary[..],
+            &anchored_path.folder,
+            &anchored_path.name[..],
+        )
+        .map_err(refused)
     });
     finish_write(anchored_path, &temporary, done)
 }
@@ -190,7 +197,12 @@ fn write_link(
         // Ignore errors: a link's owner matters only for who may remove the link.
         let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
     }
-    let done = renameat(&anchored_path.folder, &temporary[..], &anchored_path.folder, &anchored_path.name[..]);
+    let done = renameat(
+        &anchored_path.folder,
+        &temporary[..],
+        &anchored_path.folder,
+        &anchored_path.name[..],
+    );
     finish_write(anchored_path, &temporary, done.map_err(refused))
 }
 

@@ -41,7 +41,8 @@ struct Queue {
 
 impl Outbox {
     pub fn start(writer: OwnedFd) -> io::Result<Arc<Self>> {
-        let outbox = Arc::new(Self { writer, queue: Mutex::default(), queue_changed: Condvar::new() });
+        let outbox =
+            Arc::new(Self { writer, queue: Mutex::default(), queue_changed: Condvar::new() });
         let own = Arc::clone(&outbox);
         thread::Builder::new().stack_size(128 << 10).spawn(move || own.run_writer())?;
         Ok(outbox)

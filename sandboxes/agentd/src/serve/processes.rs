@@ -74,8 +74,9 @@ pub fn remember_own_limit() {
 }
 
 fn own_limit() -> u64 {
-    *RTTIME_LIMIT
-        .get_or_init(|| getrlimit(Resource::Rttime).maximum.map_or(DEFAULT_MARK_BASE, |l| l.min(DEFAULT_MARK_BASE)))
+    *RTTIME_LIMIT.get_or_init(|| {
+        getrlimit(Resource::Rttime).maximum.map_or(DEFAULT_MARK_BASE, |l| l.min(DEFAULT_MARK_BASE))
+    })
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -216,7 +216,11 @@ fn validate_request(request: &RunRequest) -> Result<&RawPath, Refusal> {
 
 /// Returns the program to execute. Searches `PATH` only if the request has a fallback. Otherwise
 /// `exec` searches `PATH`.
-fn resolve_program<'a>(requested_program: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
+fn resolve_program<'a>(
+    requested_program: &'a RawPath,
+    request: &'a RunRequest,
+    cwd: &OwnedFd,
+) -> &'a RawPath {
     let Some(fallback) = &request.fallback else { return requested_program };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
     let name = requested_program.as_bytes();

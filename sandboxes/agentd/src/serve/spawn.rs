@@ -77,7 +77,9 @@ pub fn guard_descriptors() {
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 unsafe fn close_on_exec_from(first_descriptor: u32) {
     // Kernels before 5.11 reject the flag. The agent's own descriptors are close-on-exec anyway.
-    unsafe { libc::syscall(libc::SYS_close_range, first_descriptor, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first_descriptor, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
 }
 
 /// If memory runs out, makes the kernel kill a command before the agent and before anything on the
@@ -94,8 +96,19 @@ fn prefer_oom_kill() {
 /// caller may try again.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 pub fn prepare_command(launch: Launch<'_>) -> io::Result<Command> {
-    let Launch { program, argv, env, cwd, stdin, stdout, stderr, results_pipe: results, identity, capabilities: powers, mark } =
-        launch;
+    let Launch {
+        program,
+        argv,
+        env,
+        cwd,
+        stdin,
+        stdout,
+        stderr,
+        results_pipe: results,
+        identity,
+        capabilities: powers,
+        mark,
+    } = launch;
     let mut command = Command::new(OsStr::from_bytes(program.as_bytes()));
     command.args(argv.iter().skip(1).map(|arg| OsStr::from_bytes(arg.as_bytes())));
     command.env_clear();

@@ -99,7 +99,10 @@ impl Stream {
             return Err(WireError::InvalidStream { stream: self.id, reason: "data after its end" });
         }
         let Some(left) = state.allowance.checked_sub(bytes.len() as u64) else {
-            return Err(WireError::InvalidStream { stream: self.id, reason: "more data than credited" });
+            return Err(WireError::InvalidStream {
+                stream: self.id,
+                reason: "more data than credited",
+            });
         };
         state.allowance = left;
         if !bytes.is_empty() {

@@ -6,7 +6,7 @@ use proctor_wire::{Frame, FrameKind, RefusalKind, Reply, Request, RunRequest, ch
 
 use crate::{
     not_run::not_run,
-    support::{Agent, wait_until, is_running, run_request, shell_request},
+    support::{Agent, is_running, run_request, shell_request, wait_until},
 };
 
 #[test]
@@ -107,7 +107,8 @@ fn command_accepts_input_of_any_size() {
 #[test]
 fn huge_output_waits_for_credit() {
     let mut agent = Agent::start();
-    let stream = agent.open_stream(&Request::Run(run_request(&["head", "-c", "50000000", "/dev/zero"])));
+    let stream =
+        agent.open_stream(&Request::Run(run_request(&["head", "-c", "50000000", "/dev/zero"])));
     let mut come = 0;
     while let Some(frame) = agent.any_frame(Duration::from_millis(500)) {
         assert_eq!((frame.kind, frame.stream), (FrameKind::Data, stream));
@@ -147,8 +148,9 @@ fn time_limit_kills_processes_that_left_the_group() {
 #[test]
 fn time_limit_does_not_affect_other_commands() {
     let mut agent = Agent::start();
-    let other =
-        agent.open_stream(&Request::Run(shell_request("setsid sh -c 'sleep 0.6; echo x' | cat; echo y")));
+    let other = agent.open_stream(&Request::Run(shell_request(
+        "setsid sh -c 'sleep 0.6; echo x' | cat; echo y",
+    )));
     let request =
         RunRequest { time_limit_ms: Some(200), ..shell_request("setsid sleep 7010 & sleep 7011") };
     assert!(agent.ask(&Request::Run(request)).exited().timed_out);
@@ -195,7 +197,9 @@ fn commands_run_concurrently() {
     let start = Instant::now();
     let streams: Vec<u32> = (0..50)
         .map(|n| {
-            agent.open_stream(&Request::Run(shell_request(&format!("sleep 0.3; echo {n}; exit {n}"))))
+            agent.open_stream(&Request::Run(shell_request(&format!(
+                "sleep 0.3; echo {n}; exit {n}"
+            ))))
         })
         .collect();
     for (n, stream) in streams.into_iter().enumerate() {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use proctor_wire::{BODY_LIMIT, Frame, FrameKind, Request, channel, hello};
 
-use crate::support::{Agent, wait_until, is_running, shell_request};
+use crate::support::{Agent, is_running, shell_request, wait_until};
 
 /// Sends the bytes and returns the exit code and the error output. If `greet` is set, sends a valid
 /// hello first.

@@ -98,8 +98,10 @@ fn snapshot_sends_only_changes() {
     assert_eq!(paths(&reply), ["d.txt", "link"]);
     assert_eq!(reply.removed, [RawPath::from("d/e"), "d/e/b".into()]);
     assert!(blobs.is_empty(), "this content was sent before");
-    let (reply, blobs) =
-        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) });
+    let (reply, blobs) = take_snapshot(
+        &mut agent,
+        SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) },
+    );
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
@@ -186,8 +188,10 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
     tree.extend(reply.changed.into_iter().map(|entry| (entry.path.clone(), entry)));
     let (nothing, _) = take_snapshot(&mut agent, snapshot_request(folder.path()));
     assert_eq!((nothing.changed.len(), nothing.removed.len()), (0, 0));
-    let (fresh, _) =
-        take_snapshot(&mut agent, SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) });
+    let (fresh, _) = take_snapshot(
+        &mut agent,
+        SnapshotRequest { fresh: true, ..snapshot_request(folder.path()) },
+    );
     for name in ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"] {
         tree.remove(&RawPath::from(name));
     }

@@ -42,7 +42,7 @@ impl OutputCapture {
             SpillFile::Unopened(name.into())
         });
         Self {
-            head_cap: head_cap,
+            head_cap,
             tail_cap,
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -73,13 +73,15 @@ impl OutputCapture {
     async fn write_spill(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         if let SpillFile::Unopened(path) = &self.spill {
             let mut file = File::create(path).await?;
-            let kept = self.head.len().min(usize::try_from(self.spill_bytes_left).unwrap_or(usize::MAX));
+            let kept =
+                self.head.len().min(usize::try_from(self.spill_bytes_left).unwrap_or(usize::MAX));
             file.write_all(&self.head[..kept]).await?;
             self.spill_bytes_left -= kept as u64;
             self.spill = SpillFile::Open(path.clone(), file);
         }
         if let SpillFile::Open(_, file) = &mut self.spill {
-            let kept = bytes.len().min(usize::try_from(self.spill_bytes_left).unwrap_or(usize::MAX));
+            let kept =
+                bytes.len().min(usize::try_from(self.spill_bytes_left).unwrap_or(usize::MAX));
             file.write_all(&bytes[..kept]).await?;
             self.spill_bytes_left -= kept as u64;
         }
@@ -88,13 +90,20 @@ impl OutputCapture {
 
     pub async fn finish(mut self) -> CapturedOutput {
         let mut spill = None;
-        if let SpillFile::Open(path, mut file) = std::mem::replace(&mut self.spill, SpillFile::Disabled) {
+        if let SpillFile::Open(path, mut file) =
+            std::mem::replace(&mut self.spill, SpillFile::Disabled)
+        {
             match file.flush().await {
                 Ok(()) => spill = Some(path),
                 Err(error) => tracing::warn!(%error, "cannot store a command's complete output"),
             }
         }
-        CapturedOutput { head: self.head, total_bytes: self.total_bytes, tail: self.tail.into(), spill_file: spill }
+        CapturedOutput {
+            head: self.head,
+            total_bytes: self.total_bytes,
+            tail: self.tail.into(),
+            spill_file: spill,
+        }
     }
 }
 

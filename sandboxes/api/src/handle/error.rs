@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proctor_types::{FaultCause, Fault, FaultLayer, FaultOrigin};
+use proctor_types::{Fault, FaultCause, FaultLayer, FaultOrigin};
 
 use crate::wire::{Refusal, RefusalKind};
 
@@ -43,9 +43,13 @@ impl SandboxError {
     /// Returns the origin to set in a fault that is created from this error.
     pub fn origin(&self) -> FaultOrigin {
         match self {
-            Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => FaultOrigin::SandboxDiskFull,
+            Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => {
+                FaultOrigin::SandboxDiskFull
+            }
             Self::Refused(_) => FaultOrigin::SandboxRejection,
-            Self::Broken { reason: why } if why == TIME_LIMIT_IGNORED => FaultOrigin::CommandTimeout,
+            Self::Broken { reason: why } if why == TIME_LIMIT_IGNORED => {
+                FaultOrigin::CommandTimeout
+            }
             Self::Broken { .. } => FaultOrigin::SandboxGone,
         }
     }

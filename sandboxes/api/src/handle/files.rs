@@ -69,7 +69,8 @@ impl SandboxHandle {
 
     /// Appends to a file. Creates the file if it is missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
-        self.send_write(WriteRequest { append: true, ..write_request(path, None, None) }, bytes).await
+        self.send_write(WriteRequest { append: true, ..write_request(path, None, None) }, bytes)
+            .await
     }
 
     /// Like [`SandboxHandle::write`], but rejects the request if `path` is not below `root` or
@@ -109,7 +110,11 @@ impl SandboxHandle {
     ) -> Result<(), SandboxError> {
         let owner = owner.map(str::to_owned);
         let symlink = mode.is_none();
-        self.send_write(WriteRequest { symlink, owner, ..write_request(path, mode, Some(root)) }, bytes).await
+        self.send_write(
+            WriteRequest { symlink, owner, ..write_request(path, mode, Some(root)) },
+            bytes,
+        )
+        .await
     }
 
     /// Creates a directory if it does not exist. Also sets the permission bits of an existing

@@ -130,7 +130,9 @@ impl SandboxHandle {
                 )));
             }
             Err(_) => {
-                return Err(SandboxError::from_reason("no hello from the sandbox agent within 30 s"));
+                return Err(SandboxError::from_reason(
+                    "no hello from the sandbox agent within 30 s",
+                ));
             }
         }
         check_hello(&theirs).map_err(|error| SandboxError::from_reason(error.to_string()))?;
@@ -145,7 +147,12 @@ impl SandboxHandle {
             listeners: HashMap::new(),
         };
         let (timed_out, no_space) = Default::default();
-        let link = Arc::new(Link { frame_queue: out, state: Mutex::new(state), timeout_count: timed_out, no_space_count: no_space });
+        let link = Arc::new(Link {
+            frame_queue: out,
+            state: Mutex::new(state),
+            timeout_count: timed_out,
+            no_space_count: no_space,
+        });
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
@@ -370,7 +377,10 @@ impl Link {
         let accepting = {
             let mut state = self.state();
             if stream.is_multiple_of(2) || state.streams.contains_key(&stream) {
-                return Err(WireError::InvalidStream { stream, reason: "expected a new odd stream" });
+                return Err(WireError::InvalidStream {
+                    stream,
+                    reason: "expected a new odd stream",
+                });
             }
             state.streams.insert(stream, inbox);
             state.listeners.get(&accepted.port).or(state.connection_sender.as_ref()).cloned()

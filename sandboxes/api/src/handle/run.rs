@@ -55,7 +55,8 @@ impl SandboxHandle {
         };
         // The agent enforces the time limit. This deadline only detects an agent that fails to do
         // so.
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + KILL_GRACE_PERIOD));
+        let deadline =
+            limit.and_then(|limit| Instant::now().checked_add(limit + KILL_GRACE_PERIOD));
         loop {
             let event = match deadline {
                 None => call.next_event(&mut input).await?,

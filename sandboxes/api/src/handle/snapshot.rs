@@ -74,7 +74,10 @@ impl SandboxHandle {
     }
 
     /// Returns what changed after a given time, without content; see [`ChangesRequest`].
-    pub async fn list_changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
+    pub async fn list_changes(
+        &self,
+        request: ChangesRequest,
+    ) -> Result<SnapshotReply, SandboxError> {
         let mut nothing = MemorySink::default();
         match self.request_manifest(&Request::Changes(request), 0, &mut nothing).await {
             Ok(reply) => Ok(reply),
@@ -187,7 +190,8 @@ impl BlobParser {
             let left = match self.bytes_left {
                 Some(left) => left,
                 None => {
-                    let (head, rest) = bytes.split_at(bytes.len().min(HEADER_BYTES - self.header.len()));
+                    let (head, rest) =
+                        bytes.split_at(bytes.len().min(HEADER_BYTES - self.header.len()));
                     self.header.extend_from_slice(head);
                     bytes = rest;
                     if self.header.len() < HEADER_BYTES {
@@ -244,9 +248,14 @@ impl ManifestParser {
             let wrong = |error: serde_json::Error| error.to_string();
             match self.partial_line.first() {
                 Some(b'"') => {
-                    self.reply.removed.push(serde_json::from_slice(&self.partial_line).map_err(wrong)?);
+                    self.reply
+                        .removed
+                        .push(serde_json::from_slice(&self.partial_line).map_err(wrong)?);
                 }
-                _ => self.reply.changed.push(serde_json::from_slice(&self.partial_line).map_err(wrong)?),
+                _ => self
+                    .reply
+                    .changed
+                    .push(serde_json::from_slice(&self.partial_line).map_err(wrong)?),
             }
             self.partial_line.clear();
         }

@@ -56,8 +56,9 @@ impl SandboxStream {
         let credit = Arc::clone(call.credit());
         let mut got = take_available(&credit, max_bytes);
         if got == 0 {
-            let acquiring =
-                self.pending_acquire.get_or_insert_with(|| Box::pin(Arc::clone(&credit).acquire_owned()));
+            let acquiring = self
+                .pending_acquire
+                .get_or_insert_with(|| Box::pin(Arc::clone(&credit).acquire_owned()));
             let permit = ready!(acquiring.as_mut().poll(cx));
             self.pending_acquire = None;
             permit.map_err(|_| closed_error())?.forget();
@@ -148,9 +149,10 @@ impl Drop for SandboxStream {
         // If the request were cancelled now, the agent would close the connection before it has
         // forwarded everything.
         runtime.spawn(timeout(LINGER_DURATION, async move {
-            while !matches!(call.next_event(&mut Input::empty()).await, Ok(Event::Reply(_)) | Err(_))
-            {
-            }
+            while !matches!(
+                call.next_event(&mut Input::empty()).await,
+                Ok(Event::Reply(_)) | Err(_)
+            ) {}
         }));
     }
 }

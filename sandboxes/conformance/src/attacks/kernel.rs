@@ -43,7 +43,9 @@ async fn device_nodes_are_created(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
-    expect_success(&fixture.run_shell("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
+    expect_success(
+        &fixture.run_shell("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?,
+    )?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
     // Run the program as another user, because root already is root.
     command.user = Some("1000:1000".to_owned());

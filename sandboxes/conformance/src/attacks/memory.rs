@@ -77,7 +77,11 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     ensure!(done.exit.timed_out, "{:?}", done.exit);
     let kept = done.stdout.head.len() + done.stdout.tail.len();
     ensure!(kept <= 2 << 20, "{kept} bytes of output were kept");
-    ensure!(done.stdout.total_bytes > 2 << 20, "{} bytes are too few for a flood", done.stdout.total_bytes);
+    ensure!(
+        done.stdout.total_bytes > 2 << 20,
+        "{} bytes are too few for a flood",
+        done.stdout.total_bytes
+    );
     let grown = resident_kb().saturating_sub(before);
     ensure!(grown < 128 << 10, "the runtime grew by {grown} KiB");
     assert_responsive(&fixture.handle).await

@@ -68,7 +68,10 @@ async fn write_follows_a_hard_link_outside(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed && echo kept > /outside/file && \
                 ln /outside/file /testbed/file";
     expect_success(&fixture.run_shell(line).await?)?;
-    fixture.handle.write_beneath(&raw_path("/testbed"), &raw_path("/testbed/file"), b"new\n", None).await?;
+    fixture
+        .handle
+        .write_beneath(&raw_path("/testbed"), &raw_path("/testbed/file"), b"new\n", None)
+        .await?;
     let said = expect_success(&fixture.run_shell("cat /outside/file /testbed/file").await?)?;
     ensure!(said == "kept\nnew\n", "{said:?}");
     Ok(())

@@ -101,9 +101,10 @@ async fn run_in_own_sandbox(
     environment: &PreparedEnvironment,
     attack: &Attack,
 ) -> Outcome {
-    let mut sandbox = backend.open(&sandbox_request(environment, (attack.limits)(), attack.name)).await?;
+    let mut sandbox =
+        backend.open(&sandbox_request(environment, (attack.limits)(), attack.name)).await?;
     let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
-    let fixture = Fixture { backend, environment: prepared: environment, handle, enforcement };
+    let fixture = Fixture { backend, environment, handle, enforcement };
     let outcome = tokio::time::timeout(ATTACK_TIMEOUT, (attack.body)(&fixture)).await;
     let outcome = outcome.unwrap_or_else(|_| {
         Err(check_failed(format!("the sandbox hung for {} s", ATTACK_TIMEOUT.as_secs())))
@@ -113,7 +114,11 @@ async fn run_in_own_sandbox(
     Ok(closed?)
 }
 
-fn sandbox_request(environment: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
+fn sandbox_request(
+    environment: &PreparedEnvironment,
+    limits: SandboxSpec,
+    purpose: &str,
+) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits,
@@ -144,7 +149,13 @@ fn check_result(attack: &Attack, outcome: Outcome, duration: Duration) -> CheckR
         Err(CheckError::Skipped(reason)) => (false, Some(reason), None),
         Err(CheckError::Failed(why)) => (false, None, Some(why)),
     };
-    CheckResult { name: attack.name, has_passed: passed, skip_reason: skipped_reason, duration: took: duration, failure_reason: why }
+    CheckResult {
+        name: attack.name,
+        has_passed: passed,
+        skip_reason: skipped_reason,
+        duration,
+        failure_reason: why,
+    }
 }
 
 /// A sandbox that is not attacked.

@@ -51,7 +51,10 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("disk")?;
     let handle = &fixture.handle;
     let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
-    ensure!(!run_shell(handle, fill).await?.success(), "200 MiB were written with a limit of 64 MiB");
+    ensure!(
+        !run_shell(handle, fill).await?.success(),
+        "200 MiB were written with a limit of 64 MiB"
+    );
     match handle.write(&raw_path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),
@@ -76,7 +79,9 @@ async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
     // The attack also fails if the write is rejected, because a file size limit may apply first.
     fixture
-        .run_shell("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
+        .run_shell(
+            "mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true",
+        )
         .await?;
     let reply = take_snapshot(fixture, "/testbed").await?;
     let read = reply.changed.iter().any(|entry| entry.hash.is_some() && entry.size > 8 << 20);

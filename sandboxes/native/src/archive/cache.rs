@@ -265,7 +265,11 @@ mod tests {
         assert!(!room.archive_path("old").exists() && !room.usage_path("old").exists());
         assert!(room.make_room(0).unwrap().is_empty());
         assert!(room.touch("new").unwrap() && !room.touch("old").unwrap());
-        assert_eq!(room.make_room(ARCHIVE_BYTES as u64).unwrap(), ["newer"], "`new` was used later");
+        assert_eq!(
+            room.make_room(ARCHIVE_BYTES as u64).unwrap(),
+            ["newer"],
+            "`new` was used later"
+        );
     }
 
     #[test]

@@ -20,9 +20,10 @@ pub(super) fn decompress<'a>(mut stream: impl Read + 'a) -> io::Result<Decompres
         (true, _) => {
             DecompressedStream { stream: Box::new(MultiGzDecoder::new(whole)), is_compressed: true }
         }
-        (_, true) => {
-            DecompressedStream { stream: Box::new(ZstdFrames::BetweenFrames(whole)), is_compressed: true }
-        }
+        (_, true) => DecompressedStream {
+            stream: Box::new(ZstdFrames::BetweenFrames(whole)),
+            is_compressed: true,
+        },
         _ => DecompressedStream { stream: Box::new(whole), is_compressed: false },
     })
 }

@@ -112,7 +112,9 @@ impl ImageArchive {
             let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
             let part = match entry.link_name()? {
                 Some(target) => ArchiveFile::Link(resolve_link(&name, &target.to_string_lossy())),
-                None => ArchiveFile::Bytes { offset: entry.raw_file_position(), size: entry.size() },
+                None => {
+                    ArchiveFile::Bytes { offset: entry.raw_file_position(), size: entry.size() }
+                }
             };
             parts.insert(name, part);
         }
@@ -147,11 +149,15 @@ impl ImageArchive {
             let saved: Vec<SavedManifest> = self.read_json("manifest.json")?;
             return match <[SavedManifest; 1]>::try_from(saved) {
                 Ok([one]) => Ok(ImageParts { layers: one.layers, config: one.config }),
-                Err(all) => Err(invalid_data_error(format!("it has {} images instead of one", all.len()))),
+                Err(all) => {
+                    Err(invalid_data_error(format!("it has {} images instead of one", all.len())))
+                }
             };
         }
         if !self.files.contains_key("index.json") {
-            return Err(invalid_data_error("not an image: it has neither manifest.json nor index.json"));
+            return Err(invalid_data_error(
+                "not an image: it has neither manifest.json nor index.json",
+            ));
         }
         let mut candidates = self.read_json::<Index>("index.json")?.manifests;
         // An index may refer to another index. A longer chain is probably a loop.
@@ -176,7 +182,8 @@ impl ImageArchive {
     fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> io::Result<T> {
         let mut text = Vec::new();
         self.open_file(name)?.take(JSON_LIMIT).read_to_end(&mut text)?;
-        serde_json::from_slice(&text).map_err(|error| invalid_data_error(format!("{name}: {error}")))
+        serde_json::from_slice(&text)
+            .map_err(|error| invalid_data_error(format!("{name}: {error}")))
     }
 
     fn open_file(&self, name: &str) -> io::Result<io::Take<File>> {
@@ -214,8 +221,9 @@ fn choose_manifest(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
 }
 
 fn blob_path(digest: &str) -> io::Result<String> {
-    let (kind, hex) =
-        digest.split_once(':').ok_or_else(|| invalid_data_error("a digest without an algorithm"))?;
+    let (kind, hex) = digest
+        .split_once(':')
+        .ok_or_else(|| invalid_data_error("a digest without an algorithm"))?;
     Ok(format!("blobs/{kind}/{hex}"))
 }
 

@@ -8,5 +8,6 @@ mod unpack;
 
 pub(crate) use cache::{ArchiveCache, ArchivePin};
 pub(crate) use unpack::{
-    cached_name, image_settings, is_unpacked, lock_archive, archive_name, name_from_folder, sweep, unpack,
+    archive_name, cached_name, image_settings, is_unpacked, lock_archive, name_from_folder, sweep,
+    unpack,
 };

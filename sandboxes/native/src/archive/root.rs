@@ -118,14 +118,19 @@ impl Root {
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))?;
             }
             EntryType::Symlink => {
-                let to = entry.link_name()?.ok_or_else(|| invalid_data_error("a link without a target"))?;
+                let to = entry
+                    .link_name()?
+                    .ok_or_else(|| invalid_data_error("a link without a target"))?;
                 remove_entry(&target)?;
                 symlink(to, &target)?;
             }
             EntryType::Link => {
-                let to = entry.link_name()?.ok_or_else(|| invalid_data_error("a link without a target"))?;
+                let to = entry
+                    .link_name()?
+                    .ok_or_else(|| invalid_data_error("a link without a target"))?;
                 let to = path_in_root(&to)?;
-                let name = to.file_name().ok_or_else(|| invalid_data_error("a hard link to the root"))?;
+                let name =
+                    to.file_name().ok_or_else(|| invalid_data_error("a hard link to the root"))?;
                 let (_held, folder) = self.open_parent(to.parent().unwrap_or(Path::new("")))?;
                 let from = folder.join(name);
                 if from != target {
@@ -178,7 +183,9 @@ impl Root {
         let held = match self.open_folder(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (_above, real) = self.open_parent(path.parent().unwrap_or(Path::new("")))?;
-                let name = path.file_name().ok_or_else(|| invalid_data_error("a layer removes the root"))?;
+                let name = path
+                    .file_name()
+                    .ok_or_else(|| invalid_data_error("a layer removes the root"))?;
                 fs::create_dir(real.join(name))?;
                 self.open_folder(path, OFlags::empty())?
             }

@@ -255,7 +255,8 @@ mod tests {
         let (_, root) = unpack(folder.path(), &save_archive(folder.path(), &[layer])).unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert!(root.join(inner).with_file_name("evil").exists());
-        let archive = save_archive(folder.path(), &[build_tar(&[("proxy", &link), ("proxy/evil", "x")])]);
+        let archive =
+            save_archive(folder.path(), &[build_tar(&[("proxy", &link), ("proxy/evil", "x")])]);
         unpack(folder.path(), &archive).unwrap_err();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 

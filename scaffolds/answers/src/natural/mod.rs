@@ -21,7 +21,7 @@
 mod read;
 mod write;
 
-pub use read::{Edit, NaturalAnswer, AnswerProblem, Snippet, parse_answer};
+pub use read::{AnswerProblem, Edit, NaturalAnswer, Snippet, parse_answer};
 pub use write::{UnsupportedChange, format_answer};
 
 /// The marker for a missing line feed, the same as in diffs.

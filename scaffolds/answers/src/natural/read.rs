@@ -96,7 +96,11 @@ pub fn parse_answer(answer: &str) -> NaturalAnswer {
                 natural.problems.push(AnswerProblem::NamesDiffer(of));
             }
             (SnippetSide::After, Some((file, before))) => {
-                natural.edits.push(Edit::Replace { file, old_snippet: before, new_snippet: snippet });
+                natural.edits.push(Edit::Replace {
+                    file,
+                    old_snippet: before,
+                    new_snippet: snippet,
+                });
             }
         }
     }
@@ -170,7 +174,10 @@ mod tests {
             format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", edit_block("a.py", "", "\nx \n"));
         let natural = parse_answer(&answer);
         assert!(natural.problems.is_empty());
-        let Edit::Replace { file, old_snippet: before, new_snippet: after } = &natural.edits[0] else { panic!() };
+        let Edit::Replace { file, old_snippet: before, new_snippet: after } = &natural.edits[0]
+        else {
+            panic!()
+        };
         assert_eq!((file.as_str(), before.lines.len()), ("a.py", 0));
         assert_eq!(after.lines, ["", "x "]);
     }

@@ -104,7 +104,9 @@ fn format_hunk_edits(file: &str, old_text: &str, new_text: &str) -> String {
         return format_whole_file_edit(file, old_text, new_text);
     }
     let side = |text: &str| Some((proctor_patch::MODE_FILE, text.as_bytes().to_vec()));
-    let Body::Text(hunks) = FilePatch::from_sides(&file.into(), side(old_text), side(new_text)).body else {
+    let Body::Text(hunks) =
+        FilePatch::from_sides(&file.into(), side(old_text), side(new_text)).body
+    else {
         return format_whole_file_edit(file, old_text, new_text);
     };
     let mut out = String::new();
@@ -139,12 +141,20 @@ fn format_hunk_edits(file: &str, old_text: &str, new_text: &str) -> String {
 /// Returns whether the lines from `from` to `to` occur in a file exactly once.
 fn occurs_once(lines: &[String], start: usize, end: usize) -> bool {
     end > start
-        && lines.windows(end - start).filter(|window| *window == &lines[start..end]).nth(1).is_none()
+        && lines
+            .windows(end - start)
+            .filter(|window| *window == &lines[start..end])
+            .nth(1)
+            .is_none()
 }
 
-fn format_edit(file: &str, old_snippet: (&[String], bool), new_snippet: (&[String], bool)) -> String {
-    let [before, after] = [(SnippetSide::Before, old_snippet), (SnippetSide::After, new_snippet)].map(
-        |(time, (lines, unended))| {
+fn format_edit(
+    file: &str,
+    old_snippet: (&[String], bool),
+    new_snippet: (&[String], bool),
+) -> String {
+    let [before, after] = [(SnippetSide::Before, old_snippet), (SnippetSide::After, new_snippet)]
+        .map(|(time, (lines, unended))| {
             let word = time.name();
             let mut text = format!("[start of the snippet {word} editing in {file}]\n");
             for line in lines {
@@ -156,7 +166,6 @@ fn format_edit(file: &str, old_snippet: (&[String], bool), new_snippet: (&[Strin
                 text.push('\n');
             }
             text + &format!("[end of the snippet {word} editing in {file}]\n")
-        },
-    );
+        });
     format!("<edit>\n{before}\n{after}</edit>\n\n")
 }

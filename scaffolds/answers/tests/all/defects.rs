@@ -1,7 +1,7 @@
 //! Tests answers that FEA-Bench's own code drops or corrupts.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
-use proctor_answers::{ApplyOutcome, MatchMode, EditResult, apply, natural};
+use proctor_answers::{ApplyOutcome, EditResult, MatchMode, apply, natural};
 
 const FILE_MODE: u32 = 0o100_644;
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command};
 
-use proctor_answers::{FileState, MatchMode, EditResult, apply, natural};
+use proctor_answers::{EditResult, FileState, MatchMode, apply, natural};
 use proptest::prelude::*;
 
 use crate::{not_run::not_run, tier::is_full};

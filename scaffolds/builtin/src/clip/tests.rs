@@ -10,7 +10,10 @@ fn clip_to_parts(raw: &RawOutput, cap: usize) -> (String, Omission, String) {
 #[test]
 fn clip_leaves_text_that_fits_unchanged() {
     let text = "word ".repeat(90);
-    assert_eq!(clip_blocking(&RawOutput::from_complete(text.as_str()), 100), ClippedText::Complete(text));
+    assert_eq!(
+        clip_blocking(&RawOutput::from_complete(text.as_str()), 100),
+        ClippedText::Complete(text)
+    );
     assert_eq!(clip_blocking(&RawOutput::default(), 1), ClippedText::Complete(String::new()));
 }
 
@@ -69,7 +72,10 @@ fn capture_with_missing_bytes_shows_both_ends() {
         ..CapturedOutput::default()
     };
     // The tail overlaps the head, touches it, or leaves a gap.
-    assert_eq!(RawOutput::from(captured(12, b"456789ab")), RawOutput::from_complete("0123456789ab"));
+    assert_eq!(
+        RawOutput::from(captured(12, b"456789ab")),
+        RawOutput::from_complete("0123456789ab")
+    );
     assert_eq!(RawOutput::from(captured(12, b"ab")), RawOutput::from_complete("0123456789ab"));
     assert_eq!(RawOutput::from(captured(10, b"")), RawOutput::from_complete("0123456789"));
     let gap = RawOutput::from(captured(1000, b"yz"));

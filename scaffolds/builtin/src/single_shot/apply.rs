@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use proctor_answers::{ApplyOutcome, apply, extract_patch, natural};
 use proctor_patch::{FilePatch, Patch};
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{TaskBrief, InitialTree, Material, Session, Stop};
+use proctor_scaffold_api::{InitialTree, Material, Session, Stop, TaskBrief};
 use proctor_types::Fault;
 
 use super::{
@@ -35,7 +35,10 @@ pub(super) async fn apply_natural(
         Ok(()) => {
             record.applied = true;
             record.whole = record.problems.is_empty()
-                && record.edits.iter().all(|edit| edit.status == proctor_answers::EditResult::Applied);
+                && record
+                    .edits
+                    .iter()
+                    .all(|edit| edit.status == proctor_answers::EditResult::Applied);
         }
         Err(why) => {
             record.applied_by.push(CommandAttempt { command: "write the files".into(), why })
@@ -62,7 +65,8 @@ fn edits_to_patch(
     let applied = apply(edits, settings.matching, &current);
     let mut patch = Vec::new();
     for (path, after) in &applied.files {
-        FilePatch::from_sides(&path.as_str().into(), current(path), after.clone()).write(&mut patch);
+        FilePatch::from_sides(&path.as_str().into(), current(path), after.clone())
+            .write(&mut patch);
     }
     match broken.take() {
         Some(fault) => Err(fault),

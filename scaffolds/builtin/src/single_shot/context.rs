@@ -169,7 +169,10 @@ impl IndexCache {
         // Like FEA-Bench, rank only Python files. If the repository has none, rank all text files.
         let python = files.iter().any(|(path, _)| path.ends_with(".py"));
         for (path, size) in files {
-            if size > selector.max_file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
+            if size > selector.max_file_bytes
+                || is_test(&path)
+                || (python && !path.ends_with(".py"))
+            {
                 continue;
             }
             let Some(bytes) = selector.tree.read(&path)? else { continue };

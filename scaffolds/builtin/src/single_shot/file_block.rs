@@ -6,7 +6,11 @@ use serde_json::json;
 use crate::prompts::Prompts;
 
 /// Formats a file between its markers, with line numbers.
-pub(super) fn format_numbered_block(prompts: &Prompts, path: &str, text: &str) -> Result<String, Stop> {
+pub(super) fn format_numbered_block(
+    prompts: &Prompts,
+    path: &str,
+    text: &str,
+) -> Result<String, Stop> {
     format_block(prompts, path, Some(text), true)
 }
 

@@ -25,15 +25,18 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, Material, PromptOverlay, PromptFolderError, Sampling, Scaffold, Session, SettingError, Stop,
+    Finish, Material, PromptFolderError, PromptOverlay, Sampling, Scaffold, Session, SettingError,
+    Stop,
 };
 use proctor_tokens::{Encoding, Tokenizer};
-use proctor_types::{FaultCause, ExitCause, Fault, FaultLayer, ModelRequest, TokenizerFile, sha256_hex};
+use proctor_types::{
+    ExitCause, Fault, FaultCause, FaultLayer, ModelRequest, TokenizerFile, sha256_hex,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{PromptError, conversation::is_truncated, prompts::Prompts};
-use context::{PromptContext, FileSelector, IndexCache};
+use context::{FileSelector, IndexCache, PromptContext};
 use evidence::{AnswerRecord, Evidence};
 use settings::{AnswerFormat, Hints, Settings};
 
@@ -142,13 +145,14 @@ impl SingleShot {
             material,
             tree: tree.as_ref(),
             prompts: &self.prompts,
-            count_tokens: count: count_tokens,
+            count_tokens,
             max_hits: self.manifest.hits,
             max_file_bytes: self.manifest.file_bytes,
         };
         let mut context = choice.select_required()?;
         let natural = (AnswerFormat::Natural, Hints::Detailed);
-        let base = count_tokens(&prompt::render_prompt(&self.prompts, material, &context, natural)?);
+        let base =
+            count_tokens(&prompt::render_prompt(&self.prompts, material, &context, natural)?);
         choice.add_retrieved_files(&mut context, &self.indexes, base)?;
         let form = (settings.format, settings.hints);
         let text = prompt::render_prompt(&self.prompts, material, &context, form)?;
@@ -191,7 +195,9 @@ impl Scaffold for SingleShot {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let settings: Settings = serde_json::from_value(session.brief().settings.clone().into())
-            .map_err(|error| Fault::new(FaultLayer::Setup, format!("the arm's settings: {error}")))?;
+            .map_err(|error| {
+                Fault::new(FaultLayer::Setup, format!("the arm's settings: {error}"))
+            })?;
         let material = session.brief().material.clone().unwrap_or_default();
         let (counter, tokenizer) = self.counter(session.brief().tokenizer.as_ref())?;
         let count = |text: &str| counter.count(text);

@@ -5,14 +5,17 @@ use proctor_types::{Message, NewComponent};
 use serde_json::json;
 
 use super::{
-    context::{PromptContext, Files},
+    context::{Files, PromptContext},
     file_block::format_block,
     settings::{AnswerFormat, Hints},
 };
 use crate::prompts::Prompts;
 
 fn format_blocks(prompts: &Prompts, files: &Files, has_line_numbers: bool) -> Result<String, Stop> {
-    files.iter().map(|(path, text)| format_block(prompts, path, text.as_deref(), has_line_numbers)).collect()
+    files
+        .iter()
+        .map(|(path, text)| format_block(prompts, path, text.as_deref(), has_line_numbers))
+        .collect()
 }
 
 /// Renders the whole prompt in the requested format.
@@ -81,13 +84,21 @@ mod tests {
             Hints::Detailed,
             include_str!("../../tests/single_shot/natural-detailed.txt"),
         ),
-        (AnswerFormat::Natural, Hints::Brief, include_str!("../../tests/single_shot/natural-brief.txt")),
+        (
+            AnswerFormat::Natural,
+            Hints::Brief,
+            include_str!("../../tests/single_shot/natural-brief.txt"),
+        ),
         (
             AnswerFormat::Patch,
             Hints::Detailed,
             include_str!("../../tests/single_shot/patch-detailed.txt"),
         ),
-        (AnswerFormat::Patch, Hints::Brief, include_str!("../../tests/single_shot/patch-brief.txt")),
+        (
+            AnswerFormat::Patch,
+            Hints::Brief,
+            include_str!("../../tests/single_shot/patch-brief.txt"),
+        ),
     ];
 
     fn component(file: &str, name: &str, signature: &str, doc: &str) -> NewComponent {

@@ -57,8 +57,11 @@ pub(super) fn resolve_settings(
     arm_settings: &Map<String, Value>,
     bm25_tokens: u64,
 ) -> Result<Map<String, Value>, SettingError> {
-    let wrong =
-        |key: &str, what: String, hint: String| SettingError { key: key.to_owned(), problem: what, hint };
+    let wrong = |key: &str, what: String, hint: String| SettingError {
+        key: key.to_owned(),
+        problem: what,
+        hint,
+    };
     for (key, value) in arm_settings {
         if key == CONTEXT_TOKENS_KEY {
             if !value.as_u64().is_some_and(|tokens| (1..=MAX_CONTEXT_TOKENS).contains(&tokens)) {
@@ -90,7 +93,8 @@ pub(super) fn resolve_settings(
     }
     let mut settings = Map::new();
     for (key, words) in ALLOWED_VALUES {
-        settings.insert(key.into(), arm_settings.get(key).cloned().unwrap_or_else(|| words[0].into()));
+        settings
+            .insert(key.into(), arm_settings.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
     // Reject settings about files for a probe, which shows no files. A setting without effect must
     // not make two arms different.

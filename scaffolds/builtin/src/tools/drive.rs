@@ -1,7 +1,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, PromptOverlay, PromptFolderError, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, PromptFolderError, PromptOverlay, Scaffold, Session, Stop};
 use proctor_types::{ExitCause, ModelResponse, ToolSpec};
 use serde_json::{Value, json};
 

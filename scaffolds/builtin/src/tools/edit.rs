@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ToolOutput, Tool, ToolContext, ToolError,
+    Tool, ToolContext, ToolError, ToolOutput,
     arguments::encode_texts,
     edit_find::{Occurrence, find_once},
     edit_history::{History, UndoEntry},
@@ -62,13 +62,20 @@ impl Tool for Edit {
         let path = RawPath::from(edit.path.as_str());
         match edit.new_content.clone() {
             Some(after) => {
-                self.history.push(path, UndoEntry { old_content: edit.old_content.clone(), new_content: after });
+                self.history.push(
+                    path,
+                    UndoEntry { old_content: edit.old_content.clone(), new_content: after },
+                );
             }
             None => self.history.remove_last(&path),
         }
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &mut self,
+        context: &ToolContext,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<EditArguments>();
         let arguments = encode_texts(&CONTENT_FIELDS, arguments);
         let arguments: EditArguments = parse_arguments(EDIT, &schema, arguments)?;
@@ -217,7 +224,11 @@ impl Edit {
         Ok(ToolOutput { file_edit: edited, ..ToolOutput::from_text(said.trim_end()) })
     }
 
-    async fn undo(&mut self, context: &ToolContext, path: &EditTarget) -> Result<ToolOutput, ToolError> {
+    async fn undo(
+        &mut self,
+        context: &ToolContext,
+        path: &EditTarget,
+    ) -> Result<ToolOutput, ToolError> {
         let Some(last) = self.history.last_entry(&path.path) else {
             return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
         };
@@ -247,7 +258,11 @@ impl Edit {
         Ok(ToolOutput { file_edit: Some(edited), ..ToolOutput::from_text(said) })
     }
 
-    async fn read_file(&self, context: &ToolContext, path: &EditTarget) -> Result<Vec<u8>, ToolError> {
+    async fn read_file(
+        &self,
+        context: &ToolContext,
+        path: &EditTarget,
+    ) -> Result<Vec<u8>, ToolError> {
         match context.handle.read(&path.path, self.settings.file_bytes).await {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
@@ -279,16 +294,20 @@ impl Edit {
     ) -> Result<EditedFile, ToolError> {
         context.write_file(&path.path, &new_content).await?;
         let edited = to_file_edit(&path.path, old_content.clone(), Some(new_content.clone()));
-        self.history.push(path.path, UndoEntry { old_content: before: old_content, new_content: after: new_content });
+        self.history.push(path.path, UndoEntry { old_content, new_content });
         Ok(edited)
     }
 }
 
 /// Converts an edit to its recorded form. The path came from the model as text, so it is valid
 /// UTF-8.
-fn to_file_edit(path: &RawPath, old_content: Option<Vec<u8>>, new_content: Option<Vec<u8>>) -> EditedFile {
+fn to_file_edit(
+    path: &RawPath,
+    old_content: Option<Vec<u8>>,
+    new_content: Option<Vec<u8>>,
+) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
-    EditedFile { path, old_content: before: old_content, new_content: after: new_content }
+    EditedFile { path, old_content, new_content }
 }
 
 async fn stat_file(context: &ToolContext, path: &EditTarget) -> Result<DirEntry, ToolError> {

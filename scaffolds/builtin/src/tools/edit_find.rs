@@ -57,7 +57,10 @@ fn find_occurrences(bytes: &[u8], old_text: &[u8]) -> Vec<usize> {
 /// Returns the most helpful message about a text that does not occur.
 fn explain_no_match(bytes: &[u8], old_text: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
-    if text.contains("\r\n") && !old_text.contains('\r') && text.replace("\r\n", "\n").contains(old_text) {
+    if text.contains("\r\n")
+        && !old_text.contains('\r')
+        && text.replace("\r\n", "\n").contains(old_text)
+    {
         return "old_str does not occur as written: the file's lines end in CRLF. \
                 Replace within single lines, or convert the file."
             .into();

@@ -23,6 +23,6 @@ pub use drive::Tools;
 pub(crate) use error::ToolError;
 pub(crate) use specs::SUBMIT;
 pub use specs::specs;
-pub(crate) use tool::{ToolOutput, Tool, ToolContext};
+pub(crate) use tool::{Tool, ToolContext, ToolOutput};
 pub use toolbox::ToolCallResult;
 pub(crate) use toolbox::{Toolbox, ToolsSettings};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ToolOutput, Tool, ToolContext, ToolError, search_spec::SearchArguments, specs::SEARCH,
+    Tool, ToolContext, ToolError, ToolOutput, search_spec::SearchArguments, specs::SEARCH,
     tool::parse_arguments,
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
@@ -35,7 +35,11 @@ impl Tool for Search {
         SEARCH
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &mut self,
+        context: &ToolContext,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<SearchArguments>();
         let arguments: SearchArguments = parse_arguments(SEARCH, &schema, arguments)?;
         if arguments.pattern.is_none() && arguments.glob.is_none() {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    ToolOutput, Tool, ToolContext, ToolError, shell_spec::ShellArguments, specs::SHELL,
+    Tool, ToolContext, ToolError, ToolOutput, shell_spec::ShellArguments, specs::SHELL,
     tool::parse_arguments,
 };
 use crate::{
@@ -26,7 +26,11 @@ impl Tool for Shell {
         SHELL
     }
 
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &mut self,
+        context: &ToolContext,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<ShellArguments>();
         let arguments: ShellArguments = parse_arguments(SHELL, &schema, arguments)?;
         let limit = match arguments.timeout {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    ToolOutput, Tool, ToolContext, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
+    Tool, ToolContext, ToolError, ToolOutput, specs::SUBMIT, submit_spec::SubmitArguments,
     tool::parse_arguments,
 };
 use crate::{prompts::Prompts, schema::strict_schema};
@@ -20,7 +20,11 @@ impl Tool for Submit {
         SUBMIT
     }
 
-    async fn call(&mut self, _context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &mut self,
+        _context: &ToolContext,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let schema = strict_schema::<SubmitArguments>();
         let SubmitArguments {} = parse_arguments(SUBMIT, &schema, arguments)?;
         let shown = self.prompts.render("submitted", ())?;

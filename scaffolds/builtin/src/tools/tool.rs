@@ -17,7 +17,11 @@ pub(crate) trait Tool: Send + Sync {
 
     /// Runs the tool. The arguments may be any JSON. If they are not what the tool expects, it must
     /// return [`ToolError::Malformed`].
-    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError>;
+    async fn call(
+        &mut self,
+        context: &ToolContext,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError>;
 
     /// Restores the undo entry of an edit that was made before the trial was interrupted.
     fn restore_edit(&mut self, _edit: &FileEdit) {}
@@ -47,7 +51,11 @@ impl ToolContext {
     }
 
     /// Writes a whole file. The user who runs commands owns a new file.
-    pub(crate) async fn write_file(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
+    pub(crate) async fn write_file(
+        &self,
+        path: &RawPath,
+        bytes: &[u8],
+    ) -> Result<(), SandboxError> {
         self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 

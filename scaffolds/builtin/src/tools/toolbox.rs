@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ToolOutput, Tool, ToolContext, ToolError, arguments,
+    Tool, ToolContext, ToolError, ToolOutput, arguments,
     edit::{Edit, EditSettings},
     search::{Search, SearchSettings},
     shell::Shell,
@@ -125,7 +125,7 @@ impl Toolbox {
             .record_tool_result(FinishedToolCall {
                 call_id,
                 name,
-                shown_output: shown: shown_output,
+                shown_output,
                 ..FinishedToolCall::default()
             })
             .await

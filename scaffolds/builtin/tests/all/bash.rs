@@ -14,14 +14,17 @@ async fn drive(session: &mut ScriptedSession) -> Result<Finish, Stop> {
 #[tokio::test]
 async fn bash_runs_one_block_per_response_until_the_submit_line() {
     let mut session = ScriptedSession::new(vec![
-        text_response("Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```"),
+        text_response(
+            "Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```",
+        ),
         text_response("```bash\necho proctor-submit; cat f\n```"),
         text_response("```bash\nproctor-submit\n```"),
     ])
     .await;
     assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "proctor\n");
-    let shown: Vec<_> = session.tool_results().iter().map(|done| done.shown_output.clone()).collect();
+    let shown: Vec<_> =
+        session.tool_results().iter().map(|done| done.shown_output.clone()).collect();
     assert_eq!(shown, ["it's set", "proctor-submit\nproctor", "Submitted."]);
     let asks = session.model_requests();
     assert_eq!(asks.len(), 3);
@@ -51,7 +54,9 @@ async fn bash_counts_responses_without_exactly_one_block() {
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
     let done = session.tool_results();
     assert!(done[0].shown_output.contains("2 bash blocks") && done[0].is_malformed);
-    assert!(done[1].shown_output.contains("not closed") && done[1].shown_output.contains("cut off"));
+    assert!(
+        done[1].shown_output.contains("not closed") && done[1].shown_output.contains("cut off")
+    );
     assert_eq!(done[2].shown_output, "[no output]", "no file was created");
     assert!(done[3].is_malformed && !done[2].is_malformed);
 }

@@ -135,9 +135,13 @@ async fn tools_answer_and_count_invalid_calls() {
 async fn tools_nudge_idle_models_and_then_end() {
     let mut cut = text_response("I was about to");
     cut.finish_reason = Some("length".into());
-    let mut session =
-        ScriptedSession::new(vec![text_response("Hm."), cut, text_response("Hm."), text_response("Hm.")])
-            .await;
+    let mut session = ScriptedSession::new(vec![
+        text_response("Hm."),
+        cut,
+        text_response("Hm."),
+        text_response("Hm."),
+    ])
+    .await;
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(
         finish,
@@ -154,7 +158,8 @@ async fn tools_nudge_idle_models_and_then_end() {
 
 #[tokio::test]
 async fn tools_mention_truncation_after_results() {
-    let mut cut = tool_call_response(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
+    let mut cut =
+        tool_call_response(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
     cut.finish_reason = Some("length".into());
     let mut session = ScriptedSession::new(vec![cut]).await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));

@@ -15,7 +15,7 @@ use crate::{
     actions::{CallRecorder, resolve_path},
     agent::Agent,
     limits::Limits,
-    rpc::{self, RpcError, INVALID_PARAMS, METHOD_NOT_FOUND, SANDBOX_REJECTED},
+    rpc::{self, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, SANDBOX_REJECTED},
 };
 
 /// Proctor in the role of the agent's client.
@@ -73,7 +73,12 @@ type ClientResponse = Option<Result<Value, RpcError>>;
 
 impl AcpClient {
     pub(super) fn new(limits: &'static Limits) -> Self {
-        Self { limits, terminals: Terminals::new(), updates: UpdateRecorder::new(limits), call_count: 0 }
+        Self {
+            limits,
+            terminals: Terminals::new(),
+            updates: UpdateRecorder::new(limits),
+            call_count: 0,
+        }
     }
 
     /// Performs and records a request from the agent. Returns `None` if the response is sent later.

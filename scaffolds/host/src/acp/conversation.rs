@@ -223,7 +223,12 @@ impl AcpConversation {
                 // under whatever name the agent expects. The first method in the list might open a
                 // browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
-                let login = self.login_methods.iter().find(by_key).unwrap_or(&self.login_methods[0]).clone();
+                let login = self
+                    .login_methods
+                    .iter()
+                    .find(by_key)
+                    .unwrap_or(&self.login_methods[0])
+                    .clone();
                 self.login_methods.clear();
                 self.send_request(agent, Stage::Authenticate, json!({ "methodId": login }));
                 return None;
@@ -238,10 +243,7 @@ impl AcpConversation {
                     Stage::Prompt => "session/prompt",
                 };
                 let why = format!("it responded to `{what}` with an error: {said}");
-                return Some(agent_exit(
-                    ExitCause::Crashed,
-                    with_last_line(why, &agent.stderr()),
-                ));
+                return Some(agent_exit(ExitCause::Crashed, with_last_line(why, &agent.stderr())));
             }
         };
         match self.stage {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     actions::{ActionResult, CallRecorder, check_path},
     limits::Limits,
-    rpc::{RpcError, INVALID_PARAMS},
+    rpc::{INVALID_PARAMS, RpcError},
 };
 
 /// The protocol's error code if a resource does not exist.

@@ -57,15 +57,27 @@ impl Terminals {
     }
 
     /// Watches a command that was started, and returns the id of its terminal.
-    pub(super) fn add(&mut self, command: RunningCommand, call_id: String, max_bytes: usize) -> String {
+    pub(super) fn add(
+        &mut self,
+        command: RunningCommand,
+        call_id: String,
+        max_bytes: usize,
+    ) -> String {
         self.count += 1;
         let id = format!("terminal-{}", self.count);
-        let output = Arc::new(Mutex::new(OutputTail { max_bytes: most: max_bytes, ..OutputTail::default() }));
-        let watching = watch_command(command, Arc::clone(&output), id.clone(), self.exit_sender.clone());
+        let output = Arc::new(Mutex::new(OutputTail { max_bytes, ..OutputTail::default() }));
+        let watching =
+            watch_command(command, Arc::clone(&output), id.clone(), self.exit_sender.clone());
         let running = tokio::spawn(watching).abort_handle();
         let begun = Instant::now();
-        let terminal =
-            Terminal { call_id, start: begun, waiting_requests: Vec::new(), exit: None, output, abort_handle: running };
+        let terminal = Terminal {
+            call_id,
+            start: begun,
+            waiting_requests: Vec::new(),
+            exit: None,
+            output,
+            abort_handle: running,
+        };
         self.open_terminals.insert(id.clone(), terminal);
         id
     }

@@ -94,7 +94,9 @@ mod tests {
         assert!(updates.add_update(&piece("agent_thought_chunk", "think")).is_empty());
         let notes = updates.add_update(&piece("agent_message_chunk", "Done."));
         assert_eq!(json!(notes), json!([{"agent_showed": {"thought": "I think"}}]));
-        assert!(updates.add_update(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
+        assert!(
+            updates.add_update(&json!({"sessionUpdate": "available_commands_update"})).is_empty()
+        );
         let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls",
                           "rawInput": "x".repeat(limits.log_bytes)});
         let notes = updates.add_update(&call);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::rpc::{self, RpcError, METHOD_NOT_FOUND, RpcMessage, TRIAL_OVER};
+use crate::rpc::{self, METHOD_NOT_FOUND, RpcError, RpcMessage, TRIAL_OVER};
 
 /// The supported protocol versions, newest first. They differ only in features that this server
 /// does not use.
@@ -47,7 +47,7 @@ impl ToolServer {
                 "inputSchema": spec.parameters,
             })
         };
-        Self { tools: specs.iter().map(tool).collect(), call_sender: call_sender }
+        Self { tools: specs.iter().map(tool).collect(), call_sender }
     }
 
     /// Returns the response to a message; `None` if the message is a notification.

@@ -10,7 +10,7 @@ use proctor_sandbox_api::{CommandOutput, SandboxError};
 use proctor_scaffold_api::{
     AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
-use proctor_scaffolds::{TrialTools, ToolSet};
+use proctor_scaffolds::{ToolSet, TrialTools};
 use proctor_types::{ExitCause, ToolCall};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time::timeout};
@@ -42,7 +42,8 @@ pub struct Mcp {
     limits: &'static Limits,
 }
 
-type RunningProgram<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
+type RunningProgram<'a> =
+    Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 impl Mcp {
     /// Creates the scaffold. `programs` is the store for copies of users' programs.
@@ -199,10 +200,10 @@ impl Protocol for McpProtocol<'_> {
         };
         watch.note_activity();
         // This fails if the client has stopped waiting. Ignore that.
-        let _ = shown.send(called.shown);
+        let _ = shown.send(called.shown_output);
         // After a submission, end the trial at once. Otherwise, the program would continue to call
         // the model.
-        Ok(called.submitted.then_some(Finish::Submitted))
+        Ok(called.is_submitted.then_some(Finish::Submitted))
     }
 
     async fn shut_down(&mut self) -> Finish {

@@ -64,8 +64,8 @@ impl CandidateContext<'_> {
         let owners = self.top_level_names(&tops);
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let test_module = module_name(file, &self.project.root);
-        let rewritten =
-            rewrite_test_file(&text, &test_module, &owners).map_err(|why| StopReason::Reject("rewrite", why))?;
+        let rewritten = rewrite_test_file(&text, &test_module, &owners)
+            .map_err(|why| StopReason::Reject("rewrite", why))?;
         let test_patch = build_patch([(file, Some(&*text), Some(&*rewritten.text))]);
         let requested = rewritten.requested;
         let copy = gold::library_copy(&self.tree.folder, &self.project, &requested)
@@ -189,13 +189,18 @@ impl CandidateContext<'_> {
             &tops,
             graph,
             &self.objects,
-            &RemovalBounds { externally_needed: &BTreeSet::new(), max_lines: usize::MAX, protected_names: &[] },
+            &RemovalBounds {
+                externally_needed: &BTreeSet::new(),
+                max_lines: usize::MAX,
+                protected_names: &[],
+            },
         )
         .all_objects();
         let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
         let failing = steady.iter().filter(|id| fails("empty", id)).count();
         let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
-        let failing = steady.iter().filter(|id| fails("empty", id) && fails(IDLE_VARIANT, id)).count();
+        let failing =
+            steady.iter().filter(|id| fails("empty", id) && fails(IDLE_VARIANT, id)).count();
         let idle_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
         let lines = objects.iter().map(|object| object.line_count).sum();
         let minima = &self.settings.minima;
@@ -266,8 +271,11 @@ impl CandidateContext<'_> {
         run_name: &'static str,
     ) -> Result<Statuses, StopReason> {
         let place = (self.backend, &self.prepared_environment, &LayerFindings::default());
-        let package: Files =
-            package.iter().filter(|(path, _)| path.starts_with(AGENT_PACKAGE)).map(clone_file_entry).collect();
+        let package: Files = package
+            .iter()
+            .filter(|(path, _)| path.starts_with(AGENT_PACKAGE))
+            .map(clone_file_entry)
+            .collect();
         let laid = gold::package_patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run_patched_tests(place, task, plan, &[&test_patch, &laid]).await?;

@@ -45,7 +45,7 @@ pub(super) fn rewrite_test_file(
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
-    let mut rewriter = Rewriter { own_module: own: own_module, top_level_by_name: by_name, ..Rewriter::default() };
+    let mut rewriter = Rewriter { own_module, top_level_by_name: by_name, ..Rewriter::default() };
     // Collect the imports first, because a function may use a name that is imported further down.
     let mut imports = ImportCollector(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
@@ -317,7 +317,8 @@ from .deep import n; import agent_code
 assert agent_code.parse, agent_code.walk
 "
         );
-        let beside = rewrite_test_file("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
+        let beside =
+            rewrite_test_file("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
         assert!(beside.contains("do not import"), "{beside}");
     }
 
@@ -325,13 +326,15 @@ assert agent_code.parse, agent_code.walk
     fn rewrite_returns_the_reason_for_a_failure() {
         let one = top_level_names(&[("pkg.m", "parse")]);
         let two = top_level_names(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
-        let told = |text: &str, owners| rewrite_test_file(text, "tests.test_m", owners).unwrap_err();
+        let told =
+            |text: &str, owners| rewrite_test_file(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
         assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("do not import"));
         assert!(told("def f(:\n", &one).contains("cannot parse it"));
         let split = "import pkg.m as m\nx = (m\n     .parse)\n";
         assert!(told(split, &one).contains("line by line"));
-        let star = rewrite_test_file("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();
+        let star =
+            rewrite_test_file("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();
         assert_eq!(star.text, "from pkg.m import *; from agent_code import parse\nparse(1)\n");
     }
 }

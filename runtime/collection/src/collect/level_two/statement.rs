@@ -75,7 +75,7 @@ impl<'a> Interface<'a> {
                 hidden_code.push_str(&code);
             }
         }
-        Self { stubs_by_name, hidden_code, used_attributes: used_attributes, library_imports: BTreeSet::new() }
+        Self { stubs_by_name, hidden_code, used_attributes, library_imports: BTreeSet::new() }
     }
 
     pub(super) fn stubs(&self) -> String {
@@ -91,9 +91,15 @@ pub(super) fn render_statements(
     tree: &Path,
     (project, overview, requirements): (&Project, Option<&str>, &[String]),
     requested: &BTreeSet<TopLevelName>,
-    Interface { stubs_by_name, hidden_code: hidden, used_attributes: used, library_imports: imported_names }: Interface<'_>,
+    Interface {
+        stubs_by_name,
+        hidden_code: hidden,
+        used_attributes: used,
+        library_imports: imported_names,
+    }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let code = referenced_code((tree, project), requested, &stubs_by_name, (&used, &imported_names));
+    let code =
+        referenced_code((tree, project), requested, &stubs_by_name, (&used, &imported_names));
     let interfaces: Vec<String> = stubs_by_name.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -36,7 +36,14 @@ pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -
     for test in tests {
         for (function, is_shown) in &test.called_functions {
             let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
-            add_requirement(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
+            add_requirement(
+                &mut found,
+                test,
+                RequirementKind::Call,
+                function,
+                &BTreeSet::new(),
+                coverage,
+            );
         }
         add_names(&mut found, test, texts);
         add_expectations(&mut found, test, texts);
@@ -135,7 +142,14 @@ fn add_attributes(requirements: &mut RequirementMap, test: &TestFunction, texts:
                 add_requirement(requirements, test, kind, name, &none, coverage)
             }
             None if is_hidden && !name.ends_with("__") => {
-                add_requirement(requirements, test, kind, name, &BTreeSet::from([written.clone()]), Coverage::Added);
+                add_requirement(
+                    requirements,
+                    test,
+                    kind,
+                    name,
+                    &BTreeSet::from([written.clone()]),
+                    Coverage::Added,
+                );
             }
             _ => {}
         }
@@ -170,7 +184,14 @@ fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &
         for text in long.iter().copied().filter(is_in_test) {
             match texts.text_coverage(text) {
                 Some(coverage) => {
-                    add_requirement(requirements, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+                    add_requirement(
+                        requirements,
+                        test,
+                        RequirementKind::Text,
+                        text,
+                        &BTreeSet::new(),
+                        coverage,
+                    );
                 }
                 None => drop(unknown.insert(text)),
             }
@@ -184,7 +205,14 @@ fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &
         for text in unknown {
             let coverage =
                 if too_many { Coverage::Uncovered } else { texts.addable_coverage(text) };
-            add_requirement(requirements, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+            add_requirement(
+                requirements,
+                test,
+                RequirementKind::Text,
+                text,
+                &BTreeSet::new(),
+                coverage,
+            );
             if coverage == Coverage::Added {
                 said.insert(text.clone());
             }

@@ -55,7 +55,7 @@ impl FileRequirements {
     pub(super) fn read(text: &str, own_module: &str, roots: &BTreeSet<String>) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let body = &parsed.syntax().body;
-        let mut imports = ImportCollector { own_module: own: own_module, bound_names: BTreeMap::new() };
+        let mut imports = ImportCollector { own_module, bound_names: BTreeMap::new() };
         body.iter().for_each(|stmt| imports.visit_stmt(stmt));
         let file = FileContext { text, imports: imports.bound_names, roots };
         let mut out = Self::default();
@@ -307,7 +307,14 @@ impl<'f> UnitReader<'f> {
     }
 
     fn into_unit(self) -> CodeUnit {
-        let Self { file, requirements: mut needs, referenced_names: mut named, loaded_names: loaded, accessed_attributes: accessed, .. } = self;
+        let Self {
+            file,
+            requirements: mut needs,
+            referenced_names: mut named,
+            loaded_names: loaded,
+            accessed_attributes: accessed,
+            ..
+        } = self;
         let mut names = BTreeSet::new();
         for name in &loaded {
             if let Some((module, Some(inner))) = file.imports.get(name) {
@@ -493,7 +500,8 @@ def test_two():
 
     #[test]
     fn requirements_include_those_of_fixtures_and_variables() {
-        let needs = read_sample().requirements_for_test("tests/test_m.py::TestParse::test_one[a-the first case]");
+        let needs = read_sample()
+            .requirements_for_test("tests/test_m.py::TestParse::test_one[a-the first case]");
         let names: Vec<String> =
             needs.names.iter().map(|(module, name)| format!("{module}:{name}")).collect();
         assert_eq!(
@@ -507,7 +515,10 @@ def test_two():
                 "pkg.errors:make"
             ]
         );
-        assert_eq!(needs.exceptions, BTreeMap::from([("ParseError".into(), name_set(&["parse", "walk"]))]));
+        assert_eq!(
+            needs.exceptions,
+            BTreeMap::from([("ParseError".into(), name_set(&["parse", "walk"]))])
+        );
         let texts: Vec<(&str, bool)> =
             needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
         assert_eq!(texts, [("bad \\w+", true), ("bad token at 3", false)]);
@@ -523,7 +534,10 @@ def test_two():
     #[test]
     fn expected_exceptions_are_recorded_with_the_called_functions() {
         let needs = read_sample().requirements_for_test("tests/test_m.py::test_two");
-        assert_eq!(needs.warnings, BTreeMap::from([("DeprecationWarning".into(), name_set(&["parse"]))]));
+        assert_eq!(
+            needs.warnings,
+            BTreeMap::from([("DeprecationWarning".into(), name_set(&["parse"]))])
+        );
         let raised: Vec<&str> = needs.exceptions.keys().map(String::as_str).collect();
         // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);
@@ -532,9 +546,13 @@ def test_two():
 
     #[test]
     fn inherited_test_has_the_requirements_of_the_base_class_method() {
-        let needs = read_sample().requirements_for_test("tests/test_m.py::TestParse::test_inherited");
+        let needs =
+            read_sample().requirements_for_test("tests/test_m.py::TestParse::test_inherited");
         assert_eq!(needs.attributes["_cache"], "parse('x')._cache");
         assert!(needs.names.contains(&("pkg.deep".into(), "DEPTH".into())), "{:?}", needs.names);
-        assert_eq!(read_sample().requirements_for_test("tests/test_m.py::test_none"), TestRequirements::default());
+        assert_eq!(
+            read_sample().requirements_for_test("tests/test_m.py::test_none"),
+            TestRequirements::default()
+        );
     }
 }

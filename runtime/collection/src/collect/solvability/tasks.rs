@@ -29,7 +29,10 @@ impl Solvability {
     ///
     /// # Errors
     /// A rejection if no fail-to-pass test is left.
-    pub(in crate::collect) fn remove_left_out_tests(&self, task: &mut Task) -> Result<(), StopReason> {
+    pub(in crate::collect) fn remove_left_out_tests(
+        &self,
+        task: &mut Task,
+    ) -> Result<(), StopReason> {
         let left_out_ids: BTreeSet<&String> = self.left_out.iter().collect();
         task.fail_to_pass.retain(|id| !left_out_ids.contains(id));
         if !task.fail_to_pass.is_empty() {
@@ -112,7 +115,8 @@ impl CandidateContext<'_> {
             });
             of_asked.collect()
         };
-        let report_inputs = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
+        let report_inputs =
+            ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
         self.build_solvability(file, task, &report_inputs, &calls)
     }
 
@@ -123,7 +127,8 @@ impl CandidateContext<'_> {
         text: &str,
     ) -> BTreeSet<(String, String)> {
         let test_module = module_name(file, &self.project.root);
-        let mut names = FileRequirements::read(text, &test_module, &self.top_level_packages()).library_names();
+        let mut names =
+            FileRequirements::read(text, &test_module, &self.top_level_packages()).library_names();
         names.retain(|name| self.is_in_library(name));
         names
     }
@@ -142,7 +147,11 @@ impl CandidateContext<'_> {
             let test = tests.entry(test_path(id)).or_insert_with(|| {
                 let mut needs = read.requirements_for_test(id);
                 needs.names.retain(|name| self.is_in_library(name));
-                TestFunction { name: test_path(id).to_owned(), requirements: needs, called_functions: BTreeMap::new() }
+                TestFunction {
+                    name: test_path(id).to_owned(),
+                    requirements: needs,
+                    called_functions: BTreeMap::new(),
+                }
             });
             test.called_functions.extend(calls(id));
         }

@@ -52,7 +52,11 @@ impl TestRequirements {
         }
     }
 
-    pub(super) fn add_expectation(&mut self, expectation: &Expectation, functions: &BTreeSet<String>) {
+    pub(super) fn add_expectation(
+        &mut self,
+        expectation: &Expectation,
+        functions: &BTreeSet<String>,
+    ) {
         let (raised, warned) = (&mut self.exceptions, &mut self.warnings);
         let types = if expectation.is_warning { warned } else { raised };
         for name in &expectation.types {
@@ -63,7 +67,12 @@ impl TestRequirements {
         }
     }
 
-    pub(super) fn add_message(&mut self, text: &str, is_pattern: bool, functions: &BTreeSet<String>) {
+    pub(super) fn add_message(
+        &mut self,
+        text: &str,
+        is_pattern: bool,
+        functions: &BTreeSet<String>,
+    ) {
         let message = self.messages.entry(text.to_owned()).or_default();
         message.is_pattern |= is_pattern;
         message.functions.extend(functions.iter().cloned());

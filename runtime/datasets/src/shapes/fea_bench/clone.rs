@@ -51,7 +51,10 @@ pub(super) fn complete_from_clone(
         RowError::invalid_field("base_commit", format!("{base} is not in {}", folder.display()))
     })?;
     if pull_number.is_empty() || !pull_number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(RowError::invalid_field("pull_number", format!("{pull_number:?} is not a number")));
+        return Err(RowError::invalid_field(
+            "pull_number",
+            format!("{pull_number:?} is not a number"),
+        ));
     }
     let change = find_pull(&clone, &base, pull_number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
@@ -63,7 +66,8 @@ pub(super) fn complete_from_clone(
     })?;
     let whole = clone.diff(&change.base, &change.head).map_err(fault)?;
     let is_test = |path: &str| TEST_WORDS.iter().any(|word| path.contains(word));
-    let SplitDiff { patch, test_patch, non_py_patch, python_files: python } = split_diff(&whole, is_test);
+    let SplitDiff { patch, test_patch, non_py_patch, python_files: python } =
+        split_diff(&whole, is_test);
     let mut components = Vec::new();
     for path in &python {
         let before = clone.read_file(&change.base, path).unwrap_or_default();
@@ -72,7 +76,10 @@ pub(super) fn complete_from_clone(
         components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
-        return Err(RowError::invalid_field("pull_number", format!("{pull_number} changes only tests")));
+        return Err(RowError::invalid_field(
+            "pull_number",
+            format!("{pull_number} changes only tests"),
+        ));
     }
     let (title, body) = title_and_body(&change.message_commit, pull_number);
     Ok(RowCompletion {
@@ -129,7 +136,11 @@ fn clone_folder(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError
 }
 
 /// Finds the pull request by its ref, by its merge commit, or by its squashed commit.
-fn find_pull(clone: &Repository, base: &str, pull_number: &str) -> Result<Option<CommitRange>, String> {
+fn find_pull(
+    clone: &Repository,
+    base: &str,
+    pull_number: &str,
+) -> Result<Option<CommitRange>, String> {
     let merge = clone.find_commits(&format!("^Merge pull request #{pull_number} "))?;
     let merge = merge.into_iter().find(|commit| commit.parents.len() == 2);
     let refs = [
@@ -146,7 +157,12 @@ fn find_pull(clone: &Repository, base: &str, pull_number: &str) -> Result<Option
             None => clone.read_commit(&head)?,
         };
         let source = "pull_request";
-        return Ok(message.map(|message| CommitRange { base: from, head, message_commit: message, source }));
+        return Ok(message.map(|message| CommitRange {
+            base: from,
+            head,
+            message_commit: message,
+            source,
+        }));
     }
     // Only a number at the end of the first line identifies the pull request. Elsewhere it is just
     // a mention.
@@ -161,7 +177,12 @@ fn find_pull(clone: &Repository, base: &str, pull_number: &str) -> Result<Option
     });
     Ok(squashed.and_then(|message| {
         let from = message.parents.first()?.clone();
-        Some(CommitRange { base: from, head: message.id.clone(), message_commit: message, source: "commit" })
+        Some(CommitRange {
+            base: from,
+            head: message.id.clone(),
+            message_commit: message,
+            source: "commit",
+        })
     }))
 }
 

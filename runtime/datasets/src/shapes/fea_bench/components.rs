@@ -218,7 +218,8 @@ mod tests {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added_components("p/a.py", before, after).unwrap();
-        let lines: Vec<(usize, usize)> = new.iter().map(|it| (it.first_line, it.last_line)).collect();
+        let lines: Vec<(usize, usize)> =
+            new.iter().map(|it| (it.first_line, it.last_line)).collect();
         assert_eq!(lines, [(4, 13), (13, 13), (15, 16), (16, 16), (18, 18), (22, 22)]);
         let new: Vec<Component> = new.into_iter().map(|it| it.component).collect();
         let said: Vec<_> =

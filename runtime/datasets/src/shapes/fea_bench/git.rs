@@ -41,7 +41,8 @@ impl Repository {
     /// Returns the full id of a commit, if the clone has it.
     pub fn resolve_commit(&self, name: &str) -> Option<String> {
         let wanted = format!("{name}^{{commit}}");
-        let found = self.run_git_text(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
+        let found =
+            self.run_git_text(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
         found.ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 

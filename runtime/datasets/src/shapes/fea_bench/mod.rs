@@ -37,7 +37,8 @@ pub struct PullTexts {
 /// `problem_info` lacks a field. The error names that field.
 pub fn build_texts(info: &Value, components: &[NewComponent]) -> Result<PullTexts, String> {
     let request = request::request_from_pull(info).map_err(|complaint| complaint.message)?;
-    let statement = request::build_complete_statement(request.clone(), components).map_err(|it| it.message)?;
+    let statement =
+        request::build_complete_statement(request.clone(), components).map_err(|it| it.message)?;
     Ok(PullTexts { request, discussion: request::discussion(info), statement })
 }
 
@@ -69,8 +70,10 @@ pub(super) fn complete_row(
         details.non_py_patch = found.non_py_patch.into();
         clone = Some(found.folder);
         if !fields.has_value("problem_info") && !fields.has_value("pull_request_text") {
-            fields
-                .set_field("pull_request_text", request::request_from_commit(&found.title, &found.body)?);
+            fields.set_field(
+                "pull_request_text",
+                request::request_from_commit(&found.title, &found.body)?,
+            );
         }
         if components.is_empty() {
             components = found.components;
@@ -92,7 +95,10 @@ pub(super) fn complete_row(
                 request::request_from_pull(&info)?
             }
         };
-        fields.set_field("problem_statement", request::build_complete_statement(request, &components)?);
+        fields.set_field(
+            "problem_statement",
+            request::build_complete_statement(request, &components)?,
+        );
     }
     let count = |kind: &str| {
         DetailField::from(

@@ -86,7 +86,10 @@ struct File<'a> {
 }
 
 /// Builds the complete statement: the request, and the definitions to implement.
-pub(super) fn build_complete_statement(request: String, components: &[Component]) -> Result<String, RowError> {
+pub(super) fn build_complete_statement(
+    request: String,
+    components: &[Component],
+) -> Result<String, RowError> {
     let mut files: Vec<File<'_>> = Vec::new();
     for component in components {
         match files.iter_mut().find(|file| file.file == component.file) {

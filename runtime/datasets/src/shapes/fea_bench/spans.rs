@@ -41,7 +41,12 @@ pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<DefinitionSpan
 fn find_spans(text: &str) -> Option<Vec<DefinitionSpan>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    let mut walk = SpanVisitor { line_starts: starts, scope: Vec::new(), open_spans: Vec::new(), spans: Vec::new() };
+    let mut walk = SpanVisitor {
+        line_starts: starts,
+        scope: Vec::new(),
+        open_spans: Vec::new(),
+        spans: Vec::new(),
+    };
     walk_body(&mut walk, &parsed.syntax().body);
     Some(walk.spans)
 }

@@ -13,7 +13,7 @@ use std::{
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{available_or_skip, install_once, npm, run};
+use super::install::{available_or_skip, install_once, npm_command, run_command};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
@@ -32,8 +32,8 @@ fn install_packages() -> &'static Result<PathBuf, String> {
             // Each package has a single program in a platform package. The install scripts only
             // move that program.
             let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
-            let mut npm = npm()?;
-            run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
+            let mut npm = npm_command()?;
+            run_command(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
         })?;
         Ok(home.join("node_modules"))
     })
@@ -170,7 +170,8 @@ async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
     let Some(modules) = available_or_skip(test, install_packages()) else { return };
     let program = program_path(modules, "@anthropic-ai", "claude");
-    let start = |handle: &Path, url: &str, token: &str| claude_command(&program, handle, url, token);
+    let start =
+        |handle: &Path, url: &str, token: &str| claude_command(&program, handle, url, token);
     check_completed(&run_cli(9, CLAUDE_CALL, start).await, Api::Messages);
     check_stopped(&run_cli(1, CLAUDE_CALL, start).await);
 }

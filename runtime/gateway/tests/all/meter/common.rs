@@ -58,7 +58,8 @@ pub struct Request {
 
 impl Request {
     pub fn bounds(&self) -> RequestBounds {
-        let max_output = self.sets_output_limit.then_some(self.usage.output + self.extra_reservation.1);
+        let max_output =
+            self.sets_output_limit.then_some(self.usage.output + self.extra_reservation.1);
         RequestBounds {
             class: self.class,
             input_estimate: self.usage.input + self.extra_reservation.0,

@@ -29,7 +29,11 @@ fn request(sets_output_limit: bool) -> Request {
     }
 }
 
-async fn max_in_flight(budget: Budget, shared_meters: &[SharedMeter], sets_output_limit: bool) -> usize {
+async fn max_in_flight(
+    budget: Budget,
+    shared_meters: &[SharedMeter],
+    sets_output_limit: bool,
+) -> usize {
     let (one, log) = (trial(&budget, shared_meters), Log::default());
     let requests = [request(sets_output_limit)];
     join_all((0..16).map(|_| client(&one, &requests, &log))).await;

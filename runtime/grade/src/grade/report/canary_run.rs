@@ -92,7 +92,10 @@ impl ReportGrading<'_> {
             self.strip_sandbox(handle, tree).await?;
             if let Err(error) = self.apply_and_restore(handle, tree, patch).await? {
                 let what = "the patch applies in one sandbox but not in another";
-                return Err(Fault::new(FaultLayer::Grade, format!("{}: {what}: {error}", self.task.id)));
+                return Err(Fault::new(
+                    FaultLayer::Grade,
+                    format!("{}: {what}: {error}", self.task.id),
+                ));
             }
             self.run_in_sandbox(handle, tree, files).await
         };

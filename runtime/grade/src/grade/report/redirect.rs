@@ -79,7 +79,8 @@ mod tests {
         let results =
             TestResults { format: proctor_types::TestFormat::Tap, path: path.map(str::to_owned) };
         let programs = ["node", "jest", "mocha"].map(str::to_owned);
-        let ReportCommand { command, is_from_pipe: by_pipe } = redirect_report(&words, &results, &programs);
+        let ReportCommand { command, is_from_pipe: by_pipe } =
+            redirect_report(&words, &results, &programs);
         assert_eq!(by_pipe, command != words);
         by_pipe.then(|| command.join(" "))
     }

@@ -5,7 +5,7 @@ use proctor_official::FileRun;
 use proctor_types::{Task, Verdict};
 use serde_json::json;
 
-use super::bench::{resolved_by_policy, pytest_session_log, task};
+use super::bench::{pytest_session_log, resolved_by_policy, task};
 
 const FILE: &str = "tests/test_a.py";
 

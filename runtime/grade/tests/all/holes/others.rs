@@ -65,7 +65,8 @@ fn bare_names_in_two_files_are_merged() {
 /// SWE-bench-Live ignores missing tests.
 #[test]
 fn swe_bench_live_ignores_missing_tests() {
-    let row = task("swe-bench-live", json!({"log_parser": "pytest"}), &[TEST_ONE, "gone"], &[TEST_TWO]);
+    let row =
+        task("swe-bench-live", json!({"log_parser": "pytest"}), &[TEST_ONE, "gone"], &[TEST_TWO]);
     let output = pytest_session_log("", &[&format!("PASSED {TEST_ONE}")], "1 passed");
     assert_eq!(grade_with_both_policies(&row, &output), (true, false));
     let none = pytest_session_log("", &[&format!("SKIPPED {TEST_ONE}")], "1 skipped");
@@ -80,7 +81,10 @@ fn swe_rebench_trusts_lines_between_the_markers() {
     let log = with_markers("pytest -rA", &format!("PASSED {TEST_ONE}\n"), 1);
     assert_eq!(grade_with_both_policies(&row, &log), (true, false));
     assert_eq!(
-        grade_with_both_policies(&row, &format!("PASSED {TEST_ONE}\n{}", with_markers("pytest", "", 1))),
+        grade_with_both_policies(
+            &row,
+            &format!("PASSED {TEST_ONE}\n{}", with_markers("pytest", "", 1))
+        ),
         (false, false)
     );
 }
@@ -91,7 +95,10 @@ fn swe_smith_reads_printed_lines() {
     let row = task("swe-smith", json!({}), &[TEST_ONE], &[]);
     let printed = format!("{TEST_ONE} PASSED\n");
     let output = pytest_session_log(&printed, &[&format!("ERROR {TEST_ONE} - x")], "1 error");
-    assert_eq!(grade_with_both_policies(&row, &with_markers("pytest -v", &output, 1)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&row, &with_markers("pytest -v", &output, 1)),
+        (true, false)
+    );
 }
 
 /// SWE-Gym's fork treats skips as FEA-Bench does.
@@ -100,5 +107,8 @@ fn swe_gym_resolves_skipped_tests() {
     let mut row = task("swe-gym", json!({}), &[TEST_ONE], &[]);
     row.repo = Some("Python/mypy".into());
     let output = pytest_session_log("", &[&format!("SKIPPED {TEST_ONE}")], "1 skipped");
-    assert_eq!(grade_with_both_policies(&row, &with_markers("pytest -rA", &output, 0)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&row, &with_markers("pytest -rA", &output, 0)),
+        (true, false)
+    );
 }

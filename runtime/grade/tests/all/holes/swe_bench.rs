@@ -3,7 +3,9 @@
 use proctor_types::Task;
 use serde_json::json;
 
-use super::bench::{grade_with_both_policies, resolved_by_policy, pytest_session_log, task, verdict, with_markers};
+use super::bench::{
+    grade_with_both_policies, pytest_session_log, resolved_by_policy, task, verdict, with_markers,
+};
 
 const TEST_ONE: &str = "test_a.py::test_one";
 const TEST_TWO: &str = "test_a.py::test_two";
@@ -25,11 +27,17 @@ fn honest_log_gets_the_same_result_from_both_policies() {
     let passed = [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}")];
     let passed: Vec<&str> = passed.iter().map(String::as_str).collect();
     let row = swe_bench_task(&[TEST_ONE], &[TEST_TWO]);
-    assert_eq!(grade_with_both_policies(&row, &build_log(&honest_output(&passed, "2 passed"), 0)), (true, true));
+    assert_eq!(
+        grade_with_both_policies(&row, &build_log(&honest_output(&passed, "2 passed"), 0)),
+        (true, true)
+    );
     let failed = [format!("PASSED {TEST_TWO}"), format!("FAILED {TEST_ONE} - assert 1 == 2")];
     let failed: Vec<&str> = failed.iter().map(String::as_str).collect();
     assert_eq!(
-        grade_with_both_policies(&row, &build_log(&honest_output(&failed, "1 failed, 1 passed"), 1)),
+        grade_with_both_policies(
+            &row,
+            &build_log(&honest_output(&failed, "1 failed, 1 passed"), 1)
+        ),
         (false, false)
     );
 }
@@ -39,17 +47,25 @@ fn honest_log_gets_the_same_result_from_both_policies() {
 #[test]
 fn bogus_failure_explains_a_bad_exit_status_officially() {
     let output = format!("PASSED {TEST_ONE}\nPASSED {TEST_TWO}\nFAILED bogus\n");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 1)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 1)),
+        (true, false)
+    );
     // The same output after a real session that prints its totals.
-    let behind = pytest_session_log(&output, &[&format!("FAILED {TEST_ONE} - x")], "1 failed") + &output;
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&behind, 1)), (true, false));
+    let behind =
+        pytest_session_log(&output, &[&format!("FAILED {TEST_ONE} - x")], "1 failed") + &output;
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&behind, 1)),
+        (true, false)
+    );
 }
 
 /// Hole 1 with a complete log: only exit status 1 means that tests failed, so a failure does not
 /// explain any other status.
 #[test]
 fn failure_explains_any_exit_status_officially() {
-    let summary = [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}"), "FAILED c - x".to_owned()];
+    let summary =
+        [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}"), "FAILED c - x".to_owned()];
     let output = honest_output(&summary.each_ref().map(String::as_str), "1 failed, 2 passed");
     let row = swe_bench_task(&[TEST_ONE], &[TEST_TWO]);
     assert_eq!(
@@ -58,7 +74,11 @@ fn failure_explains_any_exit_status_officially() {
         "an honest run with another failure"
     );
     for exit in [2, 3, 4, 5, 124, 137, 139, -9] {
-        assert_eq!(grade_with_both_policies(&row, &build_log(&output, exit)), (true, false), "{exit}");
+        assert_eq!(
+            grade_with_both_policies(&row, &build_log(&output, exit)),
+            (true, false),
+            "{exit}"
+        );
         let why = &verdict(&row, &build_log(&output, exit)).policies["strict"].why;
         assert!(why.contains(&format!("exit status {exit} means")), "{why}");
     }
@@ -83,14 +103,20 @@ fn contradictory_counts_resolve_only_officially() {
 #[test]
 fn first_printed_exit_status_counts_officially() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {TEST_ONE}\n");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 1)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 1)),
+        (true, false)
+    );
 }
 
 /// Hole 3: nothing checks that the run ended properly.
 #[test]
 fn early_exit_after_forged_lines_resolves_only_officially() {
     let output = format!("=== test session starts ===\nPASSED {TEST_ONE}\nPASSED {TEST_TWO}\n");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 0)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 0)),
+        (true, false)
+    );
 }
 
 /// Hole 4: everything after a forged end marker is ignored.
@@ -98,7 +124,10 @@ fn early_exit_after_forged_lines_resolves_only_officially() {
 fn forged_end_marker_hides_real_results_officially() {
     let real = honest_output(&[&format!("FAILED {TEST_ONE} - x")], "1 failed");
     let output = format!("PASSED {TEST_ONE}\nFAILED other\n>>>>> End Test Output\n{real}");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 1)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 1)),
+        (true, false)
+    );
 }
 
 /// Hole 5: in a `fail_only` task, a log without parsed results counts as success.
@@ -130,14 +159,20 @@ fn flaky_test_is_reported_as_a_rejected_patch_officially() {
 fn printed_timeout_marker_fails_officially() {
     let printed = "INFO docs: it prints '>>>>> Tests Timed Out' then\n";
     let output = pytest_session_log(printed, &[&format!("PASSED {TEST_ONE}")], "1 passed");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 0)), (false, true));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 0)),
+        (false, true)
+    );
 }
 
 /// Hole 8: an empty list counts as all passed.
 #[test]
 fn empty_fail_to_pass_list_resolves_only_officially() {
     let output = pytest_session_log("", &[&format!("PASSED {TEST_ONE}")], "1 passed");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[], &[TEST_ONE]), &build_log(&output, 0)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[], &[TEST_ONE]), &build_log(&output, 0)),
+        (true, false)
+    );
 }
 
 /// Hole 9: the last of two statuses counts.
@@ -161,14 +196,20 @@ fn skipped_regression_test_passes_only_officially() {
         &[&format!("PASSED {TEST_ONE}"), &format!("SKIPPED {TEST_TWO}")],
         "1 passed, 1 skipped",
     );
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 0)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 0)),
+        (true, false)
+    );
 }
 
 /// An expected failure counts as a success.
 #[test]
 fn expected_failure_passes_only_officially() {
     let output = pytest_session_log("", &[&format!("XFAIL {TEST_ONE}")], "1 xfailed");
-    assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 0)), (true, false));
+    assert_eq!(
+        grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 0)),
+        (true, false)
+    );
 }
 
 /// Lines outside the markers are read if there are none inside.

@@ -166,7 +166,10 @@ impl LibtestReader {
     fn close_suite(&mut self) {
         self.pending_test = None;
         if let Some(suite) = self.suite.take() {
-            let what = format!("tests announced: {}, finished: {}", suite.announced_count, suite.result_count);
+            let what = format!(
+                "tests announced: {}, finished: {}",
+                suite.announced_count, suite.result_count
+            );
             self.report.doubts.push(format!("a run has no result; {what}"));
         }
     }
@@ -298,7 +301,11 @@ fn parse_nextest_line(line: &str) -> Option<NextestLine> {
         // `SLOW`, `START`, `TERMINATING`: the test is still running.
         _ => return None,
     };
-    Some(NextestLine { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_rerun: is_try })
+    Some(NextestLine {
+        id: format!("{}::{}", &found[3], found[4].trim_end()),
+        status,
+        is_rerun: is_try,
+    })
 }
 
 #[cfg(test)]

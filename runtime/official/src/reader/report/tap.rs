@@ -15,7 +15,8 @@ static PLAN_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \
 static DIRECTIVE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[ \t])#[ \t]*(skip|todo)\w*(?:\W.*)?$"));
 /// node-tap appends this to a description.
-static DURATION_PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
+static DURATION_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
 /// Number of columns by which subtests are indented.
 const INDENT_WIDTH: usize = 4;
 
@@ -134,7 +135,8 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
         }
     }
     // These subtests have a parent that has no result.
-    while let Some(deepest) = reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
+    while let Some(deepest) =
+        reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
     {
         let announced =
             reading.announced_names.get(&(deepest - 1)).or(reading.announced_names.get(&deepest));

@@ -33,8 +33,9 @@ impl NameTable<'_> {
             Pattern::MatchClass(class) => {
                 // The only positional pattern of a built-in class, as in `list(table)`, matches the
                 // value itself.
-                let is_builtin =
-                    self.dotted_path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
+                let is_builtin = self
+                    .dotted_path(&class.cls)
+                    .is_some_and(|class| class.starts_with("builtins."));
                 for inner in &class.arguments.patterns {
                     found.push((inner, path.filter(|_| is_builtin).map(str::to_owned)));
                 }

@@ -71,7 +71,11 @@ impl Walker<'_> {
         {
             match constant_string(name) {
                 Some(name) => self.check_attribute_assignment(range, base, &name),
-                None if self.names.dotted_path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
+                None if self
+                    .names
+                    .dotted_path(base)
+                    .is_some_and(|path| self.names.is_foreign(&path)) =>
+                {
                     self.record_hits_where(range, |rule| rule.foreign);
                 }
                 None => {}
@@ -140,7 +144,9 @@ impl Walker<'_> {
         range: TextRange,
         (function, text, mode): (&str, Option<&Expr>, Option<&Expr>),
     ) {
-        let Some(text) = text.and_then(constant_string) else { return self.record_hit(rule, range) };
+        let Some(text) = text.and_then(constant_string) else {
+            return self.record_hit(rule, range);
+        };
         if function == "builtins.compile" && mode.is_none() {
             return;
         }

@@ -7,7 +7,7 @@ use super::Walker;
 use crate::python::{
     constant::constant_string,
     names::top_level_name,
-    shapes::{StatementKind, contains_statement, is_fabricated, returned_values, constant_truth},
+    shapes::{StatementKind, constant_truth, contains_statement, is_fabricated, returned_values},
 };
 
 impl Walker<'_> {
@@ -79,8 +79,10 @@ impl Walker<'_> {
         let values = returned_values(&def.body, most).unwrap_or_default();
         let all =
             |holds: &dyn Fn(&Expr) -> bool| !values.is_empty() && values.iter().copied().all(holds);
-        let (all_true, all_false) =
-            (all(&|value| constant_truth(value) == Some(true)), all(&|value| constant_truth(value) == Some(false)));
+        let (all_true, all_false) = (
+            all(&|value| constant_truth(value) == Some(true)),
+            all(&|value| constant_truth(value) == Some(false)),
+        );
         let answers = all(&|value| is_fabricated(value, Some(&def.parameters)))
             && !contains_statement(&def.body, StatementKind::Raise, most);
         let broken = self.rules.find_rules(|rule| {

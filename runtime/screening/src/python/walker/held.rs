@@ -107,7 +107,8 @@ impl Walker<'_> {
         if self.rules.is_restricted(function) && !function.ends_with([')', ']']) {
             self.allow_use(&call.func);
             let mut values = args.iter().chain(keywords.iter().map(|keyword| &keyword.value));
-            let is_short = |lines: &Expr| constant_number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
+            let is_short =
+                |lines: &Expr| constant_number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
             if !values.all(is_short) {
                 for (rule, held) in self.rules.rules_restricting(function) {
                     self.record_hit_as(rule, range, format!("{held}(context)"));

@@ -6,7 +6,8 @@ use ruff_text_size::Ranged;
 use super::Walker;
 use crate::{
     python::shapes::{
-        StatementKind, bodies, contains_statement, is_presence_check, collect_statements, constant_truth,
+        StatementKind, bodies, collect_statements, constant_truth, contains_statement,
+        is_presence_check,
     },
     rules::Rule,
 };

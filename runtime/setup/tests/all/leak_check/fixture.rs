@@ -72,7 +72,8 @@ pub async fn build_environment(
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let digest = sha256_hex(format!("{planted_copies}{PLANT_SCRIPT}{HIDDEN_CODE}{HIDDEN_TEST}").as_bytes());
+    let digest =
+        sha256_hex(format!("{planted_copies}{PLANT_SCRIPT}{HIDDEN_CODE}{HIDDEN_TEST}").as_bytes());
     let source = SourceTree { folder: tree, digest, destination: RawPath::from("/testbed") };
     let spec = LayerSpec {
         base,
@@ -85,7 +86,10 @@ pub async fn build_environment(
     backend.prepare(&spec).await.unwrap()
 }
 
-pub async fn open_sandbox(backend: &dyn Backend, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
+pub async fn open_sandbox(
+    backend: &dyn Backend,
+    environment: &PreparedEnvironment,
+) -> Box<dyn Sandbox> {
     let spec = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),

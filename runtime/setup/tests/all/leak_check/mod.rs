@@ -15,7 +15,10 @@ use proctor_setup::{
 use proctor_types::{FaultLayer, OnFinding};
 
 use crate::not_run::not_run;
-use fixture::{build_environment, open_prepared_sandbox, search_environment, prepare_agent_sandbox, numerals_task};
+use fixture::{
+    build_environment, numerals_task, open_prepared_sandbox, prepare_agent_sandbox,
+    search_environment,
+};
 
 /// Planted copies: their kind, their path, and the kind of finding that each must yield.
 const PLANTED_COPIES: [(&str, &str, LeakKind); 38] = [
@@ -99,13 +102,16 @@ async fn check_planted_copies(
 ) {
     let folder = tempfile::tempdir().unwrap();
     let task = numerals_task();
-    let environment = build_environment(backend, base, folder.path(), &plant_lines(planted_copies)).await;
+    let environment =
+        build_environment(backend, base, folder.path(), &plant_lines(planted_copies)).await;
     let leak_check = search_environment(backend, &environment, &task).await;
     print_leaks(&leak_check);
     assert_copies_found(&leak_check, planted_copies);
 
     let refused =
-        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse)
+            .await
+            .unwrap_err();
     assert_eq!(refused.layer, FaultLayer::Setup, "an infrastructure fault, never a zero");
     let said = refused.to_string();
     println!("{said}");
@@ -113,7 +119,9 @@ async fn check_planted_copies(
     assert!(!said.contains("startswith") && !said.contains("pytest.raises"), "no gold: {said}");
 
     let removed =
-        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+        prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Remove)
+            .await
+            .unwrap();
     assert_eq!(removed.removed.len(), leak_check.leaks.len());
 }
 
@@ -129,7 +137,9 @@ async fn check_clean_sandbox(backend: &dyn Backend, base: Base) {
         "the whole sandbox was scanned: {:?}",
         leak_check.unseen
     );
-    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse)
+        .await
+        .unwrap();
     assert_eq!(leaks.removed, [""; 0]);
 }
 
@@ -193,13 +203,16 @@ async fn copies_in_the_work_directory_are_found_after_the_mask() {
     let environment = build_environment(&native, Base::Host, folder.path(), places).await;
     let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, [], "the work directory is left to each trial's check");
-    let fault =
-        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let fault = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse)
+        .await
+        .unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/testbed/build/lib/numerals/roman.py"), "{said}");
     assert!(said.contains("/testbed/dist/any.whl"), "{said}");
     assert!(!said.contains(".git") && !said.contains(".pyc"), "always removed: {said}");
-    let leaks = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+    let leaks = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Remove)
+        .await
+        .unwrap();
     assert_eq!(leaks.removed.len(), 2, "{:?}", leaks.removed);
 }
 
@@ -216,8 +229,9 @@ async fn secrets_in_the_surroundings_are_found() {
     task.hidden.clear();
     let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, []);
-    let fault =
-        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let fault = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse)
+        .await
+        .unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("SERVICE_API_KEY") && said.contains("/root/.netrc"), "{said}");
     assert!(!said.contains("not to be told"), "{said}");
@@ -246,8 +260,9 @@ async fn from_scratch_task_cannot_import_the_original() {
         |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
     assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding per package");
 
-    let fault =
-        prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let fault = prepare_agent_sandbox(&native, &environment, &task, &leak_check, OnFinding::Refuse)
+        .await
+        .unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
     let purpose = Purpose::Driving(OnFinding::Remove);
@@ -295,7 +310,9 @@ async fn check_host_copy(backend: &dyn Backend) {
     let leak_check = search_environment(backend, &environment, &task).await;
     print_leaks(&leak_check);
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
-    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    let leaks = prepare_agent_sandbox(backend, &environment, &task, &leak_check, OnFinding::Refuse)
+        .await
+        .unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
     // The check must find the copy in a sandbox that has it.
     let mut open = fixture::open_sandbox(backend, &environment).await;
@@ -314,7 +331,8 @@ async fn check_host_copy(backend: &dyn Backend) {
         sandbox.close().await.unwrap();
         let begun = std::time::Instant::now();
         let ready =
-            open_prepared_sandbox(backend, &environment, &task, &leak_check, Purpose::Testing).await;
+            open_prepared_sandbox(backend, &environment, &task, &leak_check, Purpose::Testing)
+                .await;
         without.push(begun.elapsed());
         ready.unwrap().sandbox.close().await.unwrap();
     }
@@ -333,7 +351,9 @@ async fn check_host_copy(backend: &dyn Backend) {
     assert!(expected.len() < before.lines().count());
     for purpose in SANDBOX_PURPOSES {
         let ReadySandbox { mut sandbox, hidden_copies: hidden } =
-            open_prepared_sandbox(backend, &environment, &task, &leak_check, purpose).await.unwrap();
+            open_prepared_sandbox(backend, &environment, &task, &leak_check, purpose)
+                .await
+                .unwrap();
         assert_eq!((hidden.provided_modules.len(), hidden.remaining_copies.len()), (0, 0));
         let handle = sandbox.handle();
         let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
@@ -416,7 +436,8 @@ async fn real_code_is_found_without_false_positives() {
         gold += &format!("--- /dev/null\n+++ b/hidden/{name}.py\n@@ -0,0 +1,{count} @@\n");
         gold.extend(text.lines().map(|line| format!("+{line}\n")));
     }
-    let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..numerals_task() };
+    let task =
+        proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..numerals_task() };
     let leak_check = search_environment(&native, &environment, &task).await;
     print_leaks(&leak_check);
     for name in STDLIB_MODULES {

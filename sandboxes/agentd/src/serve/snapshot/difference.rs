@@ -19,11 +19,15 @@ impl Difference<'_> {
 }
 
 /// Returns the differences directory by directory. Within a directory, removed entries come first.
-pub fn differences<'a>(previous: &'a Table, current: &'a Table) -> impl Iterator<Item = Difference<'a>> {
+pub fn differences<'a>(
+    previous: &'a Table,
+    current: &'a Table,
+) -> impl Iterator<Item = Difference<'a>> {
     let gone = previous.folders().filter(|(path, _)| !current.contains(path));
     let gone = gone.map(|(folder, old)| ListingPair::new_entries(folder, old, &[]));
-    let there =
-        current.folders().map(|(folder, new)| ListingPair::new_entries(folder, previous.listing(folder), new));
+    let there = current
+        .folders()
+        .map(|(folder, new)| ListingPair::new_entries(folder, previous.listing(folder), new));
     gone.chain(there).flatten()
 }
 
@@ -41,7 +45,11 @@ impl<'a> ListingPair<'a> {
         old_entries: &'a [(Vec<u8>, EntryState)],
         new: &'a [(Vec<u8>, EntryState)],
     ) -> Self {
-        Self { folder, old_entries: old_entries.iter().peekable(), new_entries: new.iter().peekable() }
+        Self {
+            folder,
+            old_entries: old_entries.iter().peekable(),
+            new_entries: new.iter().peekable(),
+        }
     }
 
     fn path(&self, name: &[u8]) -> Vec<u8> {
@@ -72,7 +80,8 @@ impl<'a> Iterator for ListingPair<'a> {
                     return Some(Difference::Changed(self.path(name), seen));
                 }
                 Ordering::Equal => {
-                    let ((_, old), (name, new)) = (self.old_entries.next()?, self.new_entries.next()?);
+                    let ((_, old), (name, new)) =
+                        (self.old_entries.next()?, self.new_entries.next()?);
                     if !old.has_same_entry(new) {
                         return Some(Difference::Changed(self.path(name), new));
                     }

@@ -173,7 +173,8 @@ fn send_difference(
 }
 
 fn to_json_line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
-    let wrong = |error: serde_json::Error| new_refusal(RefusalKind::Io, format!("manifest: {error}"));
+    let wrong =
+        |error: serde_json::Error| new_refusal(RefusalKind::Io, format!("manifest: {error}"));
     let mut line = serde_json::to_vec(value).map_err(wrong)?;
     line.push(b'\n');
     Ok(line)

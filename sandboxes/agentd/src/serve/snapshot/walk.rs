@@ -76,8 +76,8 @@ impl<'a> Walk<'a> {
             server,
             stream,
             request,
-            previous: previous,
-            lookahead: lookahead,
+            previous,
+            lookahead,
             hashes,
             current: Table::default(),
             entry_count: 0,
@@ -145,7 +145,8 @@ impl Walk<'_> {
                         if !self.record_unwalked(&path, stop)? {
                             // Report only the topmost directory that is not finished. This covers
                             // everything below it.
-                            let open = levels.iter().find(|level| !level.pending_folders.is_empty());
+                            let open =
+                                levels.iter().find(|level| !level.pending_folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.path_len);
                                 self.unwalked.pop();

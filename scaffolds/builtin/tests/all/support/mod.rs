@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_scaffold_api::{TaskBrief, FinishedToolCall, Session, Stop, Traffic};
+use proctor_scaffold_api::{FinishedToolCall, Session, Stop, TaskBrief, Traffic};
 use proctor_types::{BudgetKind, Message, ModelRequest, ModelResponse, ToolCall, Usage};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -187,7 +187,11 @@ impl Session for ScriptedSession {
         name: &str,
         arguments: Value,
     ) -> Result<(), Stop> {
-        self.actions.push(SessionAction::Called { id: call_id.into(), name: name.into(), arguments });
+        self.actions.push(SessionAction::Called {
+            id: call_id.into(),
+            name: name.into(),
+            arguments,
+        });
         Ok(())
     }
 
@@ -227,7 +231,12 @@ impl Session for ScriptedSession {
         messages.len() as u64 * 10
     }
 
-    fn exceeds_context_window(&self, counted_tokens: u64, estimated_tokens: u64, window: u64) -> bool {
+    fn exceeds_context_window(
+        &self,
+        counted_tokens: u64,
+        estimated_tokens: u64,
+        window: u64,
+    ) -> bool {
         counted_tokens + estimated_tokens >= window
     }
 }

@@ -156,8 +156,9 @@ fn read_contents(
         else {
             continue;
         };
-        let known =
-            previous_entries.get(path).filter(|old| old.is_still_valid(witness) && !old.lacks_content());
+        let known = previous_entries
+            .get(path)
+            .filter(|old| old.is_still_valid(witness) && !old.lacks_content());
         let seen = match (known, witness.kind) {
             (Some(known), _) => Some(known.clone()),
             (None, EntryKind::Dir) => Some(EntryState::new(*witness, None, None)),

@@ -84,7 +84,10 @@ mod tests {
 
     fn changed_and_removed(changes: &Changes) -> (Vec<String>, Vec<String>) {
         let text = |path: &Vec<u8>| String::from_utf8(path.clone()).unwrap();
-        (changes.changed_paths.iter().map(text).collect(), changes.removed_paths.iter().map(text).collect())
+        (
+            changes.changed_paths.iter().map(text).collect(),
+            changes.removed_paths.iter().map(text).collect(),
+        )
     }
 
     #[test]
@@ -124,7 +127,8 @@ mod tests {
             (vec![], vec![])
         );
 
-        let why = |file, content| find_changes(&base, &now, &layer_request(file, content)).err().unwrap();
+        let why =
+            |file, content| find_changes(&base, &now, &layer_request(file, content)).err().unwrap();
         assert_eq!(why(10, 100), "/edited is larger than 0 MiB");
         assert_eq!(why(100, 20), "files outside the work directory exceed 0 MiB");
     }

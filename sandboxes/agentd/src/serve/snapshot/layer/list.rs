@@ -48,18 +48,28 @@ pub(super) struct WrittenEntry {
 }
 
 impl WrittenEntry {
-    pub(super) const DELETED: Self =
-        Self { stat_fingerprint: None, owner: (0, 0), source: EntrySource::Root, hides_lower: false };
+    pub(super) const DELETED: Self = Self {
+        stat_fingerprint: None,
+        owner: (0, 0),
+        source: EntrySource::Root,
+        hides_lower: false,
+    };
 
     pub(super) fn from_stat(stat: &Stat, source: EntrySource) -> Self {
         let owner = (stat.st_uid, stat.st_gid);
-        Self { stat_fingerprint: Some(StatFingerprint::new(stat)), owner, source, hides_lower: false }
+        Self {
+            stat_fingerprint: Some(StatFingerprint::new(stat)),
+            owner,
+            source,
+            hides_lower: false,
+        }
     }
 
     /// Returns whether the entry is unchanged. For a directory, compares only its metadata: changes
     /// inside it show up in its entries.
     pub(super) fn is_same_as(&self, current: &Self) -> bool {
-        let (Some(before), Some(after)) = (&self.stat_fingerprint, &current.stat_fingerprint) else {
+        let (Some(before), Some(after)) = (&self.stat_fingerprint, &current.stat_fingerprint)
+        else {
             return false;
         };
         let same = (self.owner, self.hides_lower) == (current.owner, current.hides_lower);
@@ -221,7 +231,8 @@ impl WrittenList {
             let Some((_, folder)) = &opened else { continue };
             match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => {
-                    let replaced = gone.contains(path) && entries::entry_kind(&stat) == EntryKind::Dir;
+                    let replaced =
+                        gone.contains(path) && entries::entry_kind(&stat) == EntryKind::Dir;
                     self.add(
                         path.to_vec(),
                         WrittenEntry {
