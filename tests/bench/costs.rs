@@ -112,7 +112,7 @@ fn measure_content_match(folder: &Path) {
     println!("{:<44} {:>9.3} ms", "content match, 1 MiB through the proxy", megabyte * 1e3);
 }
 
-/// Returns the median duration of `work` in seconds.
+/// Returns the median duration of `operation` in seconds.
 fn median_duration(mut operation: impl FnMut()) -> f64 {
     let mut took: Vec<f64> = (0..SCANS)
         .map(|_| {

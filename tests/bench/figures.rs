@@ -14,12 +14,12 @@ impl Figures {
         self.samples.entry(name.to_owned()).or_default().push(duration);
     }
 
-    /// Adds a table row with the median of `over` divided by the median of `under`.
+    /// Adds a table row with the median of `numerator` divided by the median of `denominator`.
     pub fn add_ratio(&mut self, label: &str, numerator: &str, denominator: &str) {
         self.add_quantile_ratio(0.5, label, numerator, denominator);
     }
 
-    /// Like [`Figures::add_ratio`], but uses the quantile `share` instead of the median.
+    /// Like [`Figures::add_ratio`], but uses the quantile `quantile` instead of the median.
     pub fn add_quantile_ratio(
         &mut self,
         quantile: f64,
@@ -61,7 +61,7 @@ impl Figures {
         }
     }
 
-    /// Returns the quantile `share` of the durations, in seconds.
+    /// Returns the quantile `quantile` of the durations, in seconds.
     fn quantile(&self, name: &str, quantile: f64) -> f64 {
         self.samples.get(name).map_or(f64::NAN, |samples| {
             let index = (samples.len() as f64 * quantile) as usize;

@@ -28,7 +28,7 @@ const PASS_TO_PASS: [&str; 1] = ["tests/test_coin.py::test_heads"];
 const PIP_INSTALL: &str =
     "/venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1";
 
-/// Returns a patch with a hunk that adds or removes lines after the lines in `kept`.
+/// Returns a patch with a hunk that adds or removes lines after the lines in `context_lines`.
 fn hunk(path: &str, context_lines: &str, text: &str, is_addition: bool) -> String {
     let (old, new) =
         (context_lines.lines().count(), context_lines.lines().count() + text.lines().count());
@@ -68,7 +68,8 @@ fn all_tests() -> String {
     format!("{KEPT_TESTS}{ADDED_TESTS}")
 }
 
-/// Returns a row with the fields that all SWE-bench formats share, and with the fields in `more`.
+/// Returns a row with the fields that all SWE-bench formats share, and with the fields in
+/// `extra_fields`.
 fn swe_bench_row(id: &str, extra_fields: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution_patch(),

@@ -51,8 +51,8 @@ fn billed_responses(fake: &FakeLlm) -> u64 {
     fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
 }
 
-/// Checks the report's numbers. There were `answers` responses in total, `earlier` of them in
-/// discarded tries.
+/// Checks the report's numbers. There were `responses` responses in total, `earlier_responses` of
+/// them in discarded tries.
 fn assert_costs(stage: &Stage, out: &Path, responses: u64, earlier_responses: u64) {
     let report = stage.report(out);
     let (arm, task) = (find_arm(&report, "asks"), &report["tasks"][0]);

@@ -103,7 +103,7 @@ fn write_hostile_run(path: &Path) {
 }
 
 /// Writes a trial in which step 2 ends with an error, step 3 edits a file, and step 4 runs tests.
-/// With `other`, the trial is different from step 3 on.
+/// With `is_different`, the trial is different from step 3 on.
 fn write_trial(run: &RunDir, id: &TrialId, test_id: &str, is_resolved: bool, is_different: bool) {
     let dir = run.create_trial_dir(id).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();

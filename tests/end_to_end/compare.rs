@@ -8,8 +8,8 @@ use crate::stage::{Stage, find_files, repository_root};
 
 const TASK_COUNT: usize = 6;
 
-/// Writes a configuration with six tasks and three arms: gold, noop, and a scripted arm. `control`
-/// marks the scripted arm as a control.
+/// Writes a configuration with six tasks and three arms: gold, noop, and a scripted arm.
+/// `has_control_arm` marks the scripted arm as a control.
 fn write_config(stage: &Stage, has_control_arm: bool) -> PathBuf {
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

@@ -17,8 +17,8 @@ name = "shell"
 arguments = { command = "echo step >> steps.txt" }
 "#;
 
-/// Runs the scripted model on the demo's own task. Expects exit status 0. `top` is added to the
-/// configuration. Returns the run directory.
+/// Runs the scripted model on the demo's own task. Expects exit status 0. `top_lines` is added to
+/// the configuration. Returns the run directory.
 fn run(stage: &Stage, fake: &FakeLlm, top_lines: &str) -> PathBuf {
     let config = stage.write_file(
         "run.toml",

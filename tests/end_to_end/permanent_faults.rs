@@ -21,8 +21,8 @@ use crate::{
 
 const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// Returns a task that has no set-up and whose repository contains one file. `over` overrides keys
-/// of the task.
+/// Returns a task that has no set-up and whose repository contains one file. `overrides` overrides
+/// keys of the task.
 fn task_json(id: &str, overrides: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},

@@ -36,7 +36,8 @@ impl Drop for UpstreamServer {
 }
 
 impl UpstreamServer {
-    /// Serves `folder` on a free port of the loopback interface. Uses TLS unless `names` is empty.
+    /// Serves `folder` on a free port of the loopback interface. Uses TLS unless `host_names` is
+    /// empty.
     pub async fn start(host_names: &[&str], folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -16,7 +16,7 @@ pub const NONE_VALUE: &str = "None";
 pub const FIRST_ARGUMENT: &str = "{first}";
 
 /// Replaces the bodies of the functions at or below the given dotted paths with a `return` of the
-/// value `returns`. Returns the new text, or `None` if the text cannot be parsed.
+/// value `return_value`. Returns the new text, or `None` if the text cannot be parsed.
 pub fn replace_bodies(
     text: &str,
     return_value: &str,

@@ -55,8 +55,8 @@ impl EnclosingScope<'_> {
     }
 }
 
-/// Calls `judge` for every statement, outer statements first, and returns the resulting edits. If a
-/// block would become empty, `pass` is inserted into it.
+/// Calls `decide` for every statement, outer statements first, and returns the resulting edits. If
+/// a block would become empty, `pass` is inserted into it.
 pub(super) fn collect_edits(
     text: &str,
     block: &[Stmt],

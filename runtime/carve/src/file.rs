@@ -51,7 +51,7 @@ pub fn stub_and_code(text: &str, path: &str, options: StubOptions<'_>) -> Option
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
 
-/// Removes the definitions at the dotted paths in `wanted`, and their aliases, from a file.
+/// Removes the definitions at the dotted paths in `target_paths`, and their aliases, from a file.
 pub(super) fn remove_definitions(
     file: &str,
     text: &str,

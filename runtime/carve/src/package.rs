@@ -58,15 +58,15 @@ struct ModuleText {
     is_protected: bool,
 }
 
-/// Like [`carve_with`], with default options.
+/// Like [`carve_with_options`], with default options.
 ///
 /// # Errors
-/// See [`carve_with`].
+/// See [`carve_with_options`].
 pub fn carve(root: &Path, targets: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
     carve_with_options(root, targets, CarveOptions::default())
 }
 
-/// Removes the objects in `wanted` (dotted paths by file) from the tree at `root`. No files are
+/// Removes the objects in `targets` (dotted paths by file) from the tree at `root`. No files are
 /// written.
 ///
 /// Re-exports of the objects in package files (`__init__.py`) and entries in `__all__` are removed,

@@ -102,7 +102,7 @@ impl ClaimChain {
         self.head_after(1)
     }
 
-    /// Returns the newest file of the chain. Searches upward from generation `first`.
+    /// Returns the newest file of the chain. Searches upward from generation `start`.
     fn head_after(&self, start: u32) -> io::Result<Option<ChainHead>> {
         let mut top = None;
         for generation in start.. {

@@ -118,8 +118,8 @@ pub fn find_live_members(run_dir: &Path) -> io::Result<Vec<Member>> {
     Ok(live.map(|(member, _)| member).collect())
 }
 
-/// Returns any live worker other than `own`. The search stops at the first one. Otherwise, each of
-/// a thousand workers would read the files of all others when it joins and when it leaves.
+/// Returns any live worker other than `own_id`. The search stops at the first one. Otherwise, each
+/// of a thousand workers would read the files of all others when it joins and when it leaves.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read or written.

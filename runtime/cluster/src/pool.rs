@@ -113,8 +113,9 @@ enum Grant {
 }
 
 impl Pool {
-    /// Opens a limit. `name` must be a valid directory name. `before` contains the amounts that
-    /// were spent before workers shared the limit. It is used only if this worker is the first.
+    /// Opens a limit. `name` must be a valid directory name. `prior_spending` contains the amounts
+    /// that were spent before workers shared the limit. It is used only if this worker is the
+    /// first.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read or written.
@@ -157,9 +158,9 @@ impl Pool {
     }
 
     /// Waits until the amounts fit into the limit, together with all amounts that workers have
-    /// spent and reserved, and reserves them. If `alone` is set, the usage is unknown, and the call
-    /// waits until nothing else is reserved. The first request that no longer fits runs alone and
-    /// may use the rest of the limit, so at most one response exceeds the limit.
+    /// spent and reserved, and reserves them. If `must_run_alone` is set, the usage is unknown, and
+    /// the call waits until nothing else is reserved. The first request that no longer fits runs
+    /// alone and may use the rest of the limit, so at most one response exceeds the limit.
     ///
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for

@@ -37,7 +37,7 @@ pub(crate) struct Register<S> {
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
-    /// Opens a register. `first` is the initial state.
+    /// Opens a register. `initial_state` is the initial state.
     pub(crate) fn open(folder: &Path, initial_state: &S) -> io::Result<Self> {
         let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
         let register = Self { folder, newest_known: known, state_type: PhantomData };
@@ -97,7 +97,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(Some((number, state)))
     }
 
-    /// Returns the current state, or `first` if the register was removed.
+    /// Returns the current state, or `initial_state` if the register was removed.
     pub(crate) fn read_state(&self, initial_state: &S) -> io::Result<S> {
         Ok(self.read_newest()?.map_or_else(|| initial_state.clone(), |(_, state)| state))
     }

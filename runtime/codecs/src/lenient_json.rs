@@ -168,7 +168,7 @@ enum TextKind {
 }
 
 impl SurrogateJoiner {
-    /// Returns the fragments with complete characters. `last` means that no fragments follow.
+    /// Returns the fragments with complete characters. `is_last` means that no fragments follow.
     pub fn join(&mut self, deltas: Vec<Delta>, is_last: bool) -> Vec<Delta> {
         if self.held_half.is_none() && !deltas.iter().any(has_surrogate) {
             return deltas;

@@ -27,7 +27,7 @@ impl Losses {
         }
     }
 
-    /// Reports every non-null field of `map` that is not `known` as dropped.
+    /// Reports every non-null field of `map` that is not `known_fields` as dropped.
     pub fn add_unknown_fields(
         &mut self,
         location: &str,

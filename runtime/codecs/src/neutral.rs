@@ -278,7 +278,7 @@ impl CollectedResponse {
     }
 
     /// Returns the reason why the response ended. For responses with tool calls, corrects the
-    /// reported reason, because several endpoints report `stop` for them.
+    /// reported reason, because several endpoints report `reported_stop` for them.
     pub fn stop_reason(&self) -> StopReason {
         let stop = self.reported_stop.clone().unwrap_or_default();
         if stop == StopReason::End && self.calls().next().is_some() {
@@ -322,8 +322,8 @@ impl CollectedResponse {
         (!thought && !counted).then(|| "empty response without output tokens".into())
     }
 
-    /// Whether the response ended normally but has no output at all: no text, reasoning or call, and
-    /// no content that only the endpoint's own format has, such as encrypted reasoning.
+    /// Whether the response ended normally but has no output at all: no text, reasoning or call,
+    /// and no content that only the endpoint's own format has, such as encrypted reasoning.
     pub fn is_hollow(&self) -> bool {
         let is_blank = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => text.is_empty(),

@@ -83,7 +83,7 @@ fn object_at<'a>(
     }
 }
 
-/// Returns the object at `place`. Creates it if it is missing.
+/// Returns the object at `location`. Creates it if it is missing.
 fn ensure_object<'a>(
     body: &'a mut Map<String, Value>,
     location: Option<&str>,

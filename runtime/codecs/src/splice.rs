@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 
-/// Changes `bytes`, which parse to `old`, so that they parse to `new`. Only the values of changed
-/// top-level fields are rewritten. New fields are appended.
+/// Changes `bytes`, which parse to `old_fields`, so that they parse to `new_fields`. Only the
+/// values of changed top-level fields are rewritten. New fields are appended.
 ///
 /// Returns `None` if `bytes` is not a JSON object.
 pub fn splice_fields(

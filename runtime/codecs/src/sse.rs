@@ -53,7 +53,7 @@ impl Decoder {
     }
 }
 
-/// Returns the end of the first blank line after `from`. Lines end in LF, CR LF or CR.
+/// Returns the end of the first blank line after `start`. Lines end in LF, CR LF or CR.
 fn end_of_event(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
     while at < bytes.len() {

@@ -21,7 +21,7 @@ pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(
 }
 
 impl Tool {
-    /// Reads a function whose parameters are at `schema`. An error names `place`.
+    /// Reads a function whose parameters are at `schema`. An error names `location`.
     pub fn read(function: &Value, schema: &str, location: &str) -> Result<Self, String> {
         let name = function["name"].as_str().ok_or_else(|| format!("{location}.name: missing"))?;
         let parameters = match &function[schema] {
@@ -50,7 +50,7 @@ impl ToolChoice {
 }
 
 impl ResponseFormat {
-    /// Reads a response format of OpenAI's API. `kind` is its type, and `given` contains its name
+    /// Reads a response format of OpenAI's API. `kind` is its type, and `format` contains its name
     /// and schema.
     pub fn read(kind: &str, format: &Value) -> Option<Self> {
         match kind {

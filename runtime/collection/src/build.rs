@@ -19,7 +19,7 @@ const BUILDER_VERSION: u32 = 1;
 ///
 /// The cache key covers the recipe, `BUILDER_VERSION`, the statement template, how sandboxes are
 /// prepared, and the programs installed on this host. The host matters because test ids that were
-/// frozen on a host base are valid only for that host. `tell` receives progress messages.
+/// frozen on a host base are valid only for that host. `on_progress` receives progress messages.
 ///
 /// # Errors
 /// [`RecipeError`]. Failed builds are not cached.

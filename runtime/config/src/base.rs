@@ -263,7 +263,7 @@ fn arm_name(arm: &Value) -> Option<&str> {
     arm.as_table()?.get("name")?.as_str()
 }
 
-/// Merges tables key by key. Any other value in `above` replaces the value in `below`.
+/// Merges tables key by key. Any other value in `overrides` replaces the value in `base`.
 fn merge_tables(base: &mut Table, overrides: Table) {
     for (key, value) in overrides {
         match value {

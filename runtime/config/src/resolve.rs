@@ -25,8 +25,8 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. Use this
-    /// method to select arms before names or models change, which happens before the arms are
+    /// Keeps only the arms whose name `is_selected` selects, and the locations of their keys. Use
+    /// this method to select arms before names or models change, which happens before the arms are
     /// resolved.
     pub fn with_arms(
         self,
@@ -43,7 +43,7 @@ impl ConfigFile {
 }
 
 impl RunConfig {
-    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys.
+    /// Keeps only the arms whose name `is_selected` selects, and the locations of their keys.
     pub fn with_arms(
         self,
         source: &ConfigSource,

@@ -68,7 +68,7 @@ impl ConfigSource {
         self.matrix_origins = origins;
     }
 
-    /// Keeps only some arms. `kept` contains each remaining arm's previous index and name.
+    /// Keeps only some arms. `selected_arms` contains each remaining arm's previous index and name.
     pub(crate) fn with_arms(&self, selected_arms: &[(usize, String)]) -> Self {
         let arms = selected_arms.iter().map(|(index, name)| {
             self.matrix_origins.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {

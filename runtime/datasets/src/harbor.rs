@@ -47,8 +47,8 @@ pub(crate) struct HarborTask {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Returns the Harbor folders and files that a pattern refers to, if any. `forced` is true if the
-/// address has the option `shape=harbor`.
+/// Returns the Harbor folders and files that a pattern refers to, if any. `is_harbor_requested` is
+/// true if the address has the option `shape=harbor`.
 pub(crate) fn find_sources(
     pattern: &str,
     base_dir: &Path,
@@ -95,7 +95,8 @@ fn sources_at_path(path: &Path) -> Vec<HarborSource> {
     }
 }
 
-/// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other shapes.
+/// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other
+/// shapes.
 fn sources_matching_glob(pattern: &str, base_dir: &Path) -> Vec<HarborSource> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
@@ -115,7 +116,8 @@ fn sources_matching_glob(pattern: &str, base_dir: &Path) -> Vec<HarborSource> {
     places
 }
 
-/// Returns the task folders at or below a folder, sorted, including folders that only look like one.
+/// Returns the task folders at or below a folder, sorted, including folders that only look like
+/// one.
 fn find_task_folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     let has = |name: &str| path.join(name).exists();
     if is_harbor_task(path)

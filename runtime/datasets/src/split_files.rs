@@ -22,8 +22,8 @@ pub(crate) enum SplitChoice {
     NoFiles,
 }
 
-/// Chooses the files of the split `wanted`. If `wanted` is `None`, chooses the files of the split
-/// `usual`, if that split exists.
+/// Chooses the files of the split `requested_split`. If `requested_split` is `None`, chooses the
+/// files of the split `default_split`, if that split exists.
 pub(crate) fn choose_split(
     paths: &[String],
     requested_split: Option<&str>,

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::ledger::ByteCounts;
 
-/// A stream that fails if no data is transferred for `limit`. It can also count bytes.
+/// A stream that fails if no data is transferred for `timeout`. It can also count bytes.
 pub(crate) struct IdleTimeoutStream<S> {
     inner: S,
     timer: Pin<Box<Sleep>>,
@@ -28,8 +28,8 @@ impl<S> IdleTimeoutStream<S> {
         Self { inner, timer: Box::pin(sleep(timeout)), timeout, byte_counts: None }
     }
 
-    /// Like [`Self::new`], but also counts bytes. Bytes that are read count as `up`, and bytes that
-    /// are written count as `down`.
+    /// Like [`Self::new`], but also counts bytes. Bytes that are read count as `upload`, and bytes
+    /// that are written count as `download`.
     pub(crate) fn with_byte_counts(
         inner: S,
         timeout: Duration,

@@ -146,7 +146,7 @@ mod tests {
     const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {
-        /// Returns the ending from the recorded output. `accounts` says whether the site uses
+        /// Returns the ending from the recorded output. `has_accounting` says whether the site uses
         /// accounting. Without accounting, `sacct` prints nothing.
         fn end_state(&self, start: &JobStart<'_>, has_accounting: bool) -> Option<String> {
             let ended = if has_accounting { parse_ended_starts(self.sacct) } else { Vec::new() };

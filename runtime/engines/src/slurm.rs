@@ -124,7 +124,7 @@ impl Engine for Slurm {
 
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError> {
         run_scancel(submission, &["--state=PENDING"])?;
-        // Signal only the script. A plain `scancel` would kill the job once `KillWait` expires.
+        // Signal only the script. A plain `run_scancel` would kill the job once `KillWait` expires.
         run_scancel(submission, &["--batch", "--signal=TERM"])
     }
 
@@ -149,7 +149,7 @@ fn run_query(
     }
 }
 
-/// Runs `scancel`. Jobs that have already ended are ignored.
+/// Runs `run_scancel`. Jobs that have already ended are ignored.
 fn run_scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));

@@ -145,7 +145,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Splits text at character boundaries into pieces of about [`CHUNK`] bytes.
+/// Splits text at character boundaries into pieces of about [`CHUNK_BYTES`] bytes.
 pub(crate) fn split_chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -261,8 +261,8 @@ fn fault_for_request(faults: &[Fault], index: u64) -> Option<&Fault> {
     })
 }
 
-/// Builds the HTTP response. `streamed` is `Some` for a stream. The value says whether the stream
-/// reports its usage.
+/// Builds the HTTP response. `stream_includes_usage` is `Some` for a stream. The value says whether
+/// the stream reports its usage.
 async fn scripted_response(
     answer: &Answer,
     format: Format,

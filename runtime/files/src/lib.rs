@@ -27,7 +27,7 @@ pub fn open_regular_file(path: &Path) -> io::Result<File> {
 /// Returns the content of a file.
 ///
 /// # Errors
-/// Fails in the same cases as [`open`].
+/// Fails in the same cases as [`open_regular_file`].
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular_file(path)?.read_to_end(&mut bytes)?;

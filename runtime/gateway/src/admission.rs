@@ -87,7 +87,7 @@ impl Admission {
         self.queue_times.1
     }
 
-    /// Charges the usage and cost that the endpoint billed. Set `delivered` if the scaffold
+    /// Charges the usage and cost that the endpoint billed. Set `is_delivered` if the scaffold
     /// received the response: a delivered response in the main conversation is a step. Pass `false`
     /// for responses that were cut off or cannot be parsed.
     ///
@@ -131,7 +131,7 @@ impl Admission {
 impl Meter {
     /// Reserves the wanted amounts in every scope and then a slot with each of the endpoint's
     /// limiters, one after another. While the request waits for shared limits or rate limits, calls
-    /// `notice` with the time waited so far.
+    /// `on_wait` with the time waited so far.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         admission_request: AdmissionRequest,

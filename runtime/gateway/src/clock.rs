@@ -17,8 +17,8 @@ pub(crate) struct Clock {
     started_at: Instant,
     /// Total time of earlier tries.
     prior_elapsed: Duration,
-    /// Parts of `earlier` that are not charged, because the endpoint caused them: failed attempts,
-    /// and the waits after those attempts.
+    /// Parts of `prior_elapsed` that are not charged, because the endpoint caused them: failed
+    /// attempts, and the waits after those attempts.
     uncharged_time: (Duration, Duration),
     state: Mutex<ClockTimes>,
     tools_change_notify: Notify,
@@ -42,7 +42,7 @@ struct ClockTimes {
     idle_since: Option<Instant>,
     running_tools: u32,
     tool_time: Duration,
-    /// When `in_tools` was last updated.
+    /// When `tool_time` was last updated.
     tool_time_updated_at: Option<Instant>,
 }
 

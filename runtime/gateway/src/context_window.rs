@@ -29,8 +29,8 @@ impl ContextWindowRules {
     }
 
     /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
-    /// `counted` is the number of tokens that the endpoint counted, and `estimated` is our estimate
-    /// of the tokens added since.
+    /// `counted_tokens` is the number of tokens that the endpoint counted, and `estimated_tokens`
+    /// is our estimate of the tokens added since.
     pub fn is_overflow_certain(
         &self,
         counted_tokens: u64,
@@ -41,7 +41,7 @@ impl ContextWindowRules {
     }
 
     /// Whether an overflow that the endpoint reports is plausible for a request that we estimate at
-    /// `estimated` tokens, plus `output` tokens for the response.
+    /// `estimated` tokens, plus `output_tokens` tokens for the response.
     pub fn is_overflow_plausible(
         &self,
         estimated: u64,

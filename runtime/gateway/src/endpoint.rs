@@ -132,8 +132,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns a hint for a URL that is not an endpoint. Set `foreign` if another kind of server
-    /// responded.
+    /// Returns a hint for a URL that is not an endpoint. Set `is_foreign_server` if another kind of
+    /// server responded.
     pub(crate) fn address_hint(&self, is_foreign_server: bool) -> String {
         let base = &self.base_url;
         let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
@@ -193,11 +193,12 @@ impl Endpoint {
         (key.len() >= MIN_SECRET_LENGTH).then_some(key)
     }
 
-    /// Like `redact`, but skips the first `clean` bytes, which are known not to contain the key.
+    /// Like `redact`, but skips the first `clean_length` bytes, which are known not to contain the
+    /// key.
     pub(crate) fn redact_after_prefix(&self, clean_length: usize, bytes: Bytes) -> Bytes {
         // A key may start in the clean part and end after it. Each character of an encoded key
-        // takes up to `MAX_SPELLING` bytes. A complete key in the clean part would have been found
-        // before.
+        // takes up to `MAX_SPELLING_BYTES` bytes. A complete key in the clean part would have been
+        // found before.
         const MAX_SPELLING_BYTES: usize = 16;
         let key = self.key.expose_secret().len();
         let from = clean_length.saturating_sub(key * MAX_SPELLING_BYTES);

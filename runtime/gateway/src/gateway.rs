@@ -127,8 +127,8 @@ impl Gateway {
     }
 
     /// Returns why no trial may call this model, if a trial has hit a problem that affects all of
-    /// them: a rejected key or model name, a missing endpoint, or missing tool support. `tools`
-    /// says whether the trial's requests offer tools.
+    /// them: a rejected key or model name, a missing endpoint, or missing tool support.
+    /// `offers_tools` says whether the trial's requests offer tools.
     pub fn halt_reason(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
         self.halts.fault_for(model, offers_tools)
     }

@@ -86,8 +86,8 @@ struct ModelState {
     writes_malformed_calls: bool,
     /// Whether a non-streamed text also lacked a fence. If so, the model itself omits it.
     omits_fences: bool,
-    /// Whether all attempts of a request returned a response without output. If so, the model itself
-    /// ends its turns that way.
+    /// Whether all attempts of a request returned a response without output. If so, the model
+    /// itself ends its turns that way.
     ends_turns_without_output: bool,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
@@ -255,7 +255,7 @@ impl Halts {
     }
 
     /// Counts a request that was rejected with this text. Returns whether the endpoint must be the
-    /// cause: `alike_trials` trials got the same rejection, and no trial has got past that point
+    /// cause: `min_trials` trials got the same rejection, and no trial has got past that point
     /// since.
     pub(crate) fn count_rejection(
         &self,
@@ -311,8 +311,8 @@ impl Halts {
         self.last_response(model).is_none_or(|last| last < since)
     }
 
-    /// Returns why the model must not be called, if there is a reason. `tools` says whether the
-    /// request offers tools.
+    /// Returns why the model must not be called, if there is a reason. `offers_tools` says whether
+    /// the request offers tools.
     pub(crate) fn fault_for(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.faults.is_empty() {

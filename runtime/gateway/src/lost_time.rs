@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns the time from which a response had stalled when a limit cut it off, or `None` if it had
-/// not stalled. `last` is the time at which the last chunk arrived.
+/// not stalled. `last_chunk_at` is the time at which the last chunk arrived.
 pub(crate) fn stall_start(last_chunk_at: Instant) -> Option<Instant> {
     (last_chunk_at.elapsed() > MAX_MODEL_PAUSE).then_some(last_chunk_at)
 }
@@ -61,7 +61,7 @@ impl LostTime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start
     }
 
-    /// Starts an attempt. `progress` returns when the last chunk of the response arrived.
+    /// Starts an attempt. `last_progress` returns when the last chunk of the response arrived.
     pub(crate) fn start_attempt<'a>(
         &'a self,
         last_progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
@@ -74,7 +74,7 @@ impl LostTime {
         }
     }
 
-    /// Counts the time since `from` as queueing at the endpoint. The response starts now.
+    /// Counts the time since `start` as queueing at the endpoint. The response starts now.
     pub(crate) fn add_queueing(&self, start: Instant) {
         self.add(start, Some("the endpoint queued the request"));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start = None;

@@ -43,7 +43,7 @@ impl fmt::Debug for SharedMeter {
 }
 
 impl SharedMeter {
-    /// Creates a meter. `spent` is the spending of earlier invocations of the runtime.
+    /// Creates a meter. `spending` is the spending of earlier invocations of the runtime.
     pub fn new(scope: BudgetScope, limits: &SharedLimits, spending: Spending) -> Self {
         Self { scope: Arc::new(Scope::new(scope, limits.to_budget(), spending)), limit: None }
     }

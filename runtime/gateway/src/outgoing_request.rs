@@ -60,7 +60,7 @@ pub(crate) trait Client: Send {
         false
     }
 
-    /// Waits for `work` and keeps the client's connection alive in the meantime.
+    /// Waits for `future` and keeps the client's connection alive in the meantime.
     fn wait_for<T: Send>(
         &mut self,
         future: impl Future<Output = T> + Send,

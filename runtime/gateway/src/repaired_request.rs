@@ -33,7 +33,7 @@ impl RepairedRequest {
         form
     }
 
-    /// Applies at most `most` of the repairs. Repairs that would not change the request are
+    /// Applies at most `max_count` of the repairs. Repairs that would not change the request are
     /// skipped. Returns whether any was applied.
     pub(crate) fn apply_repairs(
         &mut self,
@@ -78,8 +78,8 @@ impl RepairedRequest {
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
     }
 
-    /// Applies a repair for an error that has occurred `times` times. Returns `false` if there is
-    /// no repair for it or all have been applied.
+    /// Applies a repair for an error that has occurred `occurrences` times. Returns `false` if
+    /// there is no repair for it or all have been applied.
     pub(crate) fn repair_for_error(
         &mut self,
         trial: &TrialGateway,

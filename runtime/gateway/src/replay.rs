@@ -48,7 +48,7 @@ impl ReceivedResponse {
         Self { digest: digest(response), request_bytes, min_next_request_bytes }
     }
 
-    /// Whether `other` is the same response, returned for a later request in the conversation. If a
+    /// Whether `later` is the same response, returned for a later request in the conversation. If a
     /// client sends the same request twice, a cache may return the same response.
     fn is_replayed_by(&self, later: &Self) -> bool {
         self.digest == later.digest && later.request_bytes >= self.min_next_request_bytes

@@ -33,7 +33,7 @@ pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
     NoResponse(RequestError),
-    /// The client has received part of the response. `cut` is the limit or fault that ended the
+    /// The client has received part of the response. `cause` is the limit or fault that ended the
     /// response, if any.
     Interrupted {
         reason: String,

@@ -77,7 +77,7 @@ impl RetryPolicy {
         Ok(policy)
     }
 
-    /// Returns the wait after the `failed`-th attempt (counted from 1).
+    /// Returns the wait after the `failed_attempts`-th attempt (counted from 1).
     ///
     /// If the endpoint requests a wait, up to 10 % is added to it, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not

@@ -26,8 +26,8 @@ pub fn classify_request(rules: &RequestRules, request: &RequestFacts<'_>) -> Req
 }
 
 /// Returns the sub-agent's conversation that a main request belongs to, or `None` if the request is
-/// the agent's own. `opening` returns the user's first message, which identifies the conversation
-/// if no header does.
+/// the agent's own. `first_message` returns the user's first message, which identifies the
+/// conversation if no header does.
 ///
 /// `has_tool` says whether any request of the trial has offered the tool that `without_tool` names.
 /// Until a request has offered the tool, a request without it counts as the agent's own, because

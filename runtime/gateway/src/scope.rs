@@ -107,7 +107,7 @@ impl Scope {
         first_reached_limit(&self.limits, &self.lock().spending)
     }
 
-    /// Resolves when `need` is reserved, or fails with the limit that is reached. Dropping the
+    /// Resolves when `max_usage` is reserved, or fails with the limit that is reached. Dropping the
     /// future removes the request from the queue.
     pub(crate) async fn reserve(
         self: &Arc<Self>,

@@ -302,8 +302,8 @@ fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     headers
 }
 
-/// Returns the result of `work`, or the failure of a silent endpoint if `work` takes longer than
-/// `time`.
+/// Returns the result of `future`, or the failure of a silent endpoint if `future` takes longer
+/// than `timeout`.
 async fn with_timeout<T>(
     timeout: Duration,
     future: impl Future<Output = Result<T, reqwest::Error>>,

@@ -41,7 +41,7 @@ impl SentConversation {
         kept
     }
 
-    /// Returns the complete request body. `rest` has the fields that follow the messages.
+    /// Returns the complete request body. `other_fields` has the fields that follow the messages.
     pub(crate) fn request_body(&self, model: &str, other_fields: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
         let rest = Value::Object(other_fields.clone()).to_string();

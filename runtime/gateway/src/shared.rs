@@ -14,8 +14,8 @@ pub type Amounts = BTreeMap<String, u64>;
 /// A limit that several processes share.
 #[async_trait]
 pub trait SharedLimit: fmt::Debug + Send + Sync {
-    /// Resolves when the amounts are reserved. Set `alone` if the request's usage is unknown, so
-    /// that it must run alone.
+    /// Resolves when the amounts are reserved. Set `is_exclusive` if the request's usage is
+    /// unknown, so that it must run alone.
     async fn reserve(
         &self,
         amounts: &Amounts,

@@ -14,7 +14,7 @@ pub enum WaitNotice {
     /// The request has waited this long for the endpoint's rate limits or a shared limit. Reported
     /// after one second and then once a minute.
     Queued(Duration),
-    /// The endpoint has sent nothing for `so_far`. Reported after `notice_seconds` and then at
+    /// The endpoint has sent nothing for `elapsed`. Reported after `notice_seconds` and then at
     /// doubling intervals.
     Silent {
         /// The model's name at the endpoint.

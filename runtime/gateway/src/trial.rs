@@ -288,8 +288,8 @@ impl TrialGateway {
         }
     }
 
-    /// Resolves when requests in flight must end. `working` says whether the time counts as working
-    /// time.
+    /// Resolves when requests in flight must end. `is_working_time` says whether the time counts as
+    /// working time.
     pub(crate) async fn wait_for_cancel(&self, is_working_time: bool) -> CancelReason {
         let working = if is_working_time { self.meter.remaining_working_time() } else { None };
         let mut cancelled = self.cancel_sender.subscribe();

@@ -91,7 +91,7 @@ impl NativeTurns {
         request.turns = turns;
     }
 
-    /// Replaces the assistant's turns from index `begun` on with the stored turn. These turns are
+    /// Replaces the assistant's turns from index `start` on with the stored turn. These turns are
     /// parts of one response that the Responses API split.
     fn restore_last(&self, turns: &mut Vec<Turn>, start: usize) {
         let parts = || turns[start..].iter().flat_map(|turn| &turn.parts);

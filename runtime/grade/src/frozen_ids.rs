@@ -21,7 +21,7 @@ pub struct FrozenIds {
     pub pass_to_pass: Vec<String>,
 }
 
-/// Whether the task expects whole files instead of tests. If so, call [`freeze`] before grading
+/// Whether the task expects whole files instead of tests. If so, call [`freeze_ids`] before grading
 /// with the strict policy.
 pub fn needs_freezing(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
@@ -115,8 +115,8 @@ pub async fn run_full_suite(
     Ok(if run.is_complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
 }
 
-/// Returns the tests that passed in the files that `named` lists, and the ids in `named` that
-/// passed.
+/// Returns the tests that passed in the files that `expected_ids` lists, and the ids in
+/// `expected_ids` that passed.
 fn passed_tests(run: &TestRun, expected_ids: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
         expected_ids

@@ -76,8 +76,9 @@ pub async fn grade(
     grade_with_fresh_sandboxes(handle, None, task, patch, options).await
 }
 
-/// Like [`grade`], but reruns tests in a new sandbox from `fresh`, because graded code may have
-/// left files in the first one. If `fresh` is `None`, tests rerun in the first sandbox.
+/// Like [`grade`], but reruns tests in a new sandbox from `fresh_sandboxes`, because graded code
+/// may have left files in the first one. If `fresh_sandboxes` is `None`, tests rerun in the first
+/// sandbox.
 ///
 /// # Errors
 ///

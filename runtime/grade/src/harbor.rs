@@ -26,7 +26,7 @@ const TESTS_PATH: &str = "/tests";
 /// The rewards folder, below the logs.
 const VERIFIER_FOLDER: &str = "verifier";
 
-/// The file with the verifier's output, in [`VERIFIER`].
+/// The file with the verifier's output, in [`VERIFIER_FOLDER`].
 const OUTPUT_FILE: &str = "test-stdout.txt";
 
 /// Maximum number of output bytes to keep, from the end.

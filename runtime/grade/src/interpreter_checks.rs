@@ -143,7 +143,7 @@ pub(crate) fn swallowed_error_evidence(
 }
 
 /// Checks that the tests had the expected content when they were compiled and collected, and that
-/// their folders were not moved. `expected` contains the expected content of each file.
+/// their folders were not moved. `expected_hashes` contains the expected content of each file.
 pub(crate) fn content_evidence(
     records: &Records,
     expected_hashes: &BTreeMap<String, ContentHash>,

@@ -62,7 +62,7 @@ impl PristineTree {
         Ok(Self { entries: names, files: BTreeMap::new(), history_folders: histories })
     }
 
-    /// Stores the content of every path that `keep` selects.
+    /// Stores the content of every path that `should_store` selects.
     pub(crate) async fn store_files(
         &mut self,
         handle: &SandboxHandle,

@@ -71,7 +71,8 @@ pub(crate) struct ProbeRequest<'a> {
 }
 
 impl ProbeRequest<'_> {
-    /// Returns a hash of everything that determines the probe's result in a `prepared` sandbox.
+    /// Returns a hash of everything that determines the probe's result in a `preparation_key`
+    /// sandbox.
     fn cache_key(&self, preparation_key: &str) -> Result<String, Fault> {
         let parts = (
             preparation_key,

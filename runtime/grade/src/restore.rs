@@ -15,9 +15,9 @@ use crate::{
 
 /// Restores every guarded path: rewrites changed files and removes files that did not exist before.
 ///
-/// `changed` contains the paths that the model's patch changed. Only these produce evidence.
-/// `absent` contains the hidden and masked paths, which grading itself removed before applying the
-/// patch.
+/// `changed_paths` contains the paths that the model's patch changed. Only these produce evidence.
+/// `removed_paths` contains the hidden and masked paths, which grading itself removed before
+/// applying the patch.
 pub(crate) async fn restore_guarded_paths(
     handle: &SandboxHandle,
     workdir: &str,

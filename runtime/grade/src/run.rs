@@ -19,9 +19,9 @@ use crate::{
 
 /// Runs the tests of `plan` in one interpreter and returns the status of each.
 ///
-/// The sandbox is used as is: no files are restored and no canaries are installed. `hidden` is the
-/// content that was hidden when the sandbox was prepared. Test failures, collection errors and
-/// timeouts are results, not faults.
+/// The sandbox is used as is: no files are restored and no canaries are installed. `hidden_copies`
+/// is the content that was hidden when the sandbox was prepared. Test failures, collection errors
+/// and timeouts are results, not faults.
 ///
 /// # Errors
 ///

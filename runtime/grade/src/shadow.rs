@@ -45,8 +45,8 @@ pub(crate) struct ImportRoots {
     /// Folders that are import roots according to pytest, the configuration or convention. They
     /// only count if the folder is not itself a package.
     likely_folders: BTreeSet<String>,
-    /// Like `likely`, but only the last components of the path are known. They come from a conftest
-    /// that changes `sys.path`, or from a `pythonpath` setting.
+    /// Like `likely_folders`, but only the last components of the path are known. They come from a
+    /// conftest that changes `sys.path`, or from a `pythonpath` setting.
     path_suffixes: BTreeSet<String>,
     guarded_modules: BTreeSet<String>,
 }
@@ -91,8 +91,8 @@ impl ImportRoots {
         roots
     }
 
-    /// Returns the folders that are certainly import roots: `searched`, and the folders in `path`,
-    /// the import path that the tests used. The entries of `path` are absolute.
+    /// Returns the folders that are certainly import roots: `searched_folders`, and the folders in
+    /// `path`, the import path that the tests used. The entries of `path` are absolute.
     pub(crate) fn with_import_path(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
             let entry = normalize_path(entry);

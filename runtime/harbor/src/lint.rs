@@ -278,8 +278,8 @@ impl Linter<'_> {
         Ok(())
     }
 
-    /// Checks the commands on one line. `separate` means that the line belongs to a verifier with
-    /// its own environment.
+    /// Checks the commands on one line. `is_separate_verifier` means that the line belongs to a
+    /// verifier with its own environment.
     fn check_commands(&mut self, text: &str, path: &str, line: usize, is_separate_verifier: bool) {
         let rules = self.rules;
         let options = &rules.python;

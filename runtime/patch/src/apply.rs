@@ -37,7 +37,8 @@ pub(crate) fn apply_hunks(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, Hunk
     Ok(image.into_iter().flat_map(|(line, _)| line.iter().copied()).collect())
 }
 
-/// Returns the match nearest to `expected`. If two matches are equally near, the earlier one wins.
+/// Returns the match nearest to `expected_index`. If two matches are equally near, the earlier one
+/// wins.
 fn find_match(
     image: &[(&[u8], bool)],
     old_lines: &[&[u8]],

@@ -12,7 +12,7 @@ use crate::{
 impl Patch {
     /// Resolves the whole patch against the current files.
     ///
-    /// `current` returns the file at a path, or `None` if nothing or a directory is there. The
+    /// `read_current` returns the file at a path, or `None` if nothing or a directory is there. The
     /// result has one change per path. Deletions come first, so that a directory may replace a
     /// file; changes are then sorted by path. A modified file keeps its mode, except for executable
     /// bits that the patch sets or clears.

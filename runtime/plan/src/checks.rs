@@ -89,7 +89,7 @@ fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Resu
 }
 
 /// Rejects tasks whose base or source is missing, and tasks with an image if the back end does not
-/// support images. `switch` tells the user how to choose another back end.
+/// support images. `backend_hint` tells the user how to choose another back end.
 fn check_bases(
     arms: &[Arm],
     tasks: &[PlannedTask],

@@ -270,7 +270,7 @@ fn earlier_runs_estimate(
     Some((line, bytes))
 }
 
-/// Formats the cost. `unpriced` lists the arms whose cost is unknown.
+/// Formats the cost. `unpriced_arms` lists the arms whose cost is unknown.
 fn format_cost(cost: Option<f64>, unpriced_arms: &[&str]) -> String {
     // Arms that call no model cost nothing. If the cost of all other arms is unknown, don't show
     // $0.
@@ -334,8 +334,8 @@ fn free_disk_space(runs: &Path) -> Option<f64> {
     Some(stat.f_bavail as f64 * stat.f_frsize as f64)
 }
 
-/// Returns a warning if the plan needs more disk space than is free. `needed` is `None` if the
-/// arms have not run before.
+/// Returns a warning if the plan needs more disk space than is free. `needed_bytes` is `None` if
+/// the arms have not run before.
 fn disk_warning(needed_bytes: Option<f64>, free_bytes: Option<f64>, runs: &Path) -> Option<String> {
     let (needed, free) = (needed_bytes?, free_bytes?);
     (needed > free).then(|| {

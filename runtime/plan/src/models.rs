@@ -8,9 +8,9 @@ use proctor_types::{Arm, SCRIPT_URL_PREFIX, UserError};
 use crate::PlanError;
 
 /// Checks that every arm's model can be called as configured: the URL is valid, the key's
-/// environment variable is set, and a price is known if cost is limited. `place` adds the location
-/// of the arm's model to an error. `script` returns an error if a scripted model's file cannot be
-/// read.
+/// environment variable is set, and a price is known if cost is limited. `add_location` adds the
+/// location of the arm's model to an error. `check_script` returns an error if a scripted model's
+/// file cannot be read.
 ///
 /// # Errors
 /// Fails if a model cannot be called.

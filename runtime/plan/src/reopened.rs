@@ -103,11 +103,11 @@ impl ReopenedRun {
     }
 
     /// Returns finished trials that would run again because their record was removed, or moved to a
-    /// directory that matches no planned trial. `confirm` says whether the user agreed to pay for
-    /// them again.
+    /// directory that matches no planned trial. `is_confirmed` says whether the user agreed to pay
+    /// for them again.
     ///
     /// # Errors
-    /// Fails if there are such trials, or if there may be, and `confirm` is not set.
+    /// Fails if there are such trials, or if there may be, and `is_confirmed` is not set.
     pub fn find_lost_finished_trials(
         &self,
         is_confirmed: bool,
@@ -174,8 +174,8 @@ impl ReopenedRun {
         add_note(&self.run, &mut self.record, change)
     }
 
-    /// Checks the plan on this machine. `only` restricts the trials to run; `jobs` is the number
-    /// of concurrent trials.
+    /// Checks the plan on this machine. `trials_to_run` restricts the trials to run; `jobs` is the
+    /// number of concurrent trials.
     ///
     /// # Errors
     /// Fails if only a task's name is known, a model cannot be called, or the limit on open files

@@ -57,8 +57,8 @@ impl ReadConfig {
         Ok(Self::new(file, written, DOCKER_HINT))
     }
 
-    /// Wraps a configuration that a command built from its arguments. `switch` tells the user how
-    /// to choose another back end.
+    /// Wraps a configuration that a command built from its arguments. `backend_hint` tells the user
+    /// how to choose another back end.
     pub fn from_arguments(file: ConfigFile, backend_hint: &'static str) -> Self {
         Self::new(file, ConfigSource::default(), backend_hint)
     }
@@ -473,7 +473,8 @@ impl ReadyPlan {
         &self.tasks
     }
 
-    /// Writes the plan into a new run directory. `agent` is the SHA-256 of the sandbox agent.
+    /// Writes the plan into a new run directory. `agent_sha256` is the SHA-256 of the sandbox
+    /// agent.
     ///
     /// # Errors
     /// Fails if the directory is not empty or cannot be written.

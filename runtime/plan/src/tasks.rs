@@ -147,7 +147,8 @@ pub async fn read_complete(
     read_complete_with_retention(patterns, cache, RowRetention::Tasks, say).await
 }
 
-/// Like [`read_complete`], but `keep` can request data of the rows that their tasks do not contain.
+/// Like [`read_complete`], but `retention` can request data of the rows that their tasks do not
+/// contain.
 pub async fn read_complete_with_retention(
     patterns: &[String],
     cache: &Path,

@@ -107,7 +107,7 @@ impl Blobs {
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
     }
 
-    /// Stores a manifest as a difference from the manifest with hash `before`.
+    /// Stores a manifest as a difference from the manifest with hash `base_hash`.
     pub(crate) fn put_tree(
         &self,
         tree: &Tree,
@@ -127,7 +127,7 @@ impl Blobs {
     }
 
     /// Starts a blob that is written in pieces. It is stored like a blob of [`Blobs::put_shared`]
-    /// if `shared` is set, and otherwise like one of [`Blobs::put`].
+    /// if `is_shared` is set, and otherwise like one of [`Blobs::put`].
     pub fn writer(&self, is_shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
         BlobWriter { blobs, is_shared, hasher, buffer: Vec::new(), file: None }

@@ -91,7 +91,7 @@ impl EventReader {
         Self::open_at(path, 0, 0)
     }
 
-    /// Opens a journal at a line that starts at byte `offset`, with `line` lines before it.
+    /// Opens a journal at a line that starts at byte `offset`, with `lines_before` lines before it.
     ///
     /// # Errors
     /// Fails if the file cannot be read.

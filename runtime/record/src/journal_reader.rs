@@ -15,7 +15,8 @@ use crate::{RecordError, disk};
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalContents {
     pub events: Vec<Envelope>,
-    /// Whether the last line is incomplete because the writer was killed. That line is not in `events`.
+    /// Whether the last line is incomplete because the writer was killed. That line is not in
+    /// `events`.
     pub is_torn: bool,
     /// Whether the last line is complete except for its newline.
     pub lacks_final_newline: bool,
@@ -153,7 +154,8 @@ pub(crate) fn split_newline(line: &[u8]) -> Option<(&[u8], bool)> {
     }
 }
 
-/// Checks every line, and passes the result of `read` for each line to `take`, in order.
+/// Checks every line, and passes the result of `parse_line` for each line to `accept_line`, in
+/// order.
 pub(crate) fn scan_lines<T>(
     path: &Path,
     bytes: &[u8],

@@ -51,8 +51,8 @@ pub fn read_journal_spending(journal: &Path) -> Result<Spending, RecordError> {
 }
 
 /// Returns the tries of a trial that do not count toward its result: those that were set aside, and
-/// the latest one unless it has ended (`ended`). A latest try that has not ended is still running,
-/// or was killed and will be set aside.
+/// the latest one unless it has ended (`has_ended`). A latest try that has not ended is still
+/// running, or was killed and will be set aside.
 ///
 /// # Errors
 /// Fails if a journal or a directory cannot be read.
@@ -84,7 +84,7 @@ pub fn read_earlier_tries(dir: &TrialDir, has_ended: bool) -> Result<EarlierTrie
 /// Returns the total billed spending of all tries of a trial.
 ///
 /// # Errors
-/// Fails in the same cases as [`earlier_tries`].
+/// Fails in the same cases as [`read_earlier_tries`].
 pub fn read_trial_spending(dir: &TrialDir) -> Result<Spending, RecordError> {
     Ok(read_earlier_tries(dir, false)?.spent)
 }

@@ -14,7 +14,7 @@ impl Tree {
     }
 
     /// Like [`Tree::save`], but for a tree that [`Tree::apply_snapshot`] created from the tree with
-    /// hash `before`. A trial's blobs then store only the changes, but still return the complete
+    /// hash `base_hash`. A trial's blobs then store only the changes, but still return the complete
     /// manifest.
     pub fn save_as_diff(
         &self,

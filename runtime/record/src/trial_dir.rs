@@ -132,12 +132,13 @@ impl TrialDir {
         Ok(u32::saturating_add(most, here + 1))
     }
 
-    /// Prepares the directory for try `k`, counted from 1. Moves the files of the previous try, if
-    /// there is one, to `tries/<k-1>/`. If the move was interrupted, call this function again.
+    /// Prepares the directory for try `try_number`, counted from 1. Moves the files of the previous
+    /// try, if there is one, to `tries/<k-1>/`. If the move was interrupted, call this function
+    /// again.
     ///
     /// # Errors
-    /// Fails if `k` is 1 and there are files of another try, or if a destination file already
-    /// exists.
+    /// Fails if `try_number` is 1 and there are files of another try, or if a destination file
+    /// already exists.
     pub fn begin_try(&self, try_number: u32) -> Result<(), RecordError> {
         self.create()?;
         let there: Vec<_> =

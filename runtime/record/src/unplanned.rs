@@ -92,8 +92,8 @@ impl RunDir {
         Ok(level.into_iter().collect())
     }
 
-    /// Like [`RunDir::check`], but reads files only if the trial is in `begun`, the result of
-    /// [`RunDir::started_trial_dirs`]. Other trials have no files.
+    /// Like [`RunDir::check`], but reads files only if the trial is in `started_dirs`, the result
+    /// of [`RunDir::started_trial_dirs`]. Other trials have no files.
     pub fn check_started_trial(
         &self,
         id: &TrialId,

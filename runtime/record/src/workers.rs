@@ -48,7 +48,7 @@ impl SchedulerJobs {
         Self(Some(Box::new(lookup)))
     }
 
-    /// Describes a worker of the run in the directory `run`.
+    /// Describes a worker of the run in the directory `run_dir`.
     pub(crate) fn describe_worker(&self, run_dir: &Path, worker_id: &str) -> String {
         let all = read_members(run_dir).unwrap_or_default();
         let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker_id) else {

@@ -345,7 +345,7 @@ pub fn failure_reasons(arm: &ArmReport, max_reasons: usize) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join(", ") + &more)
 }
 
-/// Formats a total cost. `known` is false if some responses have no price.
+/// Formats a total cost. `all_priced` is false if some responses have no price.
 fn format_cost_sum(sum: f64, all_priced: bool) -> String {
     match all_priced || sum > 0.0 {
         true => format!("${sum:.4}"),

@@ -24,7 +24,7 @@ pub fn error_key(error: &str) -> String {
 }
 
 /// Takes pairs of a location and an error. Returns one line per distinct error, with its locations,
-/// count and message, in order of first occurrence. A line names at most `named` locations.
+/// count and message, in order of first occurrence. A line names at most `max_locations` locations.
 pub fn deduplicate_errors(
     errors: impl IntoIterator<Item = (String, String)>,
     max_locations: usize,

@@ -21,8 +21,8 @@ use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report
 /// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
 
-/// Builds the report of one run directory. Trials whose results are in `known` are not read again.
-/// If `known` is empty, all trials are read.
+/// Builds the report of one run directory. Trials whose results are in `checked_trials` are not
+/// read again. If `checked_trials` is empty, all trials are read.
 ///
 /// # Errors
 /// Fails if the run directory cannot be read.

@@ -18,8 +18,8 @@ const NAME_WIDTH: usize = 24;
 /// table library uses 16 bits to count characters.
 const MAX_CELL_LENGTH: usize = 1_000;
 
-/// Formats a table. Columns of numbers (`right`) are never wrapped; the other columns share the
-/// remaining width.
+/// Formats a table. Columns of numbers (`is_right_aligned`) are never wrapped; the other columns
+/// share the remaining width.
 pub(crate) fn format_table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,

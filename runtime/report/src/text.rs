@@ -148,8 +148,8 @@ fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
-/// Returns the notes that fit into `room` lines, and the number of notes left out. Notes with the
-/// first rank are chosen first, but the chosen notes keep their original order.
+/// Returns the notes that fit into `max_lines` lines, and the number of notes left out. Notes with
+/// the first rank are chosen first, but the chosen notes keep their original order.
 fn fit_notes(notes: &[FindingNote], max_lines: usize) -> (String, usize) {
     let format_note = |note: &FindingNote| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(format_note).collect();

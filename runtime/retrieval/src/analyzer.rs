@@ -1,7 +1,8 @@
 //! Splits text into index terms like Lucene's `EnglishAnalyzer`, which is Pyserini's default.
 //!
 //! ```text
-//! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
+//! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out ->
+//! Porter's stems
 //! ```
 //!
 //! The rules of UAX #29 treat `os.path.join` and `foo_bar` as single words.
@@ -35,7 +36,7 @@ pub fn terms(text: &str) -> Vec<String> {
     out
 }
 
-/// Calls `take` with each word, as it is written.
+/// Calls `visit` with each word, as it is written.
 pub(crate) fn for_each_word(text: &str, mut visit: impl FnMut(&str)) {
     for word in text.unicode_words() {
         if word.len() <= MAX_WORD_CHARS || word.chars().count() <= MAX_WORD_CHARS {

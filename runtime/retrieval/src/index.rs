@@ -78,8 +78,8 @@ impl Index {
         self.names.is_empty()
     }
 
-    /// Returns up to `most` documents, best first. Documents with equal scores are sorted by name.
-    /// Documents that contain none of the query's terms are omitted.
+    /// Returns up to `max_hits` documents, best first. Documents with equal scores are sorted by
+    /// name. Documents that contain none of the query's terms are omitted.
     ///
     /// ```text
     /// score(d, q) = sum over the terms t of q, each as often as q has it:

@@ -74,8 +74,8 @@ impl RecordedState {
 /// delay the others again. Trials that other workers hold come last. By then, most of those trials
 /// have ended. If their worker has died, this worker takes them over.
 ///
-/// `before` has one entry per chosen trial. The caller has already read the record, and reading it
-/// again takes about a second for ten thousand trials.
+/// `recorded_states` has one entry per chosen trial. The caller has already read the record, and
+/// reading it again takes about a second for ten thousand trials.
 ///
 /// Dropping the future aborts running trials. Their sandboxes close, the journals keep what was
 /// recorded, and `resume` continues from there.
@@ -142,8 +142,8 @@ pub async fn dispatch(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// Returns a random start index among `count` trials. All trials of a task stay together. `has_same_task`
-/// returns whether a trial has the same task as the trial before it.
+/// Returns a random start index among `count` trials. All trials of a task stay together.
+/// `has_same_task` returns whether a trial has the same task as the trial before it.
 fn random_start(count: usize, has_same_task: impl Fn(usize) -> bool) -> usize {
     if count == 0 {
         return 0;

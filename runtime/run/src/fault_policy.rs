@@ -138,8 +138,8 @@ impl FaultPolicy {
         self.find_rule(fault).is_some_and(|row| row.retry)
     }
 
-    /// Whether a trial gets another try after `done` tries in this invocation, the last of which
-    /// ended with `fault`.
+    /// Whether a trial gets another try after `retry_limits` tries in this invocation, the last of
+    /// which ended with `fault`.
     pub fn should_retry(&self, fault: &Fault, tries: u32) -> bool {
         self.is_retryable(fault) && tries < self.retry_limits.most
     }
@@ -154,8 +154,8 @@ impl FaultPolicy {
         self.find_rule(fault).map_or(&[], |row| &row.counts)
     }
 
-    /// Returns the wait after the `done`-th try. The wait is randomized, so that trials that failed
-    /// together do not retry together.
+    /// Returns the wait after the `retry_limits`-th try. The wait is randomized, so that trials
+    /// that failed together do not retry together.
     pub(crate) fn retry_delay(&self, tries: u32) -> Duration {
         let doubled = WAIT_GROWTH_FACTOR.powi(tries.saturating_sub(1).min(30).cast_signed());
         let most = (self.retry_limits.first_wait_seconds * doubled)

@@ -15,8 +15,8 @@ pub struct FirstResolvedSearch {
 }
 
 impl FirstResolvedSearch {
-    /// `trees` is the number of distinct trees. `last` is the trial's own verdict, which belongs
-    /// to the last tree.
+    /// `tree_count` is the number of distinct trees. `is_last_resolved` is the trial's own verdict,
+    /// which belongs to the last tree.
     pub fn new(tree_count: usize, is_last_resolved: bool) -> Self {
         let mut verdicts = vec![None; tree_count];
         if let Some(end) = verdicts.last_mut() {

@@ -121,7 +121,7 @@ impl ForkPoint {
     }
 
     /// Writes the beginning of a trial in another run: the events that carry over and every blob
-    /// that they reference. Without `same_model`, vendor-specific fields are removed from the
+    /// that they reference. Without `is_same_model`, vendor-specific fields are removed from the
     /// responses, because another endpoint would reject them.
     ///
     /// # Errors

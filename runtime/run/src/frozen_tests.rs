@@ -174,7 +174,7 @@ impl FrozenTests {
     }
 }
 
-/// Returns the task with the tests of `passing_suite` added to its pass-to-pass tests.
+/// Returns the task with the tests of `find_passing_suite` added to its pass-to-pass tests.
 pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
     let (fail_to_pass, mut pass_to_pass) = match &options.frozen_ids {
         Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),

@@ -158,7 +158,7 @@ async fn find_expected_evidence(
     context.frozen_tests.expected_evidence(grading_sandbox, task, (patch, graded), options).await
 }
 
-/// Whether tests failed and all of them are in `unreliable`.
+/// Whether tests failed and all of them are in `unreliable_tests`.
 fn has_only_unreliable_failures(verdict: &Verdict, unreliable_tests: &BTreeSet<String>) -> bool {
     let failed = || verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
     !verdict.resolved

@@ -235,7 +235,7 @@ impl FreshSandboxes for RegradeSandboxes<'_, '_> {
     }
 }
 
-/// Closes a sandbox and returns `found`, even if closing fails.
+/// Closes a sandbox and returns `result`, even if closing fails.
 pub(crate) async fn close_and_return<T>(
     mut sandbox: Box<dyn Sandbox>,
     result: Result<T, Fault>,

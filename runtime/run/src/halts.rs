@@ -99,7 +99,7 @@ impl Halts {
         self.lock().faulted_trials.remove(&location.scope(kind));
     }
 
-    /// Returns why a trial must not be started or retried. `built` says whether its environment
+    /// Returns why a trial must not be started or retried. `is_built` says whether its environment
     /// exists, in which case halted builds do not matter.
     pub(crate) fn halting_fault(&self, location: &TrialLocation, is_built: bool) -> Option<Fault> {
         self.find_halt(location, is_built).map(|(_, fault)| fault)

@@ -38,7 +38,7 @@ impl LeakChecks {
         self.get_or_search(backend, &place, task, policy, look).await
     }
 
-    /// Returns the leak check of a sandbox other than the task's own. `place` identifies the
+    /// Returns the leak check of a sandbox other than the task's own. `content_key` identifies the
     /// sandbox's content.
     pub(crate) async fn get_for_sandbox(
         &self,

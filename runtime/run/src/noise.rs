@@ -66,7 +66,7 @@ pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     (!limits.is_empty()).then(|| limits.join(", "))
 }
 
-/// Returns the value of an outcome's `noise` field.
+/// Returns the value of an outcome's `build_noise` field.
 pub(crate) fn build_noise(
     sandbox: SandboxCounts,
     waits: Option<RequestWaits>,

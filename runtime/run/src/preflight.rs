@@ -97,8 +97,8 @@ pub(crate) async fn probe_models(
     Ok(())
 }
 
-/// Returns each model that at least `least` pending trials use, and whether any of those trials
-/// offers tools to the model.
+/// Returns each model that at least `min_trials` pending trials use, and whether any of those
+/// trials offers tools to the model.
 fn pending_models(context: &RunContext, plan: &Plan, min_trials: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.selected_trials() {

@@ -29,7 +29,8 @@ pub enum Progress {
     NotResumed { trial: TrialId, arm: String, reason: String },
     /// The trial ended earlier; its submission is being graded now.
     GradingRecorded { trial: TrialId, arm: String },
-    /// A file of the trial differs from the record. `then` says how Proctor handles the difference.
+    /// A file of the trial differs from the record. `reaction` says how Proctor handles the
+    /// difference.
     FileDamaged { trial: TrialId, difference: String, reaction: &'static str },
     /// The trial was not started, because a shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },

@@ -256,7 +256,7 @@ impl Recorder {
         self.state.lock().await.outside_limits = Some(limits);
     }
 
-    /// Like `record_outside`, but waits for the complete state no matter how long that takes,
+    /// Like `include_outside`, but waits for the complete state no matter how long that takes,
     /// because grading uses everything that the agent changed.
     pub(crate) async fn include_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;

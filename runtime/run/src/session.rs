@@ -112,7 +112,7 @@ impl TrialSession {
     }
 
     /// Takes the last snapshot, no matter how the loop ended, and returns the snapshot's tree. If
-    /// `frozen` is set, reuses the last step's snapshot, provided that there is one.
+    /// `reuse_snapshot` is set, reuses the last step's snapshot, provided that there is one.
     pub(crate) async fn finish(&mut self, reuse_snapshot: bool) -> Result<Arc<Tree>, Fault> {
         self.steps.finish(reuse_snapshot).await
     }
@@ -138,8 +138,8 @@ impl TrialSession {
         Ok(())
     }
 
-    /// Handles a limit that is reached before `ask`. Requests a final response from the model if
-    /// the arm allows it. If that request fails, the failure is only recorded in a note, because
+    /// Handles a limit that is reached before `request`. Requests a final response from the model
+    /// if the arm allows it. If that request fails, the failure is only recorded in a note, because
     /// the trial is already over.
     async fn handle_exhausted_budget(
         &mut self,

@@ -61,9 +61,9 @@ impl StepSnapshots {
     /// If the sandbox is gone but the last step has a snapshot, that tree counts as the agent's
     /// work. Otherwise the content of the sandbox is unknown.
     ///
-    /// `frozen` means that the next request of a client in the sandbox was rejected. The snapshot
-    /// that was taken for that request is then the last one, so the client's changes after the
-    /// rejection do not count.
+    /// `reuse_snapshot` means that the next request of a client in the sandbox was rejected. The
+    /// snapshot that was taken for that request is then the last one, so the client's changes after
+    /// the rejection do not count.
     pub(crate) async fn finish(&self, reuse_snapshot: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.last_snapshot_step.lock().await;
         let step = self.meter.steps();

@@ -225,8 +225,8 @@ impl Rules {
         })
     }
 
-    /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with
-    /// the reference in the table.
+    /// Returns the rules that a dotted name violates but its prefix `shorter_path` does not, each
+    /// with the reference in the table.
     pub(crate) fn rules_violated_by_reference(
         &self,
         path: &str,

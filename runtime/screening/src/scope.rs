@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Returns the top-level names of the Python code below the import roots. `provided` contains names
-/// that belong to the environment or the language instead of the repository.
+/// Returns the top-level names of the Python code below the import roots. `provided_modules`
+/// contains names that belong to the environment or the language instead of the repository.
 pub fn own_packages<'a>(
     paths: impl Iterator<Item = &'a String>,
     roots: &[String],

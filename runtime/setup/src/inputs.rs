@@ -10,7 +10,7 @@ use proctor_sandbox_api::{
 pub const LOG_DIR: &str = "/logs";
 
 /// Copies the files of `tests/` or `solution/` to an absolute path, as root, and makes the script
-/// executable. If `empties` is set, existing content at that path is removed first.
+/// executable. If `clear_target` is set, existing content at that path is removed first.
 ///
 /// # Errors
 /// Fails if the sandbox rejects an entry or is gone.

@@ -37,8 +37,8 @@ pub fn snapshot_request(workdir: &RawPath, is_fresh: bool) -> SnapshotRequest {
 }
 
 /// Prepares the work directory for an agent. Then scans the sandbox, and rejects it if hidden
-/// content remains. `layer` contains the environment's findings, and `hidden` the copies that were
-/// hidden when the sandbox was opened. `on_finding` determines how findings are handled.
+/// content remains. `findings` contains the environment's findings, and `hidden_copies` the copies
+/// that were hidden when the sandbox was opened. `on_finding` determines how findings are handled.
 ///
 /// # Errors
 /// Every error is an infrastructure fault, so it never scores the trial as zero.

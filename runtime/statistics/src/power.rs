@@ -43,15 +43,15 @@ impl PowerTarget {
 }
 
 /// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
-/// fraction `discordant` of the tasks, and the arms' rates differ by `difference`.
+/// fraction `discordant_fraction` of the tasks, and the arms' rates differ by `difference`.
 pub fn mcnemar_power(tasks: u64, difference: f64, discordant_fraction: f64, alpha: f64) -> f64 {
     ExactTest { alpha, critical_values: Vec::new() }.power(tasks, difference, discordant_fraction)
 }
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
-/// disagree on the fraction `discordant` of the tasks. Returns `None` if nothing can be detected:
-/// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
-/// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
+/// disagree on the fraction `discordant_fraction` of the tasks. Returns `None` if nothing can be
+/// detected: there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses
+/// the normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
 pub fn mcnemar_tasks_needed(
     difference: f64,
     discordant_fraction: f64,
@@ -184,8 +184,8 @@ impl ExactTest {
 }
 
 /// Returns the number of tasks that a paired comparison of means needs to detect `difference` if
-/// the differences per task have the standard deviation `deviation` and the fraction `differing` of
-/// them is not 0. Returns `None` without a difference.
+/// the differences per task have the standard deviation `deviation` and the fraction
+/// `differing_fraction` of them is not 0. Returns `None` without a difference.
 ///
 /// Uses the normal formula with Guenther's correction for an estimated deviation, but at least the
 /// number of tasks that the exact sign-flip test needs to call any difference.

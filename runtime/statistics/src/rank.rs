@@ -44,8 +44,8 @@ fn sign(a: f64, b: f64) -> i64 {
 }
 
 /// Compares two rankings of the same arms by their mean scores on two sets of tasks. Each row is a
-/// task with a score for each arm. With `nested` the second set contains the first: `b` then holds
-/// the remaining tasks, and each resample draws both parts and joins them.
+/// task with a score for each arm. With `is_nested` the second set contains the first: `b` then
+/// holds the remaining tasks, and each resample draws both parts and joins them.
 ///
 /// The interval is the percentile bootstrap over tasks: arms are fixed, tasks are a sample. Returns
 /// `None` if a set is empty or all arms are equal on one of them.

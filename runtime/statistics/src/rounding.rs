@@ -4,7 +4,7 @@
 /// million doubles changes their sum by less.
 const ROUNDING_TOLERANCE: f64 = 1e-10;
 
-/// Returns whether a value is a rounding error for terms of magnitude `size`.
+/// Returns whether a value is a rounding error for terms of magnitude `magnitude`.
 pub(crate) fn is_rounding_error(value: f64, magnitude: f64) -> bool {
     value.abs() <= magnitude.abs() * ROUNDING_TOLERANCE
 }

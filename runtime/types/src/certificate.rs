@@ -18,7 +18,7 @@ pub const CERTIFICATE_SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// The value of [`CERTIFICATE_SCHEMA`] when the certificate was written.
+    /// The value of [`CERTIFICATE_SCHEMA_VERSION`] when the certificate was written.
     pub schema_version: u32,
     /// The version of Proctor that wrote the certificate.
     pub proctor: String,

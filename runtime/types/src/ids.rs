@@ -65,7 +65,7 @@ impl fmt::Display for TrialId {
 /// The longest path component, in bytes, that is valid on every file system Proctor writes to.
 pub const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Converts any name to one path component of at most [`COMPONENT_LIMIT`] bytes.
+/// Converts any name to one path component of at most [`MAX_COMPONENT_BYTES`] bytes.
 ///
 /// Letters, digits, `.`, `_`, `-`, `+`, `=`, `@` and `,` are kept; every other byte, and a leading
 /// dot, becomes `%XX`. A name that would be too long is truncated and ends in 16 hex digits of its

@@ -15,7 +15,7 @@ pub const QUALITY_SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QualityFile {
-    /// The value of [`QUALITY_SCHEMA`] when the file was written.
+    /// The value of [`QUALITY_SCHEMA_VERSION`] when the file was written.
     pub schema_version: u32,
     /// The version of Proctor that wrote the file.
     pub proctor: String,

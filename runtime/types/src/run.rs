@@ -33,7 +33,7 @@ fn default_rules_version() -> u32 {
 /// for readers. Prices, jobs, paths and the host are recorded but not compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`RUN_SCHEMA`] when the run was created. Runs of other versions are rejected.
+    /// [`RUN_SCHEMA_VERSION`] when the run was created. Runs of other versions are rejected.
     pub schema_version: u32,
     /// The version of Proctor that created the run.
     pub proctor: String,

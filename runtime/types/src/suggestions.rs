@@ -1,7 +1,7 @@
 //! Finds similar names, for hints.
 
-/// Returns the name most similar to `wrong`, or `None` if no name is similar enough: a wrong guess
-/// is worse than none.
+/// Returns the name most similar to `unknown_name`, or `None` if no name is similar enough: a wrong
+/// guess is worse than none.
 pub fn closest_name<'a>(
     unknown_name: &str,
     names: impl Iterator<Item = &'a str>,
@@ -13,8 +13,8 @@ pub fn closest_name<'a>(
         .map(|(_, name)| name)
 }
 
-/// Returns at most three names that are similar to `wrong`, contain it or are contained in it, best
-/// match first.
+/// Returns at most three names that are similar to `unknown_name`, contain it or are contained in
+/// it, best match first.
 pub fn similar_names<'a>(unknown_name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = unknown_name.to_lowercase();
     let likeness = |name: &str| {

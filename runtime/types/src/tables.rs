@@ -13,7 +13,7 @@ pub struct ShippedTable<T> {
 }
 
 impl<T> ShippedTable<T> {
-    /// Creates a table. `file` is the name of the table's file below `configs/`, for messages.
+    /// Creates a table. `file_name` is the name of the table's file below `configs/`, for messages.
     pub const fn new(file_name: &'static str, text: &'static str) -> Self {
         Self { file_name, text, parse_result: OnceLock::new() }
     }

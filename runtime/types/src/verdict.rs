@@ -153,7 +153,7 @@ impl Evidence {
 /// The content of `verdict.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// [`VERDICT_SCHEMA`].
+    /// [`VERDICT_SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The task's id.
     pub task: TaskId,

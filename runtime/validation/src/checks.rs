@@ -314,7 +314,7 @@ pub async fn unused_entrypoint_notes(
 pub fn passing_without_gold_notes(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all fail-to-pass tests pass, `invalid_trials` reports the trial instead.
+    // If all fail-to-pass tests pass, `invalid_trial_notes` reports the trial instead.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =

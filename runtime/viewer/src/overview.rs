@@ -62,8 +62,8 @@ fn filter_url(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns the home page. If `whole` is true, the page contains all trials, because exported files
-/// have no further pages.
+/// Returns the home page. If `show_all` is true, the page contains all trials, because exported
+/// files have no further pages.
 pub fn overview(
     runs: &[ViewedRun],
     mut filter: Filter,

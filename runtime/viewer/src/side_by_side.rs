@@ -19,8 +19,8 @@ const MAX_TRIALS: usize = 12;
 /// The trials that are shown, and the trials that the user can choose from.
 type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
 
-/// Reads the trials in `named`, or each arm's first trial with steps if `named` is empty. Returns
-/// `None` if there is no such task.
+/// Reads the trials in `selected_trials`, or each arm's first trial with steps if `selected_trials`
+/// is empty. Returns `None` if there is no such task.
 pub fn load_side_by_side(
     runs: &[ViewedRun],
     task: &str,

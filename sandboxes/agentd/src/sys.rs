@@ -60,9 +60,9 @@ pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     check_result(result.into())
 }
 
-/// Closes all descriptors starting with `first`.
+/// Closes all descriptors starting with `first_descriptor`.
 pub(crate) fn close_from(first_descriptor: RawFd) -> io::Result<()> {
-    // SAFETY: the caller owns no descriptor from `first` on.
+    // SAFETY: the caller owns no descriptor from `first_descriptor` on.
     check_result(unsafe {
         libc::syscall(libc::SYS_close_range, first_descriptor, libc::c_uint::MAX, 0)
     })

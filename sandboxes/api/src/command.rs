@@ -25,9 +25,9 @@ pub struct Command {
     /// written to the spill file, or dropped if there is none.
     pub head_cap: usize,
     /// How many bytes to keep in memory from the end of each output stream, if the stream is longer
-    /// than `output_cap`.
+    /// than `head_cap`.
     pub tail_cap: usize,
-    /// Base name of the spill files for output streams longer than `output_cap`: `<spill>.stdout`
+    /// Base name of the spill files for output streams longer than `head_cap`: `<spill>.stdout`
     /// and `<spill>.stderr`, up to `spill_cap` bytes each.
     pub spill_base: Option<PathBuf>,
     /// Maximum size of each spill file in bytes; 64 MiB by default.
@@ -102,7 +102,7 @@ impl Command {
 /// One captured output stream.
 #[derive(Debug, Clone, Default)]
 pub struct CapturedOutput {
-    /// The start of the stream, at most `output_cap` bytes.
+    /// The start of the stream, at most `head_cap` bytes.
     pub head: Vec<u8>,
     /// Number of bytes in the whole stream.
     pub total_bytes: u64,

@@ -23,7 +23,7 @@ pub const KERNEL_FILES: [(&str, &str); 13] = [
 /// In version 1, a limit of at least this many bytes means that there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Reads the counters. `text_of` returns a file's content, or `None` if the file does not exist.
+/// Reads the counters. `read_file` returns a file's content, or `None` if the file does not exist.
 pub fn read_kernel_counts(read_file: impl Fn(&str) -> Option<String>) -> SandboxCounts {
     let number = |file: &str| read_file(file)?.trim().parse::<u64>().ok();
     let line = |file: &str, name: &str| find_value(&read_file(file)?, name);

@@ -123,9 +123,9 @@ async fn open_shared_sandbox<'s>(
     Ok(&**shared_sandbox.insert(sandbox))
 }
 
-/// Returns the reasons why `results` do not prove that all `listed` checks pass: failures, and
-/// missing or duplicate results. If more than `skips` checks were skipped, the list also includes
-/// those, because a list that is mostly skipped proves nothing.
+/// Returns the reasons why `results` do not prove that all `check_names` checks pass: failures, and
+/// missing or duplicate results. If more than `max_skips` checks were skipped, the list also
+/// includes those, because a list that is mostly skipped proves nothing.
 pub fn find_unproven<'a>(
     check_names: impl IntoIterator<Item = &'a str>,
     max_skips: usize,

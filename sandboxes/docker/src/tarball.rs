@@ -71,9 +71,9 @@ impl Write for ChunkWriter {
     }
 }
 
-/// Streams a directory as an archive. `at` is the directory's path in the container, without a
-/// leading slash. Entries keep their owners if `keep_owners` is set, otherwise root owns them. The
-/// engine creates missing parent directories.
+/// Streams a directory as an archive. `destination` is the directory's path in the container,
+/// without a leading slash. Entries keep their owners if `keep_owners` is set, otherwise root owns
+/// them. The engine creates missing parent directories.
 pub fn stream_folder(source: PathBuf, destination: PathBuf, keep_owners: bool) -> Body {
     stream_writer(move |out| {
         let mut builder = Builder::new(out);

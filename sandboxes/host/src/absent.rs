@@ -37,7 +37,7 @@ pub struct HostOverlay {
     pub whiteouts: PathBuf,
 }
 
-/// Writes the whiteouts for `absent` to a directory below `store`, unless it already exists.
+/// Writes the whiteouts for `hidden_paths` to a directory below `store`, unless it already exists.
 /// Blocking.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(RawPath::from_mountinfo(text).as_bytes()))
 }
 
-/// Fills `whiteouts`, the upper layer of the overlay on `at`.
+/// Fills `whiteouts`, the upper layer of the overlay on `mount_point`.
 fn write_whiteouts(
     whiteouts: &Path,
     mount_point: &Path,
@@ -158,7 +158,8 @@ fn write_whiteouts(
     Ok(())
 }
 
-/// Creates the directories in `whiteouts` that lead to `folder`, if they are directories on the host.
+/// Creates the directories in `whiteouts` that lead to `folder`, if they are directories on the
+/// host.
 fn create_parents(
     whiteouts: &Path,
     mount_point: &Path,

@@ -344,7 +344,7 @@ fn candidate_parents(mounts: &str, own_cgroups: &str) -> Vec<ParentGroup> {
 }
 
 /// Returns the group's path from a line of `/proc/self/cgroup`: the first whose controllers satisfy
-/// `is_it`.
+/// `has_controllers`.
 fn own_group(own_cgroups: &str, has_controllers: impl Fn(&[&str]) -> bool) -> Option<&str> {
     own_cgroups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

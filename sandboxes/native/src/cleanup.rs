@@ -26,8 +26,8 @@ impl Drop for RunningGuard {
     }
 }
 
-/// Runs `work` in its own thread, because `work` waits for processes to die and the async runtime
-/// may be shutting down.
+/// Runs `cleanup` in its own thread, because `cleanup` waits for processes to die and the async
+/// runtime may be shutting down.
 pub(crate) fn spawn(cleanup: impl FnOnce() + Send + 'static) {
     let running = RunningGuard::new();
     thread::spawn(move || {
@@ -36,7 +36,7 @@ pub(crate) fn spawn(cleanup: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Waits, for at most `patience`, until the control groups of dropped sandboxes are removed.
+/// Waits, for at most `timeout`, until the control groups of dropped sandboxes are removed.
 ///
 /// Call this after the async runtime has shut down and before the process exits: exiting would end
 /// the threads that remove the groups.

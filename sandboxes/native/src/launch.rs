@@ -41,7 +41,7 @@ impl Helper {
         let _ = self.0.kill();
     }
 
-    /// Waits until the helper has exited, for at most `patience`. Returns whether it has. Polls,
+    /// Waits until the helper has exited, for at most `timeout`. Returns whether it has. Polls,
     /// which is cheap enough because this is called only when a sandbox closes.
     pub(crate) async fn wait_for_exit(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;

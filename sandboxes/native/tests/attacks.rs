@@ -67,8 +67,8 @@ fn list_resources(cache: &Path) -> Vec<String> {
     held
 }
 
-/// Runs all attacks. At most `skips` of them may be skipped because their limit is not enforced on
-/// this machine.
+/// Runs all attacks. At most `max_skips` of them may be skipped because their limit is not enforced
+/// on this machine.
 async fn assert_attacks_fail(name: &str, max_skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();

@@ -111,7 +111,8 @@ fn cache_names(folder: &Path) -> Vec<String> {
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
-/// Runs the kit. A check may be skipped only if its limit starts with an entry of `may_skip`.
+/// Runs the kit. A check may be skipped only if its limit starts with an entry of
+/// `skippable_limits`.
 async fn assert_kit_passes(name: &str, skippable_limits: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();

@@ -381,8 +381,8 @@ async fn sweep_once() {
 const PID_NAMESPACE_COMMAND: [&str; 5] =
     ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Returns a command that runs one of this binary's ignored tests in a separate process. `before`
-/// is a command prefix.
+/// Returns a command that runs one of this binary's ignored tests in a separate process.
+/// `command_prefix` is a command prefix.
 fn separate_test_process(command_prefix: &[&str], test_name: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = command_prefix.iter().map(PathBuf::from).chain([own]);

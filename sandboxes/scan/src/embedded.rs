@@ -35,7 +35,7 @@ pub enum EmbeddedData<'a> {
     Stream(Vec<u8>, bool),
 }
 
-/// Calls `look` with each pack and stream that starts after the content's first byte. Expands at
+/// Calls `visit` with each pack and stream that starts after the content's first byte. Expands at
 /// most `limit` bytes in total.
 pub fn find_embedded(bytes: &[u8], limit: u64, visit: &mut dyn FnMut(EmbeddedData<'_>)) {
     // Valid UTF-8 contains no streams. This check is the fastest, so it comes first.

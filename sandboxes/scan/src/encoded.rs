@@ -29,7 +29,7 @@ const BASE64_VALUES: [u8; 256] = {
     table
 };
 
-/// Decodes each long run of letters, and calls `look` with the result if it is plausible.
+/// Decodes each long run of letters, and calls `visit` with the result if it is plausible.
 pub fn find_encoded(bytes: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
     // A run of sufficient length has a letter at one of these positions, wherever it starts.
     let mut at = MIN_RUN_LETTERS - 1;

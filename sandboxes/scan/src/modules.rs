@@ -2,8 +2,8 @@
 
 use proctor_wire::Secrets;
 
-/// Returns the index of the hidden module that `path` is a copy of. `packed` means that the path is
-/// in an archive, where the top directory may be `name-version`.
+/// Returns the index of the hidden module that `path` is a copy of. `is_packed` means that the path
+/// is in an archive, where the top directory may be `name-version`.
 pub fn find_module(secrets: &Secrets, path: &[u8], is_packed: bool) -> Option<u32> {
     // Return early for nearly all paths.
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);

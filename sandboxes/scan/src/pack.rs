@@ -18,7 +18,7 @@ pub fn is_pack(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Calls `look` with each object's content. Returns `false` if the pack is corrupt or more than
+/// Calls `visit` with each object's content. Returns `false` if the pack is corrupt or more than
 /// `limit` bytes were expanded.
 pub fn visit_objects(bytes: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();

@@ -104,7 +104,7 @@ impl Tally {
             .map(|(matched, block)| FindingKind::Text { block, matched })
     }
 
-    /// Like [`Tally::best_text_match`], but for sets of names. `carries` returns whether the
+    /// Like [`Tally::best_text_match`], but for sets of names. `has_name` returns whether the
     /// bytecode comes from a set's module.
     pub fn best_bytecode_match(
         &self,

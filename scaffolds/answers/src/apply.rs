@@ -75,7 +75,7 @@ pub struct ApplyOutcome {
     pub edits: Vec<EditReport>,
 }
 
-/// Applies edits to files. `current` returns the state of a path before the edits.
+/// Applies edits to files. `lookup` returns the state of a path before the edits.
 ///
 /// Each old snippet is searched for in the original file and must occur there exactly once. Lines
 /// that both snippets start or end with are context. If an edit cannot be applied, it is skipped,

@@ -50,7 +50,8 @@ pub struct TaskBrief {
     pub material: Option<Material>,
     /// The model's tokenizer file, if the arm specifies one.
     pub tokenizer: Option<TokenizerFile>,
-    /// The arm's settings, as returned by [`Scaffold::resolve_settings`](crate::Scaffold::resolve_settings).
+    /// The arm's settings, as returned by
+    /// [`Scaffold::resolve_settings`](crate::Scaffold::resolve_settings).
     pub settings: Map<String, Value>,
     /// What is known about the fork, if this trial was forked from another one.
     pub fork: Option<ForkContext>,
@@ -104,7 +105,7 @@ pub struct FinishedToolCall {
     pub name: String,
     /// The output shown to the model.
     pub shown_output: String,
-    /// The complete output, if `shown` is truncated.
+    /// The complete output, if `shown_output` is truncated.
     pub full_output: Option<Vec<u8>>,
     /// The exit status, if the tool ran a command that was not killed.
     pub exit_status: Option<i32>,
@@ -217,9 +218,10 @@ pub trait Session: Send {
     /// Returns the number of tokens in a list of messages, counted locally.
     fn count_tokens(&self, messages: &[Message]) -> u64;
 
-    /// Returns whether a conversation certainly exceeds the context window. `counted` is the
-    /// endpoint's own token count for the first part. `estimated` is Proctor's count for the rest,
-    /// which may be inaccurate. In case of doubt, returns `false`, so that the endpoint decides.
+    /// Returns whether a conversation certainly exceeds the context window. `counted_tokens` is the
+    /// endpoint's own token count for the first part. `estimated_tokens` is Proctor's count for the
+    /// rest, which may be inaccurate. In case of doubt, returns `false`, so that the endpoint
+    /// decides.
     fn exceeds_context_window(
         &self,
         counted_tokens: u64,

@@ -10,7 +10,7 @@ pub(crate) struct Conversation {
     request: ModelRequest,
     /// Number of tokens up to the last response, as the provider counted them.
     counted_tokens: u64,
-    /// Number of messages that `counted` includes.
+    /// Number of messages that `counted_tokens` includes.
     counted_messages: usize,
     /// Number of responses so far.
     response_count: u64,

@@ -11,7 +11,7 @@ const SOLVE_COMMAND: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1"
 const BASH_WRAPPER: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
-/// The path of the output of [`SOLVE`].
+/// The path of the output of [`SOLVE_COMMAND`].
 const OUTPUT_PATH: &str = "/logs/agent/oracle.txt";
 
 /// Maximum number of output bytes to keep in the trial's directory.

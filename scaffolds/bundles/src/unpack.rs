@@ -17,7 +17,7 @@ pub(crate) enum ArchiveEntry<'a> {
     Link(PathBuf),
 }
 
-/// Passes each file and symlink in a tar archive to `lay`, with its path without `.` components.
+/// Passes each file and symlink in a tar archive to `visit`, with its path without `.` components.
 /// Fails if the archive contains devices, hard links or paths that lead outside.
 pub(crate) fn for_each_tar_entry(
     reader: impl Read,

@@ -29,12 +29,12 @@ pub struct VersionedRecipe {
 
 impl BundleStore {
     /// Returns the recipe with another version of its main packages, which are those with the
-    /// version `pinned`. If the new version pins a dependency exactly, that dependency is updated
-    /// too. Other dependencies keep their versions.
+    /// version `pinned_version`. If the new version pins a dependency exactly, that dependency is
+    /// updated too. Other dependencies keep their versions.
     ///
     /// # Errors
     /// Fails if the registry is unreachable or does not have the version, or if no package in the
-    /// recipe has the version `pinned`.
+    /// recipe has the version `pinned_version`.
     pub async fn recipe_at_version(
         &self,
         recipe: &BundleRecipe,

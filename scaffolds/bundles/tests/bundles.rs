@@ -62,7 +62,7 @@ fn recipe(text: &str) -> BundleRecipe {
     toml::from_str(text).unwrap()
 }
 
-/// Creates a directory with the files that the recipe [`FILES`] refers to.
+/// Creates a directory with the files that the recipe [`FILES_RECIPE`] refers to.
 fn manifest_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();

@@ -61,7 +61,7 @@ impl Activity {
         asked
     }
 
-    /// Returns how long the agent has been idle, given the output of [`SAMPLE`].
+    /// Returns how long the agent has been idle, given the output of [`SAMPLE_SCRIPT`].
     pub fn idle_time(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
         let ticks = parse_ticks(sample);

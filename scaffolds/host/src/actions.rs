@@ -91,8 +91,8 @@ impl<'a> CallRecorder<'a> {
         Self { call_id, name, start }
     }
 
-    /// Records the result. `shown` is the text for the event. If it is truncated, `full` is the
-    /// complete text.
+    /// Records the result. `shown_output` is the text for the event. If it is truncated,
+    /// `full_output` is the complete text.
     pub(crate) async fn finish(
         self,
         session: &mut dyn Session,

@@ -41,8 +41,8 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Finds and inspects an interpreter. `named` is the one that the arm sets, and `file` is the
-    /// agent's file.
+    /// Finds and inspects an interpreter. `requested` is the one that the arm sets, and `file` is
+    /// the agent's file.
     pub(crate) fn find(requested: Option<&str>, file: &Path) -> Result<Self, InterpreterProblem> {
         let program = match requested {
             Some(named) => PathBuf::from(named),

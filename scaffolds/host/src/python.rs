@@ -311,8 +311,9 @@ fn resolve(
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// If copies of an arm's program or interpreter location are missing, stores them again. `planned`
-/// are the settings in the plan, and `written` is the arm in the configuration.
+/// If copies of an arm's program or interpreter location are missing, stores them again.
+/// `planned_settings` are the settings in the plan, and `recorded_arm` is the arm in the
+/// configuration.
 ///
 /// # Errors
 /// Fails if an original is missing or has changed, because then the trial would not run what was

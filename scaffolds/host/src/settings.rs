@@ -137,7 +137,7 @@ pub(crate) fn resolved_rules(settings: &Map<String, Value>) -> Value {
 }
 
 impl Settings {
-    /// Parses settings that [`resolve`] returned.
+    /// Parses settings that [`resolve_settings`] returned.
     pub(crate) fn from_resolved(settings: &Map<String, Value>) -> Result<Self, String> {
         let command = settings.get(COMMAND_KEY).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);

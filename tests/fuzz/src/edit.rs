@@ -96,8 +96,8 @@ fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     at..(at + choice % (most + 1)).min(length)
 }
 
-/// Replaces a part of `input` with a part of `other`. Both parts begin and end where `cuts` allows
-/// it.
+/// Replaces a part of `input` with a part of `source`. Both parts begin and end where `is_boundary`
+/// allows it.
 fn swap_pieces(
     input: &mut Vec<u8>,
     a: usize,

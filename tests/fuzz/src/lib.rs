@@ -81,7 +81,7 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: {inputs} inputs, {taken} of them accepted");
 }
 
-/// Asserts that an error message is a single line of acceptable length and contains `place`.
+/// Asserts that an error message is a single line of acceptable length and contains `location`.
 #[track_caller]
 pub fn assert_error_text(error: &str, location: &str) {
     assert!(!error.contains('\n'), "the error has several lines: {error}");

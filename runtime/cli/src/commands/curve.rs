@@ -184,12 +184,12 @@ impl CurveBudget {
         Ok(())
     }
 
-    /// Returns a copy of the arm with the limit `at`. The copy has a different id.
+    /// Returns a copy of the arm with the limit `limit`. The copy has a different id.
     fn limited_arm(&self, arm: &Arm, limit: f64) -> Arm {
         self.with_limit(arm, Some(limit)).with_computed_id()
     }
 
-    /// Returns a copy of the arm with the limit `at`, or without a limit. The id is not updated.
+    /// Returns a copy of the arm with the limit `limit`, or without a limit. The id is not updated.
     fn with_limit(&self, arm: &Arm, limit: Option<f64>) -> Arm {
         let mut arm = arm.clone();
         let budget = &mut arm.budget;
@@ -203,7 +203,7 @@ impl CurveBudget {
         arm
     }
 
-    /// Whether the arm's limit of this kind is `at` and ended the trial.
+    /// Whether the arm's limit of this kind is `arm_limit` and ended the trial.
     fn limit_ended_trial(&self, ending: &Ending, arm: &Arm, limit: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,

@@ -228,7 +228,7 @@ fn task_names(file: &Path, format: Format, imported_trial: &ImportedTrial) -> Ve
 }
 
 /// Returns the tasks that the files belong to. If a dataset is given, they are its full tasks.
-/// Afterwards, each entry of `given` has exactly one task name.
+/// Afterwards, each entry of `inputs` has exactly one task name.
 async fn plan_tasks(
     args: &ImportArgs,
     inputs: &mut [InputTrial],

@@ -151,8 +151,8 @@ fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
-/// Builds the report of one run directory. Trials in `known` are not read again. Prints an error
-/// for each unreadable label.
+/// Builds the report of one run directory. Trials in `known_trials` are not read again. Prints an
+/// error for each unreadable label.
 pub fn build_report(
     path: &Path,
     known_trials: HashMap<TrialId, CheckedTrial>,

@@ -27,8 +27,8 @@ pub struct ResumeOptions {
     pub runs_locally: bool,
 }
 
-/// Continues the plan in the run directory without reading the datasets again. `sets` may change
-/// limits that trials share, and the models' endpoints (see `proctor_plan::resume_set`).
+/// Continues the plan in the run directory without reading the datasets again. `overrides` may
+/// change limits that trials share, and the models' endpoints (see `proctor_plan::resume_set`).
 pub async fn resume(
     path: &Path,
     overrides: &[String],

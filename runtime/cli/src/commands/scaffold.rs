@@ -41,8 +41,8 @@ pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, Com
     Ok(ExitCode::SUCCESS)
 }
 
-/// Splits `asked` (`NAME@VERSION`) if it names a built-in agent in a version that is neither pinned
-/// nor added yet. Otherwise returns `None`.
+/// Splits `requested` (`NAME@VERSION`) if it names a built-in agent in a version that is neither
+/// pinned nor added yet. Otherwise returns `None`.
 fn split_unpinned_version<'a>(
     cache: &Path,
     requested: &'a str,

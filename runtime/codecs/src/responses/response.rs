@@ -46,7 +46,7 @@ pub(super) fn to_request_item(item: &Value) -> Option<Value> {
     Some(Value::Object(fields))
 }
 
-/// Reads a complete item. `calls` counts the calls so far.
+/// Reads a complete item. `call_count` counts the calls so far.
 pub(super) fn read_item(item: &Value, call_count: &mut usize, deltas: &mut Vec<Delta>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or_default() {

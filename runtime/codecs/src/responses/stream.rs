@@ -218,7 +218,7 @@ mod tests {
     use super::ResponsesReader;
     use crate::{StreamReader, neutral::CollectedResponse, sse};
 
-    /// Reads a stream with two calls. `places` contains the index and id of each event.
+    /// Reads a stream with two calls. `positions` contains the index and id of each event.
     fn calls(positions: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
         let mut reader = ResponsesReader::default();
         let mut events = Vec::new();

@@ -52,9 +52,9 @@ impl<'a> CachedModel<'a> {
         self.model
     }
 
-    /// Sends a prompt and returns the value that `read` parses from the response. If the response
+    /// Sends a prompt and returns the value that `parse` parses from the response. If the response
     /// cannot be parsed, the prompt is sent again, up to a fixed number of times. The final error
-    /// message names the prompt's subject (`of`) and the missing value (`what`).
+    /// message names the prompt's subject (`subject`) and the missing value (`what`).
     ///
     /// Fails if the endpoint did not respond, or if no response can be parsed.
     pub(crate) async fn ask<T: Serialize + DeserializeOwned>(

@@ -7,7 +7,8 @@ use super::{context::CandidateContext, outcome::StopReason, removal::Removal};
 
 impl CandidateContext<'_> {
     /// Returns a part of `removal` that contains at least one top and that can be removed without
-    /// breaking other tests. `failed` lists the tests that fail if all of `removal` is removed.
+    /// breaking other tests. `failed_tests` lists the tests that fail if all of `removal` is
+    /// removed.
     ///
     /// # Errors
     /// A rejection if no such part is found, or a sandbox fault.

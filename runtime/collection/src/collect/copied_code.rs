@@ -17,9 +17,9 @@ use crate::Carving;
 /// check uses the same threshold.
 const MIN_COPIED_FRACTION: f64 = 0.6;
 
-/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If no
-/// object reaches the threshold, returns the objects with the largest copied fraction. Findings
-/// outside the work directory are ignored.
+/// Returns the objects in `removed_objects` whose code occurs in the files that the leak check
+/// reported. If no object reaches the threshold, returns the objects with the largest copied
+/// fraction. Findings outside the work directory are ignored.
 pub(super) fn find_copied_objects(
     leaks: &[Leak],
     removed_objects: &BTreeSet<usize>,

@@ -99,8 +99,8 @@ pub(super) fn setup_commands(
         ));
     }
     if project.installable {
-        // First, install the project without dependencies. `BUILD` then contains only the project's
-        // own build requirements.
+        // First, install the project without dependencies. `PIP_BUILD_DIR` then contains only the
+        // project's own build requirements.
         out.push(format!(
             "mkdir {PIP_BUILD_DIR} && TMPDIR={PIP_BUILD_DIR} {PIP_INSTALL} --no-clean --no-deps --editable . || true"
         ));

@@ -51,7 +51,7 @@ pub(super) fn carve_importable(
     Err(last)
 }
 
-/// Returns the objects in `gone` to which a carving error refers.
+/// Returns the objects in `removed_objects` to which a carving error refers.
 fn needed_objects(
     error: &CarveError,
     objects: &Objects,
@@ -81,7 +81,7 @@ fn needed_objects(
     }
 }
 
-/// Returns the objects in `gone` that a failed run's error messages mention.
+/// Returns the objects in `removed_objects` that a failed run's error messages mention.
 pub(super) fn objects_in_log(
     log: &str,
     objects: &Objects,

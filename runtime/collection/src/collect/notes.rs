@@ -33,8 +33,8 @@ impl FunctionNotes {
         Self { observed_types: types_by_object }
     }
 
-    /// Returns the notes on a function, one per line. `helpers` tells whether the statement hides a
-    /// given function. The exceptions of a hidden function are attributed to its callers.
+    /// Returns the notes on a function, one per line. `is_helper` tells whether the statement hides
+    /// a given function. The exceptions of a hidden function are attributed to its callers.
     pub(super) fn notes_for_object(
         &self,
         number: usize,

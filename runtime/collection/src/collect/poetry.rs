@@ -179,8 +179,8 @@ fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<(
 }
 
 /// Returns the upper end of a range, by incrementing one of the version's numbers and dropping the
-/// numbers after it. `chosen` returns the index of the number to increment. If `chosen` returns
-/// `None`, the first number is incremented, or the last one if all numbers are zero.
+/// numbers after it. `choose_index` returns the index of the number to increment. If `choose_index`
+/// returns `None`, the first number is incremented, or the last one if all numbers are zero.
 fn upper_bound(version: &str, choose_index: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();

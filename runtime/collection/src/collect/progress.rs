@@ -22,7 +22,7 @@ struct ProgressCounts {
 }
 
 impl Progress {
-    /// Starts tracking `all` items, of which `to_make` are not cached.
+    /// Starts tracking `total` items, of which `uncached_total` are not cached.
     pub(crate) fn new(total: usize, uncached_total: usize) -> Self {
         Self { total, uncached_total, counts: Mutex::default() }
     }

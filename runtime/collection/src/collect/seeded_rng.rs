@@ -29,7 +29,7 @@ impl SeededRng {
         low + (self.next_u64() % width) as usize
     }
 
-    /// Returns at most `most` randomly drawn elements of a list, in random order.
+    /// Returns at most `max_items` randomly drawn elements of a list, in random order.
     pub(super) fn sample<T>(&mut self, mut items: Vec<T>, max_items: usize) -> Vec<T> {
         let mut out = Vec::new();
         while out.len() < max_items && !items.is_empty() {

@@ -65,7 +65,7 @@ struct Interface {
     code: String,
 }
 
-/// Renders one task's statements. `overview` is a description that a model wrote. `required`
+/// Renders one task's statements. `overview` is a description that a model wrote. `requirements`
 /// contains sentences about further things that the tests require.
 ///
 /// # Errors

@@ -110,8 +110,8 @@ impl CandidateContext<'_> {
         self.featurebench_row(task, file, metrics, statement, patches, &others)
     }
 
-    /// Returns a task's row in FeatureBench's format. `others` are the test files whose tests must
-    /// still pass.
+    /// Returns a task's row in FeatureBench's format. `other_files` are the test files whose tests
+    /// must still pass.
     pub(super) fn featurebench_row(
         &self,
         task: &Task,

@@ -37,8 +37,8 @@ impl ExtractedObjects {
         self.helpers.retain(|number| numbers.contains(number));
     }
 
-    /// Moves helpers that tests or remaining code call to `shown`, because any solution must
-    /// provide them with the same interfaces.
+    /// Moves helpers that tests or remaining code call to `shown_objects`, because any solution
+    /// must provide them with the same interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let removed_objects = self.all_objects();
         let mut called = graph.callees_of_tests();

@@ -59,8 +59,8 @@ pub enum CollectionGoal<'a> {
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
-/// Creates the dataset directory `out` from a clone's merged pull requests. If `answers` is set, a
-/// model decides which pull requests add a feature, instead of the built-in rules.
+/// Creates the dataset directory `out` from a clone's merged pull requests. If `cached_model` is
+/// set, a model decides which pull requests add a feature, instead of the built-in rules.
 ///
 /// # Errors
 /// [`CollectError`]. A pull request that yields no task is not an error. The report lists such pull

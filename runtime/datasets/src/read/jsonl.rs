@@ -14,7 +14,7 @@ use crate::errors::{RowError, RowLocation};
 /// Maximum size in bytes of a value that spans several lines.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
-/// Passes every value in the text to `each`. Text that starts with an array is read as a JSON
+/// Passes every value in the text to `on_row`. Text that starts with an array is read as a JSON
 /// array. An object may span several lines.
 pub(super) fn read_rows(file: impl Read, on_row: &mut dyn FnMut(RawRow)) -> io::Result<()> {
     let mut lines = LineReader::new(file);
@@ -125,8 +125,9 @@ impl<R: Read> LineReader<R> {
         Ok(is_last)
     }
 
-    /// Returns the object that starts on `first` and ends on a later line. If a line in between is
-    /// a complete row, `first` is a broken row, and the search stops so that no other row is lost.
+    /// Returns the object that starts on `first_line` and ends on a later line. If a line in
+    /// between is a complete row, `first_line` is a broken row, and the search stops so that no
+    /// other row is lost.
     fn read_multiline_value(&mut self, first_line: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = ValueScanner::default();
         if !first_line.trim_ascii_start().starts_with(b"{")

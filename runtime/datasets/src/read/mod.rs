@@ -12,8 +12,8 @@ pub(crate) use raw_row::RawRow;
 
 use crate::DatasetError;
 
-/// Passes every row of a file to `each`, in order. The content determines the format; the file name
-/// matters only if the content is ambiguous.
+/// Passes every row of a file to `on_row`, in order. The content determines the format; the file
+/// name matters only if the content is ambiguous.
 ///
 /// # Errors
 /// The whole file is unusable.
@@ -59,7 +59,7 @@ fn detect_format(file: File) -> std::io::Result<FileFormat> {
     })
 }
 
-/// Passes every row of JSON in any form to `each`, whatever the file name.
+/// Passes every row of JSON in any form to `on_row`, whatever the file name.
 pub(crate) fn read_json_rows(
     file: &Path,
     on_row: &mut dyn FnMut(RawRow),

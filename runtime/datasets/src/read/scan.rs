@@ -2,8 +2,8 @@
 //! not affect its neighbors, and an array is never parsed as a whole, which would use a lot of
 //! memory.
 
-/// Returns the end of the value that starts at `at`, which must not be white space. `None` if the
-/// text ends first, or the brackets do not match.
+/// Returns the end of the value that starts at `start`, which must not be white space. `None` if
+/// the text ends first, or the brackets do not match.
 pub(super) fn find_value_end(text: &[u8], start: usize) -> Option<usize> {
     match text.get(start)? {
         b'"' => find_string_end(text, start),
@@ -41,7 +41,7 @@ pub(super) fn find_value_end(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Returns the end of the string whose opening quote is at `at`.
+/// Returns the end of the string whose opening quote is at `start`.
 pub(super) fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
     let mut here = start + 1;
     loop {
@@ -56,7 +56,7 @@ pub(super) fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Returns the start of the first line below `at` that starts with `{`. Reading continues there
+/// Returns the start of the first line below `start` that starts with `{`. Reading continues there
 /// after an unclosed element.
 pub(super) fn next_object_line(text: &[u8], start: usize) -> Option<usize> {
     let mut here = start;
@@ -69,7 +69,7 @@ pub(super) fn next_object_line(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of the first byte from `at` on that is not white space.
+/// Returns the offset of the first byte from `start` on that is not white space.
 pub(super) fn skip_space(text: &[u8], start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     start + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())

@@ -282,7 +282,7 @@ fn move_parser_code(details: &mut Details) {
     }
 }
 
-/// Returns the ids in order, without duplicates and without those in `others`.
+/// Returns the ids in order, without duplicates and without those in `excluded_ids`.
 fn distinct_ids(ids: Vec<String>, excluded_ids: &[String]) -> Vec<String> {
     let mut seen: std::collections::HashSet<&str> =
         excluded_ids.iter().map(String::as_str).collect();

@@ -164,7 +164,7 @@ impl<'a> KnownLines<'a> {
         read
     }
 
-    /// Calls `look` with the content of each source file in the tree.
+    /// Calls `visit` with the content of each source file in the tree.
     fn for_each_source_file(&self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         let Some((blobs, snapshot)) = self.base_tree else { return Ok(()) };
         for entry in Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?.entries.values()

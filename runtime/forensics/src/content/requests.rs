@@ -43,7 +43,7 @@ const TOOL_PARTS: &[&str] =
 pub(super) struct SeenRequestParts(HashSet<u64>);
 
 impl SeenRequestParts {
-    /// Calls `text` with each text in parts that no earlier request body contained.
+    /// Calls `visit` with each text in parts that no earlier request body contained.
     pub(super) fn for_each_new_text(&mut self, body: &[u8], visit: &mut impl FnMut(Author, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
             return visit(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
@@ -66,7 +66,7 @@ impl SeenRequestParts {
     }
 }
 
-/// Calls `text` with each text in a part, and the text's author.
+/// Calls `visit` with each text in a part, and the text's author.
 pub(super) fn for_each_authored_text(
     value: &Value,
     author: Author,
@@ -101,7 +101,7 @@ pub(super) fn for_each_authored_text(
     }
 }
 
-/// Calls `text` with each text in a response, including the strings in the arguments of its calls.
+/// Calls `visit` with each text in a response, including the strings in the arguments of its calls.
 pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl FnMut(&str)) {
     visit(&response.content);
     for_each_string(&serde_json::to_value(&response.extra).unwrap_or_default(), visit);
@@ -110,7 +110,7 @@ pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl 
     }
 }
 
-/// Calls `text` with every string in a value. If a string contains JSON, such as a call's
+/// Calls `visit` with every string in a value. If a string contains JSON, such as a call's
 /// arguments, that JSON is parsed, too.
 pub(super) fn for_each_string(value: &Value, visit: &mut impl FnMut(&str)) {
     match value {

@@ -38,7 +38,8 @@ impl Settings {
         SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Grade, error))
     }
 
-    /// Returns how many distinct runs must be found for a match if the solution has `all` runs.
+    /// Returns how many distinct runs must be found for a match if the solution has `run_count`
+    /// runs.
     pub(super) fn required_runs(&self, run_count: usize) -> usize {
         let share = (run_count as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(run_count)

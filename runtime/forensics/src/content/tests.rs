@@ -13,7 +13,7 @@ use crate::{
 const SOLUTION_CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
-/// Builds records of a task whose solution is [`CODE`].
+/// Builds records of a task whose solution is [`SOLUTION_CODE`].
 struct RecordBuilder {
     _dir: tempfile::TempDir,
     blobs: Blobs,

@@ -25,7 +25,7 @@ pub(crate) struct Repair {
 pub(crate) enum Action {
     /// Renames the output limit.
     RenameLimit { old_field: &'static str, new_field: &'static str },
-    /// Lowers the output limit, in tokens. `once` limits the repair to the current request.
+    /// Lowers the output limit, in tokens. `is_one_time` limits the repair to the current request.
     LowerOutputLimit { max_tokens: u64, is_one_time: bool },
     /// Sets an output limit, in tokens, if the request has none.
     SetOutputLimit(u64),

@@ -67,7 +67,7 @@ pub(super) enum IdKind {
     Other,
 }
 
-/// Calls `show` for the id of each call and each result, in order.
+/// Calls `visit` for the id of each call and each result, in order.
 pub(super) fn visit_ids(body: &mut Map<String, Value>, mut visit: impl FnMut(IdKind, &mut Value)) {
     for list in ["messages", "input"] {
         for message in items(body.get_mut(list)) {

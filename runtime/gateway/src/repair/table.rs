@@ -43,8 +43,8 @@ impl RepairTable {
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
-    /// Returns the repairs for an error that has occurred `times` times, starting with the most
-    /// likely one. `status` is the HTTP status.
+    /// Returns the repairs for an error that has occurred `occurrences` times, starting with the
+    /// most likely one. `status` is the HTTP status.
     pub(crate) fn repairs_for(
         &self,
         api: Api,

@@ -66,7 +66,7 @@ impl BrokenResponse {
         Self { reported_error: Some(data.to_owned()), ..Self::new(reason) }
     }
 
-    /// Describes an endpoint that sent nothing for `time`.
+    /// Describes an endpoint that sent nothing for `duration`.
     pub(super) fn from_silence(duration: Duration) -> Self {
         let problem = format!("no event for {:.0} s", duration.as_secs_f64());
         Self { kind: FailureKind::Silent, problem, reported_error: None }

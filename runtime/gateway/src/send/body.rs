@@ -48,7 +48,7 @@ impl Body {
     }
 }
 
-/// Whether the text starts with `with`, as far as it has arrived.
+/// Whether the text starts with `prefix`, as far as it has arrived.
 fn starts_with_partial(text: &[u8], prefix: &[u8]) -> bool {
     let length = text.len().min(prefix.len());
     text[..length] == prefix[..length]
@@ -184,7 +184,7 @@ impl EventStream {
         items
     }
 
-    /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
+    /// Returns the next complete event, without the key. If `is_last`, also returns remaining bytes
     /// that do not form a complete event.
     fn next_event(&mut self, route: &ModelRoute, is_last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();

@@ -44,7 +44,7 @@ pub(super) struct ClientRequest {
 }
 
 impl ClientRequest {
-    /// Handles the request. `asked` is its parsed body.
+    /// Handles the request. `parsed_body` is its parsed body.
     pub(super) async fn run(mut self, parsed_body: serde_json::Result<Value>) {
         let outgoing = match self.prepare_request(parsed_body) {
             Ok(outgoing) => outgoing,

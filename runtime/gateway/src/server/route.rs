@@ -28,8 +28,8 @@ pub(super) struct GeminiTarget {
     pub is_streaming: bool,
 }
 
-/// Returns the route of a request. `messages` says whether the client uses the Anthropic API. Some
-/// of that API's paths are the same as OpenAI's.
+/// Returns the route of a request. `is_anthropic_client` says whether the client uses the Anthropic
+/// API. Some of that API's paths are the same as OpenAI's.
 pub(super) fn route(method: &Method, path: &str, is_anthropic_client: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = parse_gemini_path(trimmed) {

@@ -28,7 +28,7 @@ impl StoredResponses {
         request.insert("input".into(), items.into());
     }
 
-    /// Stores a response. `asked` is the input of the request that it answers.
+    /// Stores a response. `input` is the input of the request that it answers.
     pub(super) fn store(&self, input: &[Value], response: &Value) {
         let Some(id) = response["id"].as_str() else { return };
         let mut items = input.to_vec();

@@ -59,9 +59,9 @@ impl TrafficTracker {
         self.state().last_rejection = Some(error);
     }
 
-    /// Counts a response. `main` says whether the response belongs to the main conversation and was
-    /// delivered. The agent's own last response determines how the agent ended. A response to a
-    /// `sub_agent` is used instead only if the agent itself has received none.
+    /// Counts a response. `is_main` says whether the response belongs to the main conversation and
+    /// was delivered. The agent's own last response determines how the agent ended. A response to a
+    /// `is_from_sub_agent` is used instead only if the agent itself has received none.
     pub(super) fn count_response(
         &self,
         response: &ModelResponse,

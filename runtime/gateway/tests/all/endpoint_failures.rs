@@ -73,7 +73,7 @@ fn request_with_tools(text: &str) -> ModelRequest {
     ModelRequest { tools: vec![tool], ..user_request(text) }
 }
 
-/// Returns a conversation with `answers` responses from the model.
+/// Returns a conversation with `response_count` responses from the model.
 fn conversation_with_responses(response_count: usize) -> ModelRequest {
     let mut talk = user_request("begin");
     for turn in 0..response_count {
@@ -521,7 +521,7 @@ async fn request_repair_is_kept_for_the_run() {
     .await;
 }
 
-/// Checks the repaired requests. `wanted` says for each request whether it has the field.
+/// Checks the repaired requests. `expected` says for each request whether it has the field.
 async fn check_repaired_requests(
     responses: &'static [&'static str],
     field: &str,

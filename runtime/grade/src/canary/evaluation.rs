@@ -108,9 +108,9 @@ impl CanaryResults {
         }
     }
 
-    /// Adds evidence for canaries that passed. `controls` is a second run, in which the unchanged
-    /// test runs once and the canary runs `again` times. If any of these runs fails, the canary may
-    /// have passed by chance, so its pass proves nothing.
+    /// Adds evidence for canaries that passed. `control_run` is a second run, in which the
+    /// unchanged test runs once and the canary runs `repeat_count` times. If any of these runs
+    /// fails, the canary may have passed by chance, so its pass proves nothing.
     pub(crate) fn evaluate_passed(
         &mut self,
         canaries: &Canaries,

@@ -7,7 +7,7 @@ const SCRIPT_HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
 /// Returns the row's own script as the harness runs it: the script saves the tests' exit status
 /// before the line with the end marker, and prints the status after that line. Without an end
-/// marker, only [`HEAD`] is normalized.
+/// marker, only [`SCRIPT_HEAD`] is normalized.
 pub(super) fn row_script(script: &str, status: &str, policy: &OfficialPolicy) -> String {
     let mut lines: Vec<String> = SCRIPT_HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());

@@ -34,8 +34,8 @@ impl ReportCanaries {
     }
 
     /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
-    /// every run, because it may pass a single run by chance. `before` contains the results of the
-    /// original run, which had no canaries.
+    /// every run, because it may pass a single run by chance. `original_statuses` contains the
+    /// results of the original run, which had no canaries.
     pub(crate) fn evaluate(
         &self,
         task: &Task,

@@ -253,7 +253,8 @@ impl TestParser<'_> {
         change.into_mistake(true)
     }
 
-    /// Whether a token is in a nested function, not directly in the body that begins at `first`.
+    /// Whether a token is in a nested function, not directly in the body that begins at
+    /// `body_start`.
     fn is_in_function(&self, at: usize, body_start: usize) -> bool {
         let source = self.source;
         let mut parent = source.enclosing_bracket(at);

@@ -218,7 +218,7 @@ pub fn grade_patch(patch: &str, defences: Defences, extra_env: &[(&str, &str)]) 
     )
 }
 
-/// Grades a patch in a separate sandbox. `extra` contains environment variables for the task.
+/// Grades a patch in a separate sandbox. `extra_env` contains environment variables for the task.
 pub fn grade_patch_with_options(
     patch: &str,
     options: &GradeOptions,

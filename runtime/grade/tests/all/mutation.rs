@@ -59,7 +59,7 @@ impl AttackCase {
         Self { chance_defences: defences.to_vec(), ..self }
     }
 
-    /// Grades with all defences of this case disabled except `kept`.
+    /// Grades with all defences of this case disabled except `kept_defence`.
     fn grade_with_only(&self, kept_defence: Option<&str>) -> GradedPatch {
         let down = self.stopping_defences.iter().filter(|name| Some(name.as_str()) != kept_defence);
         let down = down.chain(&self.chance_defences);

@@ -7,7 +7,7 @@ use crate::bench::{F2P, P2P, grade_with_all_defences, grade_without, patch};
 /// A plugin that makes every test pass without running.
 pub const PASS_ALL_CONFTEST: &str = include_str!("../../../../configs/attacks/pass-all.py");
 
-/// The defences that detect `PASS_ALL` however it is loaded.
+/// The defences that detect `PASS_ALL_CONFTEST` however it is loaded.
 const FALLBACK_DEFENCES: [&str; 2] = ["canaries", "fingerprints"];
 
 fn with_fallback_defences<'a>(names: &[&'a str]) -> Vec<&'a str> {

@@ -1,7 +1,7 @@
 //! Detects downloads in shell commands.
 
-/// Whether a command downloads a file from another host and saves or executes it. `next` is the
-/// program to which the command's output is piped.
+/// Whether a command downloads a file from another host and saves or executes it. `next_program` is
+/// the program to which the command's output is piped.
 pub(super) fn is_download(command: &[&str], next_program: Option<&str>) -> bool {
     let Some((&program, arguments)) = command.split_first() else { return false };
     if !matches!(program, "curl" | "wget" | "git")

@@ -24,8 +24,8 @@ static SUMMARY_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     lines.into_iter().map(|(status, text)| (status, pattern(&text))).collect()
 });
 
-/// Reads the first short test summary in the log, up to the next `===`. If `subfailed` is set
-/// (meson), the failed subtests of each test are numbered.
+/// Reads the first short test summary in the log, up to the next `===`. If `numbers_subtests` is
+/// set (meson), the failed subtests of each test are numbered.
 pub(super) fn parse_summary(log: &str, numbers_subtests: bool) -> StatusMap {
     let mut map = StatusMap::default();
     let mut counts: HashMap<String, usize> = HashMap::new();

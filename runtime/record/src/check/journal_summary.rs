@@ -59,9 +59,9 @@ pub(crate) struct JournalSummary {
 }
 
 impl JournalSummary {
-    /// Reads a whole journal and adds corrupt lines to `damage`. Always checks the lines' checksums
-    /// and order. If `every_field` is set, also parses every field of each event, which takes most
-    /// of the time.
+    /// Reads a whole journal and adds corrupt lines to `corruptions`. Always checks the lines'
+    /// checksums and order. If `should_parse_fields` is set, also parses every field of each event,
+    /// which takes most of the time.
     pub(crate) fn parse(
         path: &Path,
         bytes: &[u8],
@@ -203,7 +203,7 @@ struct LineHead<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Checks every line, and passes each line's kind and content to `take`, in order.
+/// Checks every line, and passes each line's kind and content to `parse_fact`, in order.
 fn scan_facts(
     path: &Path,
     bytes: &[u8],
@@ -232,7 +232,8 @@ fn scan_facts(
     (scan, taken)
 }
 
-/// Adds the bad lines of a journal to `damage`. `lost` is the remedy for lost lines.
+/// Adds the bad lines of a journal to `corruptions`. `lost_line_remedy` is the remedy for lost
+/// lines.
 fn add_corruptions(
     scan: &JournalScan,
     path: &Path,

@@ -41,7 +41,7 @@ impl TrialDir {
         self.verify_grading_files(&mut damage);
         for (_, folder) in self.discarded_try_dirs().unwrap_or_default() {
             let journal = folder.join(TRAJECTORY_FILE);
-            // `missing_tries` reports a journal that is missing or unreadable.
+            // `missing_try_corruptions` reports a journal that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Corruption {
                     path: bad.path,
@@ -161,8 +161,8 @@ fn merge_corruptions(corruptions: Vec<Corruption>, checked_trial: &mut CheckedTr
     }
 }
 
-/// Checks the blobs that a journal's events refer to. `snapshots` is the remedy for lost snapshots,
-/// because grading may depend on them. All other blobs are evidence.
+/// Checks the blobs that a journal's events refer to. `snapshot_remedy` is the remedy for lost
+/// snapshots, because grading may depend on them. All other blobs are evidence.
 fn verify_journal_blobs(
     journal: &Path,
     pack: &Path,

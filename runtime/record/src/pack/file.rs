@@ -152,7 +152,7 @@ impl Pack {
         Ok(hash)
     }
 
-    /// Stores a manifest as a difference from the manifest with hash `before`, which must be in
+    /// Stores a manifest as a difference from the manifest with hash `base_hash`, which must be in
     /// this pack or among the shared blobs.
     pub(crate) fn put_tree(
         &self,
@@ -289,7 +289,7 @@ impl Pack {
     }
 
     /// Returns the content with this hash, or `None` if the pack does not contain it. The caller
-    /// must verify the hash. `shared` returns base content that is not in the pack.
+    /// must verify the hash. `read_shared` returns base content that is not in the pack.
     pub(crate) fn get(
         &self,
         hash: &Hash,

@@ -267,7 +267,7 @@ fn read_sides(
     Ok(Ok((old, new)))
 }
 
-/// Appends one path's change to `out`, or returns the reason why the policy excludes the change.
+/// Appends one path's change to `patch`, or returns the reason why the policy excludes the change.
 fn append_change(
     path: &RawPath,
     old: SideContent,

@@ -703,8 +703,9 @@ fn facts_have_cutoff_and_repository_category() {
     );
 }
 
-/// Returns the trials of an arm on ten lite tasks and ten others. `lite` and `rest` are how many it
-/// resolves of each; tasks from index `after` on are newer than the cutoff.
+/// Returns the trials of an arm on ten lite tasks and ten others. `lite_resolved` and
+/// `other_resolved` are how many it resolves of each; tasks from index `first_new_task` on are
+/// newer than the cutoff.
 fn ranked_trials(
     arm: &str,
     lite_resolved: usize,

@@ -13,8 +13,8 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::StringLiteral(_) | Expr::BytesLiteral(_))
 }
 
-/// Returns the string that an expression always evaluates to. The expression may be a literal or consist of parts
-/// that are added, joined or formatted.
+/// Returns the string that an expression always evaluates to. The expression may be a literal or
+/// consist of parts that are added, joined or formatted.
 pub(super) fn constant_string(expr: &Expr) -> Option<String> {
     constant_string_at_depth(expr, MAX_DEPTH)
 }
@@ -49,7 +49,7 @@ fn constant_string_at_depth(expr: &Expr, depth: usize) -> Option<String> {
     }
 }
 
-/// Returns the text of an f-string, with each of its expressions evaluated by `read`.
+/// Returns the text of an f-string, with each of its expressions evaluated by `evaluate`.
 fn format_f_string(
     text: &ExprFString,
     depth: usize,
@@ -76,8 +76,8 @@ fn format_f_string(
     Some(whole)
 }
 
-/// Returns the string that an expression evaluates to, with `{}` for each part that is not constant. Also supports
-/// paths that are joined from parts.
+/// Returns the string that an expression evaluates to, with `{}` for each part that is not
+/// constant. Also supports paths that are joined from parts.
 pub(super) fn constant_template(expr: &Expr) -> String {
     template_at_depth(expr, MAX_DEPTH).unwrap_or_default()
 }

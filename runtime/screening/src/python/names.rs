@@ -89,8 +89,8 @@ impl<'a> NameTable<'a> {
         aliases.into_iter().map(export).collect()
     }
 
-    /// Returns what `name`, in the repository's module `of`, refers to in another package. Returns
-    /// `None` if the patch does not contain that module.
+    /// Returns what `name`, in the repository's module `module_path`, refers to in another package.
+    /// Returns `None` if the patch does not contain that module.
     fn find_export(&self, module_path: &str, name: &str) -> Option<Export> {
         if !self.is_owned(module_path) {
             return None;

@@ -116,7 +116,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked
+    /// Records the rules that a dotted name violates. `shorter_path` is a prefix that is checked
     /// separately.
     fn check_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
         for (rule, reference) in self.rules.rules_violated_by_reference(path, shorter_path) {
@@ -229,7 +229,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Whether the walk may continue at the current depth. If not, sets `too_deep`.
+    /// Whether the walk may continue at the current depth. If not, sets `is_too_deep`.
     fn can_descend(&mut self) -> bool {
         let follows = self.depth <= self.max_depth();
         self.is_too_deep |= !follows;

@@ -111,8 +111,8 @@ impl ScanStats {
 
 impl LayerFindings {
     /// Returns the cache key for a task's findings in an environment. `environment` identifies the
-    /// environment as in [`proctor_sandbox_api::PreparedEnvironment`], and `agent` identifies the
-    /// searching sandbox agent as in [`proctor_sandbox_api::Backend`].
+    /// environment as in [`proctor_sandbox_api::PreparedEnvironment`], and `sandbox_agent`
+    /// identifies the searching sandbox agent as in [`proctor_sandbox_api::Backend`].
     ///
     /// # Errors
     /// Fails if the built-in policy cannot be read.
@@ -285,8 +285,8 @@ impl LayerFindings {
     }
 
     /// Returns the host paths that must be absent from the task's sandbox, for the leaks that
-    /// `goes` selects. A sandbox cannot change the host's directories, so the paths must be absent
-    /// when it starts.
+    /// `is_selected` selects. A sandbox cannot change the host's directories, so the paths must be
+    /// absent when it starts.
     pub(crate) fn absent_host_paths(
         &self,
         task: &Task,

@@ -124,7 +124,7 @@ impl LeakPolicy {
         self.tools.iter().any(|tool| tool.contains_path(path))
     }
 
-    /// Returns a tool that `commands` runs, if that tool bundles the file at `place`.
+    /// Returns a tool that `commands` runs, if that tool bundles the file at `path`.
     pub(crate) fn find_tool(&self, commands: &str, path: &str) -> Option<&str> {
         // A word matches if its file name is a program of the tool. A directory with that name does
         // not match.

@@ -146,8 +146,8 @@ struct SecretsBuilder<'a> {
     labelled_secrets: LabelledSecrets,
 }
 
-/// Distinct windows in order. `lines` is the number of lines per window, and `bytes` the total
-/// number of bytes without white space.
+/// Distinct windows in order. `lines_per_window` is the number of lines per window, and
+/// `byte_count` the total number of bytes without white space.
 struct Windows {
     lines_per_window: usize,
     hashes: Vec<u64>,

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use super::faults::{io_fault, source_fault};
 
-/// Checks out `commit` into the empty directory `into` and removes the history.
+/// Checks out `commit` into the empty directory `target_dir` and removes the history.
 ///
 /// The repository is not trusted: no hooks, no filters, no submodules, no `ext::` transports. The
 /// configuration of the user and the system is ignored, so that two hosts get the same tree. First

@@ -88,8 +88,8 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
     out
 }
 
-/// Returns the newest of the releases that have the most leading numbers in common with `wanted`.
-/// Returns `None` if no release has any in common.
+/// Returns the newest of the releases that have the most leading numbers in common with
+/// `requested`. Returns `None` if no release has any in common.
 fn nearest_release<'a>(releases: &[(Vec<u64>, &'a str)], requested: &[u64]) -> Option<&'a str> {
     let common =
         |numbers: &[u64]| numbers.iter().zip(requested).take_while(|(a, b)| a == b).count();

@@ -3,10 +3,11 @@
 use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 use proctor_types::{Task, file_from_test_id};
 
-/// Returns the ids of fail-to-pass tests whose function is in the agent's initial files exactly as grading runs it.
-/// `read` returns a file from the agent's initial work directory.
+/// Returns the ids of fail-to-pass tests whose function is in the agent's initial files exactly as
+/// grading runs it. `read_file` returns a file from the agent's initial work directory.
 ///
-/// If `test_patch` changes the file, the test counts as readable only if its function stays the same.
+/// If `test_patch` changes the file, the test counts as readable only if its function stays the
+/// same.
 pub fn readable_tests(task: &Task, read_file: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_readable = |id: &&String| {
         let file = file_from_test_id(id);
@@ -24,8 +25,8 @@ pub fn readable_tests(task: &Task, read_file: &dyn Fn(&str) -> Option<String>) -
     task.fail_to_pass.iter().filter(is_readable).cloned().collect()
 }
 
-/// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty text if the
-/// patch does not apply, because grading then uses a different file.
+/// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty
+/// text if the patch does not apply, because grading then uses a different file.
 fn file_after_test_patch(task: &Task, file: &str, original: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::parse(task.test_patch.as_deref()?.as_bytes());
@@ -52,8 +53,8 @@ fn id_components(id: &str) -> Vec<&str> {
     plain.split("::").skip(1).collect()
 }
 
-/// Returns the lines of the function with these class and function names, without trailing white space and empty
-/// lines. Without names, returns the whole file if it defines a test.
+/// Returns the lines of the function with these class and function names, without trailing white
+/// space and empty lines. Without names, returns the whole file if it defines a test.
 fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {

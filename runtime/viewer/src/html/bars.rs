@@ -29,8 +29,8 @@ pub(crate) struct BarCell {
     pub(crate) width: f64,
 }
 
-/// Builds rows with a value for each arm. A bar of full width represents `most`, or the largest
-/// value if `most` is `None`.
+/// Builds rows with a value for each arm. A bar of full width represents `full_width_value`, or the
+/// largest value if `full_width_value` is `None`.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,

@@ -261,8 +261,8 @@ pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<Strip
     })
 }
 
-/// Builds a chart with one row per arm. `tick` formats a tick label from the scale's step and the
-/// tick's value.
+/// Builds a chart with one row per arm. `format_tick` formats a tick label from the scale's step
+/// and the tick's value.
 fn amount_chart(
     [id, title, caption]: [&str; 3],
     arms: &NumberedArms<'_>,

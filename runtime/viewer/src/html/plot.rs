@@ -83,7 +83,7 @@ impl Axis {
     /// A scale for fractions, from 0 to 1.
     pub(crate) const FRACTIONS: Self = Self { end: 1.0, step: 0.25 };
 
-    /// Returns a scale that ends at or above `most`.
+    /// Returns a scale that ends at or above `largest_value`.
     pub(crate) fn up_to(largest_value: f64) -> Self {
         let step = round_step(largest_value / 4.0);
         Self { end: (largest_value / step - 1e-9).ceil().max(1.0) * step, step }
@@ -167,7 +167,7 @@ pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static st
     chosen_offsets
 }
 
-/// Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`.
+/// Returns the smallest 1, 2 or 5 times a power of ten that is at least `min_step`.
 pub(crate) fn round_step(min_step: f64) -> f64 {
     if min_step <= 0.0 || !min_step.is_finite() {
         return 1.0;

@@ -175,8 +175,8 @@ struct StepLink {
 /// Whether a shortcut stops at this step.
 type StepFilter = fn(&StepRow) -> bool;
 
-/// Returns the links from a step to other steps. With `from` = 0, the links lead to the first
-/// matching steps of the trial.
+/// Returns the links from a step to other steps. With `current_step` = 0, the links lead to the
+/// first matching steps of the trial.
 fn step_links(rows: &[StepRow], current_step: u64) -> Vec<StepLink> {
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
@@ -199,8 +199,8 @@ fn step_links(rows: &[StepRow], current_step: u64) -> Vec<StepLink> {
     ways
 }
 
-/// Renders a trial's page. `patch` is the final diff, which is shown next to `gold`. `live` means
-/// that the trial has not ended.
+/// Renders a trial's page. `patch` is the final diff, which is shown next to `gold`. `is_live`
+/// means that the trial has not ended.
 ///
 /// # Errors
 /// Fails if a template refers to a name that does not exist. The content of a run cannot cause

@@ -66,7 +66,7 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
     }
 }
 
-/// Drops all other capabilities. Unless `without_kill` is set, commands also lose `KILL`, so they
+/// Drops all other capabilities. Unless `keeps_kill` is set, commands also lose `KILL`, so they
 /// cannot signal other users' processes. The agent keeps `KILL` so that it can kill those
 /// processes.
 pub(super) fn drop_capabilities(keeps_kill: bool) -> io::Result<()> {

@@ -21,10 +21,10 @@ pub use identity::{AGENT_UID, runs_as_agent_user};
 /// A hardening step that failed, with the error.
 pub type FailedOperation = (&'static str, io::Error);
 
-/// Applies the hardening, except for the defences in `without`. Returns an entry for the sandbox's
-/// enforcement for each defence that was left out or that this machine doesn't support. Call it
-/// while the process has a single thread: credentials are per thread, and later threads inherit
-/// them.
+/// Applies the hardening, except for the defences in `disabled_defences`. Returns an entry for the
+/// sandbox's enforcement for each defence that was left out or that this machine doesn't support.
+/// Call it while the process has a single thread: credentials are per thread, and later threads
+/// inherit them.
 pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {
     let up = |defence| !disabled_defences.contains(&defence);
     let mut notes: Vec<String> = disabled_defences

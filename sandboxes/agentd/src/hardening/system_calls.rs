@@ -98,7 +98,7 @@ fn build_filter(agent_has_own_user: bool) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Adds a rule that allows `call` if its arguments pass all `tests`.
+/// Adds a rule that allows `call` if its arguments pass all `conditions`.
 fn add_call_rule(
     filter: &mut Vec<libc::sock_filter>,
     call: libc::c_long,

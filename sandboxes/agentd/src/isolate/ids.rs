@@ -115,7 +115,7 @@ fn write_identity_map(parent: &str) -> io::Result<()> {
 /// Number of ids in a sandbox.
 const ID_COUNT: u32 = 65_536;
 
-/// Returns the lines that map each id of a namespace to itself. `own` is that namespace's map.
+/// Returns the lines that map each id of a namespace to itself. `own_map` is that namespace's map.
 fn identity_map_lines(own_map: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);

@@ -123,7 +123,7 @@ pub(super) fn build_root(layout: &SandboxLayout) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a host directory without the entries that whiteouts in `marks` hide. The directory is
+/// Opens a host directory without the entries that whiteouts in `whiteouts` hide. The directory is
 /// briefly mounted on `stage`, which is a path on the host and is never visible in the sandbox.
 fn open_with_whiteouts(source: &Path, whiteouts: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
     let step = || format!("hide entries of {}", source.display());
@@ -210,10 +210,11 @@ fn clone_read_only(source: &Path, extra_attributes: u64) -> io::Result<OwnedFd> 
     Ok(tree)
 }
 
-/// Covers every writable file in `/proc` that does not belong to a process. With `covered`, also
-/// covers files that only root can read. If ids are mapped to themselves, the sandbox's root has
-/// the same id as the machine's root, and for many of these files the kernel checks only the id.
-/// Searches `/proc` instead of using a list, because kernels differ.
+/// Covers every writable file in `/proc` that does not belong to a process. With
+/// `covers_root_only_files`, also covers files that only root can read. If ids are mapped to
+/// themselves, the sandbox's root has the same id as the machine's root, and for many of these
+/// files the kernel checks only the id. Searches `/proc` instead of using a list, because kernels
+/// differ.
 fn protect_proc(covers_root_only_files: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;

@@ -44,7 +44,7 @@ pub fn read_names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     read_names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
 }
 
-/// Returns the names in a directory, unsorted; `None` if there are more than `most`.
+/// Returns the names in a directory, unsorted; `None` if there are more than `max_names`.
 pub fn read_names_up_to(folder: &OwnedFd, max_names: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {

@@ -13,7 +13,8 @@ pub fn cancelled_refusal() -> Refusal {
     new_refusal(RefusalKind::Cancelled, "cancelled")
 }
 
-/// Converts an error from the kernel. `doing` describes the failed operation, including the path.
+/// Converts an error from the kernel. `operation` describes the failed operation, including the
+/// path.
 pub fn from_errno(error: Errno, operation: impl fmt::Display) -> Refusal {
     let why = match error {
         Errno::NOENT => RefusalKind::NotFound,

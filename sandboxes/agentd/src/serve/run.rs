@@ -286,7 +286,7 @@ impl RunningCommand<'_> {
         self.stream.send_end(&self.server.outbox, self.output_pipes[index].channel);
     }
 
-    /// Waits for the command or the host, at most until `until`, and transfers available data.
+    /// Waits for the command or the host, at most until `deadline`, and transfers available data.
     fn transfer_data(&mut self, deadline: Option<Instant>) -> Result<(), Refusal> {
         self.fetch_input();
         let credit = self.stream.credit();

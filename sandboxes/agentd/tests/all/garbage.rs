@@ -9,8 +9,8 @@ use proctor_wire::{BODY_LIMIT, Frame, FrameKind, Request, channel, hello};
 
 use crate::support::{Agent, is_running, shell_request, wait_until};
 
-/// Sends the bytes and returns the exit code and the error output. If `greet` is set, sends a valid
-/// hello first.
+/// Sends the bytes and returns the exit code and the error output. If `sends_hello` is set, sends a
+/// valid hello first.
 fn run_agent_on(bytes: &[u8], sends_hello: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();

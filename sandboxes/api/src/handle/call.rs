@@ -145,7 +145,7 @@ impl Call {
         }
     }
 
-    /// Sends until at most `most` bytes are left or the request has ended.
+    /// Sends until at most `max_unsent` bytes are left or the request has ended.
     pub async fn send_until(&mut self, input: &mut VecDeque<u8>, max_unsent: usize) {
         while input.len() > max_unsent {
             let piece = input.len().min(CHUNK_BYTES);

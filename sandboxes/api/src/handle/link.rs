@@ -185,7 +185,7 @@ impl SandboxHandle {
     }
 
     /// Closes the channel immediately, even if others still hold the handle. Every pending and
-    /// later request fails with [`SandboxError::Broken`] and the reason `why`. If the channel is
+    /// later request fails with [`SandboxError::Broken`] and the reason `reason`. If the channel is
     /// already closed, the first reason is kept.
     pub fn disconnect(&self, reason: &str) {
         self.link.close(reason);
@@ -292,7 +292,7 @@ impl Link {
         self.state().listeners.remove(&port);
     }
 
-    /// Closes every stream except `kept`. No new streams can be opened.
+    /// Closes every stream except `stream`. No new streams can be opened.
     pub fn close_except(&self, stream: u32, reason: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();

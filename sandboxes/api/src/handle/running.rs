@@ -65,8 +65,8 @@ impl RunningCommand {
         self.unsent_input.len()
     }
 
-    /// Sends queued input until at most `most` bytes are left, without receiving anything. Returns
-    /// immediately if the command has ended.
+    /// Sends queued input until at most `max_unsent` bytes are left, without receiving anything.
+    /// Returns immediately if the command has ended.
     ///
     /// Cancel-safe.
     pub async fn drain(&mut self, max_unsent: usize) {

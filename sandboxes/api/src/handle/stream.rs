@@ -50,7 +50,7 @@ impl SandboxStream {
         }
     }
 
-    /// Waits until at least one byte may be sent, then acquires credit for up to `wanted` bytes.
+    /// Waits until at least one byte may be sent, then acquires credit for up to `max_bytes` bytes.
     fn poll_credit(&mut self, cx: &mut Context<'_>, max_bytes: usize) -> Poll<io::Result<usize>> {
         let Some(call) = &self.call else { return Poll::Ready(Err(closed_error())) };
         let credit = Arc::clone(call.credit());
@@ -68,7 +68,7 @@ impl SandboxStream {
     }
 }
 
-/// Acquires the available credit, for up to `wanted` bytes.
+/// Acquires the available credit, for up to `max_bytes` bytes.
 fn take_available(credit: &Semaphore, max_bytes: usize) -> usize {
     let now = credit.available_permits().min(max_bytes);
     match credit.try_acquire_many(now as u32) {

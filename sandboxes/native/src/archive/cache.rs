@@ -87,8 +87,8 @@ impl ArchiveCache {
         Ok(true)
     }
 
-    /// Removes the least recently used archives until the others, plus `more` bytes, fit in the
-    /// budget. Keeps archives in use, even if they exceed the budget. Returns the names of the
+    /// Removes the least recently used archives until the others, plus `needed_bytes` bytes, fit in
+    /// the budget. Keeps archives in use, even if they exceed the budget. Returns the names of the
     /// removed archives.
     pub(crate) fn make_room(&self, needed_bytes: u64) -> io::Result<Vec<String>> {
         fs::create_dir_all(&self.bases)?;

@@ -138,7 +138,7 @@ fn format_hunk_edits(file: &str, old_text: &str, new_text: &str) -> String {
     out
 }
 
-/// Returns whether the lines from `from` to `to` occur in a file exactly once.
+/// Returns whether the lines from `start` to `end` occur in a file exactly once.
 fn occurs_once(lines: &[String], start: usize, end: usize) -> bool {
     end > start
         && lines

@@ -1,8 +1,8 @@
 //! Selects the files to show the model.
 //!
 //! ```text
-//! readmes + files with new components + files to be created   always
-//! oracle: every other file of the gold patch     bm25: the best hits, each tried once, in ranking order
+//! readmes + files with new components + files to be created   always oracle: every other file of
+//! the gold patch     bm25: the best hits, each tried once, in ranking order
 //! ```
 //!
 //! As in FEA-Bench, the space for files is always computed with the detailed prompt for natural
@@ -80,7 +80,8 @@ impl FileSelector<'_> {
         Ok(context)
     }
 
-    /// Adds retrieved files as long as there is space. `base` is the number of tokens already used.
+    /// Adds retrieved files as long as there is space. `base_tokens` is the number of tokens
+    /// already used.
     pub(super) fn add_retrieved_files(
         &self,
         context: &mut PromptContext,
@@ -227,8 +228,8 @@ mod tests {
         ("docs/readme.md", "parser"),
     ];
 
-    /// Selects files, counting characters instead of tokens. `room` is the space in addition to the
-    /// base prompt.
+    /// Selects files, counting characters instead of tokens. `free_tokens` is the space in addition
+    /// to the base prompt.
     fn select_files(retrieval: Retrieval, free_tokens: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,

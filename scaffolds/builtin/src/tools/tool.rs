@@ -76,7 +76,7 @@ impl ToolContext {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ToolOutput {
     pub(crate) shown_output: String,
-    /// All of the output that was captured, if `shown` is truncated.
+    /// All of the output that was captured, if `shown_output` is truncated.
     pub(crate) full_output: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
     /// Whether the call submitted the work.

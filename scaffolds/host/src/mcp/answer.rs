@@ -38,7 +38,8 @@ struct CallParams {
 }
 
 impl ToolServer {
-    /// Creates the server. Calls are sent to `calls`; the receiver runs them one after another.
+    /// Creates the server. Calls are sent to `call_sender`; the receiver runs them one after
+    /// another.
     pub(super) fn new(specs: &[ToolSpec], call_sender: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
             json!({

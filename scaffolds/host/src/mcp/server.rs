@@ -25,8 +25,8 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Accepts connections from a listener until the sandbox is gone. `most` is the maximum size of a
-/// message in bytes.
+/// Accepts connections from a listener until the sandbox is gone. `max_bytes` is the maximum size
+/// of a message in bytes.
 pub(super) fn serve(mut listener: Listener, tools: ToolServer, max_bytes: usize) -> ServerHandle {
     ServerHandle(tokio::spawn(async move {
         // The task owns the set of connections, so all of them end with the task.

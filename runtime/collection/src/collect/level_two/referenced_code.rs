@@ -102,7 +102,8 @@ enum NameTarget {
     Code(String),
     /// A name in another module of the library: the module, then the name.
     OtherModule(String, String),
-    /// An import from outside the library: the module after `from`, if any, then the imported name.
+    /// An import from outside the library: the module after `module`, if any, then the imported
+    /// name.
     Import(Option<String>, String),
 }
 
@@ -202,9 +203,10 @@ fn shorten_assignment(assignment: &str, target_text: &str) -> String {
     }
 }
 
-/// Returns the library code that the `interfaces` refer to or that the tests import (`wanted`:
-/// module and name), without the requested objects. Imports come first. Stubs of classes include
-/// the private names in `used`. Returns an empty text if there is no such code.
+/// Returns the library code that the `interfaces` refer to or that the tests import
+/// (`imported_names`: module and name), without the requested objects. Imports come first. Stubs of
+/// classes include the private names in `attribute_names`. Returns an empty text if there is no
+/// such code.
 pub(super) fn referenced_code(
     (tree, project): (&Path, &Project),
     requested: &BTreeSet<TopLevelName>,

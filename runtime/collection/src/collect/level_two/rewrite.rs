@@ -25,8 +25,8 @@ pub(super) struct RewrittenTest {
     pub(super) requested: BTreeSet<TopLevelName>,
 }
 
-/// Rewrites a test file so that it imports `owners` from `agent_code`. Relative imports are
-/// resolved against `own`, the test file's dotted module name.
+/// Rewrites a test file so that it imports `redirected_names` from `agent_code`. Relative imports
+/// are resolved against `own_module`, the test file's dotted module name.
 ///
 /// # Errors
 /// Returns a sentence that says why the file cannot be rewritten.
@@ -224,7 +224,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Whether an object of `module` can be imported from `imported`: either from the module itself, or
+/// Whether an object of `module` can be imported from `source`: either from the module itself, or
 /// from a parent package, which may re-export the object.
 fn is_importable_from(module: &str, source: &str) -> bool {
     module == source || module.strip_prefix(source).is_some_and(|rest| rest.starts_with('.'))

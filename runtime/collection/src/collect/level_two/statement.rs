@@ -121,7 +121,7 @@ pub(super) fn render_statements(
         named: &code,
     };
     let own = render(PROCTOR_TEMPLATE, &filling)?;
-    // FeatureBench's template has no variable for `named`, so insert it before the first interface.
+    // FeatureBench's template has no variable for `code`, so insert it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !code.is_empty()) {
         *first = format!(

@@ -49,9 +49,9 @@ struct CodeUnit {
 }
 
 impl FileRequirements {
-    /// Reads a test file. `own` is the file's dotted module name, against which relative imports
-    /// are resolved. `roots` are the library's top-level packages. A file that cannot be parsed has
-    /// no requirements.
+    /// Reads a test file. `own_module` is the file's dotted module name, against which relative
+    /// imports are resolved. `roots` are the library's top-level packages. A file that cannot be
+    /// parsed has no requirements.
     pub(super) fn read(text: &str, own_module: &str, roots: &BTreeSet<String>) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let body = &parsed.syntax().body;

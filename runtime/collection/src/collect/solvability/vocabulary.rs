@@ -33,7 +33,7 @@ impl CodeVocabulary {
         self.texts.extend(other.texts);
     }
 
-    /// Removes the names and texts that also occur in `other`.
+    /// Removes the names and texts that also occur in `excluded`.
     pub(super) fn difference(mut self, excluded: &Self) -> Self {
         self.names.retain(|name| !excluded.names.contains(name));
         self.texts.retain(|text| !excluded.texts.contains(text));

@@ -63,7 +63,7 @@ impl Repository {
             .map(|said| parse_commits(&said))
     }
 
-    /// Returns the earliest author date of the commits after `from`, up to `to`.
+    /// Returns the earliest author date of the commits after `base`, up to `head`.
     pub fn earliest_author_date(&self, base: &str, head: &str) -> Option<u64> {
         let said = self.run_git_text(&["log", "--format=%at", &format!("{base}..{head}")]).ok()?;
         said.lines().filter_map(|line| line.trim().parse().ok()).min()

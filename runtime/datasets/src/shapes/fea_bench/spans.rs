@@ -56,7 +56,7 @@ struct SpanVisitor {
     line_starts: Vec<usize>,
     /// The names that enclose the current node.
     scope: Vec<String>,
-    /// The indices in `found` of the definitions that enclose the current node.
+    /// The indices in `spans` of the definitions that enclose the current node.
     open_spans: Vec<usize>,
     spans: Vec<DefinitionSpan>,
 }
@@ -127,7 +127,8 @@ fn node_start(node: AnyNodeRef<'_>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The expected lines are the results of the benchmark's own `compare_namespaces` for these texts.
+    /// The expected lines are the results of the benchmark's own `compare_namespaces` for these
+    /// texts.
     #[test]
     fn new_spans_matches_the_benchmarks_script() {
         let before = "def kept():\n    return 1\n";

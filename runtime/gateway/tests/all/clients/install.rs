@@ -63,7 +63,7 @@ pub fn npm_command() -> Result<Command, String> {
     Ok(npm)
 }
 
-/// Returns a directory that `make` fills once. A lock prevents two runs from filling the directory
+/// Returns a directory that `fill` fills once. A lock prevents two runs from filling the directory
 /// at the same time. If a run is interrupted, the next run fills the directory again.
 pub fn install_once(
     name: &str,

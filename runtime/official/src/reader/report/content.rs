@@ -56,8 +56,8 @@ impl Report {
         })
     }
 
-    /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
-    /// `None` if no id matches, and `Some(None)` if several match.
+    /// Returns the only id that ends with `expected_ids` and whose beginning satisfies `predicate`.
+    /// Returns `None` if no id matches, and `Some(None)` if several match.
     fn find_unique_suffix(
         &self,
         expected_id: &str,

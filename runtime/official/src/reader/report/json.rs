@@ -2,8 +2,9 @@
 
 use serde_json::{Deserializer, Value};
 
-/// Returns the first object that starts at the beginning of a line and satisfies `fits`. Runners
-/// print the object on standard output, where package managers and tests may print other text.
+/// Returns the first object that starts at the beginning of a line and satisfies `predicate`.
+/// Runners print the object on standard output, where package managers and tests may print other
+/// text.
 pub(super) fn find_object(text: &str, predicate: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;

@@ -47,8 +47,8 @@ pub fn numerals_task() -> Task {
     .unwrap()
 }
 
-/// Builds the task's environment. Each line of `places` plants one copy and consists of the copy's
-/// kind and path.
+/// Builds the task's environment. Each line of `planted_copies` plants one copy and consists of the
+/// copy's kind and path.
 pub async fn build_environment(
     backend: &dyn Backend,
     base: Base,

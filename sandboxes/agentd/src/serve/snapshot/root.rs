@@ -16,18 +16,18 @@ const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlag
 /// Device and inode of a directory.
 pub type FileId = (u64, u64);
 
-/// Opens the root. `first` is the root's identity at the first snapshot, or `None` if this is the
-/// first one. The first snapshot follows links, because an environment's work directory may be a
-/// link.
+/// Opens the root. `first_id` is the root's identity at the first snapshot, or `None` if this is
+/// the first one. The first snapshot follows links, because an environment's work directory may be
+/// a link.
 ///
 /// Later, commands may change the directory. If the root is gone or replaced, the tree counts as
 /// empty (`None`). If the snapshot were rejected instead, a single command could prevent Proctor
 /// from scoring the trial. If every new link were followed, other directories in the sandbox would
 /// count as work.
 ///
-/// One kind of new link is followed: a link to a directory that contains most of `known`, the
-/// root's entries at the last snapshot. `mv` to another file system copies the directory, so a link
-/// at the old path leads to the same work.
+/// One kind of new link is followed: a link to a directory that contains most of `known_entries`,
+/// the root's entries at the last snapshot. `mv` to another file system copies the directory, so a
+/// link at the old path leads to the same work.
 pub fn open_root(
     root: &RawPath,
     first_id: Option<FileId>,

@@ -245,7 +245,7 @@ pub fn raw_path(path: impl AsRef<Path>) -> RawPath {
     RawPath::new(path.as_ref().as_os_str().as_encoded_bytes())
 }
 
-/// Returns whether any process on this machine has `word` among its arguments.
+/// Returns whether any process on this machine has `search_text` among its arguments.
 pub fn is_running(search_text: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -253,7 +253,7 @@ pub fn is_running(search_text: &str) -> bool {
     })
 }
 
-/// Waits until `done` returns true, for at most ten seconds. Returns whether it did.
+/// Waits until `condition` returns true, for at most ten seconds. Returns whether it did.
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {

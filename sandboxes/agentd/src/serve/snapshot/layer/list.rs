@@ -146,7 +146,7 @@ impl WrittenList {
         Ok(())
     }
 
-    /// Adds everything that is below the directory `start` of `top` and on the same file system.
+    /// Adds everything that is below the directory `start` of `root` and on the same file system.
     fn walk(&mut self, root: &OwnedFd, start: &[u8], source: EntrySource) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
