@@ -128,12 +128,12 @@ impl TrialGateway {
     ) -> RequestError {
         let origin = self.request_origin(request.offers_tools);
         let (halts, policy) = (&self.route().halts, &self.route().policy);
-        let of_the_model = match self.is_caused_by_model(status, &body, request).await {
+        let caused_by_model = match self.is_caused_by_model(status, &body, request).await {
             Ok(is) => is,
             Err(fault) => return fault.into(),
         };
-        if of_the_model {
-            return RequestError::Rejected { status, body, caused_by_model: of_the_model };
+        if caused_by_model {
+            return RequestError::Rejected { status, body, caused_by_model };
         }
         let subject = rejections::classify_error(status, &body);
         if subject == ErrorSubject::Tools
@@ -149,7 +149,7 @@ impl TrialGateway {
             halts.halt_model(origin.model, &fault);
             return fault.into();
         }
-        RequestError::Rejected { status, body, caused_by_model: of_the_model }
+        RequestError::Rejected { status, body, caused_by_model }
     }
 
     /// Whether to retry after a rejection. The rejection may come from a single backend of a router,

@@ -139,14 +139,14 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
         on_preflight: &assemble::print_preflight,
     };
     let carried = execute_plan(execution, true).await?;
-    let (told_to_resume, too_late, finished) = match carried {
+    let (is_resume_suggested, too_late, finished) = match carried {
         PlanOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED_STATUS)),
         PlanOutcome::WoundDown => return Ok(ExitCode::from(UNFINISHED_EXIT_STATUS)),
         PlanOutcome::Finished {
-            is_resume_suggested: told_to_resume,
+            is_resume_suggested,
             is_out_of_time: too_late,
             finished_trials: finished,
-        } => (told_to_resume, too_late, finished),
+        } => (is_resume_suggested, too_late, finished),
     };
     let mut report = report::build_report(&out, finished)?;
     let all_there = report.arms.iter().all(|arm| arm.complete);
@@ -164,7 +164,7 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
     // A trial with a corrupt record is not retried until its record is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
-    if !told_to_resume && report.tasks.iter().any(waits) {
+    if !is_resume_suggested && report.tasks.iter().any(waits) {
         tell!("`{}` retries the trials without a verdict", continue_command(&out));
     }
     for trial in &kept {
@@ -260,12 +260,12 @@ pub async fn execute_plan(
     for line in held {
         tell!("{}", wrap_long_lines(&line));
     }
-    let (told_to_resume, too_late) = (ended.has_unstarted_trials(), ended.is_out_of_time());
-    if told_to_resume {
+    let (is_resume_suggested, too_late) = (ended.has_unstarted_trials(), ended.is_out_of_time());
+    if is_resume_suggested {
         continues();
     }
     Ok(PlanOutcome::Finished {
-        is_resume_suggested: told_to_resume,
+        is_resume_suggested,
         is_out_of_time: too_late,
         finished_trials: ended.finished_trials,
     })

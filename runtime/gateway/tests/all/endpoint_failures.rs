@@ -384,9 +384,9 @@ async fn rejection_of_every_trial_halts_the_model() {
         trial.ask(&conversation_with_responses(0)).await.expect("the first answer");
         let error = trial.ask(&conversation_with_responses(1)).await.expect_err("rejected");
         match error {
-            RequestError::Rejected { status, body, caused_by_model: of_the_model } => {
+            RequestError::Rejected { status, body, caused_by_model } => {
                 assert!(number < 3, "the third rejection halts the model");
-                assert!(!of_the_model);
+                assert!(!caused_by_model);
                 let fault = trial.rejection_fault(status, &body);
                 assert_eq!(fault.layer, FaultLayer::Model);
                 assert!(fault.what.contains("unknown field x"), "{fault}");
@@ -451,7 +451,7 @@ async fn rejection_is_attributed_to_the_model_if_text_and_count_agree() {
             };
             trial.ask(&said(0)).await.expect("an answer");
             match trial.ask(&said(1)).await.expect_err("rejected") {
-                RequestError::Rejected { caused_by_model: of_the_model, .. } => of_the_model,
+                RequestError::Rejected { caused_by_model, .. } => caused_by_model,
                 other => panic!("{other:?}"),
             }
         }
