@@ -39,11 +39,8 @@ const NODE_AND_PERL_PROOF: Proof =
 const NPM_PROOF: Proof =
     ("native", RUNNERS_FILE, "npm_runner_reports_are_graded_in_native_sandboxes");
 const DEBIAN_PROOF: Proof = ("Docker", RUNNERS_FILE, "debian_runner_reports_are_graded_on_docker");
-const UNVERIFIED_PROOFS: &[Proof] = &[(
-    "`unverified`",
-    "runtime/grade/tests/all/reports.rs",
-    "only_the_gold_patch_is_resolved",
-)];
+const UNVERIFIED_PROOFS: &[Proof] =
+    &[("`unverified`", "runtime/grade/tests/all/reports.rs", "only_the_gold_patch_is_resolved")];
 const NODE_GRADING_PROOFS: &[Proof] = &[
     (
         "strict (node)",

@@ -92,6 +92,7 @@ pub(super) struct RunResult {
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
     /// Files without results, and the reason for each.
+    #[serde(rename = "broken")]
     pub(super) files_without_results: BTreeMap<String, String>,
     pub(super) seconds: f64,
 }

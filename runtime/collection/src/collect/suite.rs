@@ -26,6 +26,7 @@ pub struct UnusedItem {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
     /// Number of collected tests.
+    #[serde(rename = "found")]
     pub(super) test_count: usize,
     /// Tests that passed in every run, by file.
     pub(super) steady: BTreeMap<String, Vec<String>>,

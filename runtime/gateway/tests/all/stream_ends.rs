@@ -45,7 +45,7 @@ async fn start_streaming_endpoint(
             let _ = stream.read(&mut head).await;
             let number = counted.fetch_add(1, Ordering::Relaxed);
             let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                            transfer-encoding: chunked\r\n\r\n"
+                            connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
                 .to_owned();
             for chunk in &lists[number.min(lists.len() - 1)] {
                 let event = format!("data: {chunk}\n\n");
@@ -56,8 +56,8 @@ async fn start_streaming_endpoint(
             }
             let _ = stream.write_all(text.as_bytes()).await;
             match after_chunks {
-                AfterChunks::Holds | AfterChunks::Ends => held.push(stream),
-                AfterChunks::Breaks => drop(stream),
+                AfterChunks::Holds => held.push(stream),
+                AfterChunks::Breaks | AfterChunks::Ends => drop(stream),
             }
         }
     });

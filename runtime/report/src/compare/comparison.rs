@@ -24,6 +24,7 @@ pub struct Comparison {
     pub gates: Vec<GateReport>,
     /// Differences between the arms of each pair. Empty unless requested with `--why`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "why")]
     pub differences: Vec<PairDifferences>,
 }
 
