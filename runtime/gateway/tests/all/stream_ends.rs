@@ -48,7 +48,9 @@ async fn start_streaming_endpoint(
                             connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
                 .to_owned();
             for chunk in &lists[number.min(lists.len() - 1)] {
-                let event = format!("data: {chunk}\n\n");
+                // `null` stands for the end marker of the chat format.
+                let data = if chunk.is_null() { "[DONE]".to_owned() } else { chunk.to_string() };
+                let event = format!("data: {data}\n\n");
                 text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
             }
             if matches!(after_chunks, AfterChunks::Ends) {
@@ -156,6 +158,7 @@ async fn response_without_output_is_requested_again() {
             json!({"choices": [{"delta": {"role": "assistant", "content": ""}}]}),
             json!({"choices": [{"delta": {}, "finish_reason": "stop"}],
                    "usage": {"prompt_tokens": 7, "completion_tokens": tokens}}),
+            Value::Null,
         ]
     };
     let whole = vec![text_chunk("all"), end_chunk("stop")];
