@@ -63,7 +63,7 @@ impl RunConfig {
 /// unusable.
 type ScaffoldResult = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-/// The names that a configuration may use. The program provides them.
+/// The names that a configuration may use. The caller provides them.
 pub struct NameLookup<'a> {
     pub find_scaffold: &'a dyn Fn(&str) -> ScaffoldResult,
     pub scaffold_names: &'a [&'a str],

@@ -23,7 +23,7 @@ use crate::{
     splits::SplitFilter,
 };
 
-/// The files of an address, with the options and the shape that apply to all of their rows.
+/// The files at a dataset address, with the options and the row format that apply to all of their rows.
 struct RowSource<'a> {
     files: Vec<PathBuf>,
     options: &'a AddressOptions,

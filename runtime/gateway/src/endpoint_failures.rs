@@ -236,7 +236,8 @@ impl TrialGateway {
         let hint = match (subject, answers) {
             _ if is_disproved => {
                 "the endpoint has answered a longer prompt, so one of its servers has a smaller \
-                 context window: raise it, or exclude this server, then `proctor resume` the run"
+                 context window: increase the context window of that server, or exclude the server, \
+                 then continue with `proctor resume`"
             }
             (ErrorSubject::ContextOverflow, _) => {
                 "the conversation is too short to fill the window: raise the server's context size \

@@ -98,7 +98,7 @@ pub async fn grade_with_fresh_sandboxes(
             results,
             options,
             fresh_sandboxes,
-            has_patch_started: laid,
+            has_started_applying_patch: laid,
         };
         return Box::pin(grading.grade(patch)).await;
     }
@@ -113,7 +113,7 @@ pub async fn grade_with_fresh_sandboxes(
         None => grading.grade(patch).await,
     };
     match graded {
-        Err(fault) if grading.has_patch_started.load(Ordering::Relaxed) => {
+        Err(fault) if grading.has_started_applying_patch.load(Ordering::Relaxed) => {
             grading.exhausted_result(fault).await
         }
         graded => graded,
@@ -133,7 +133,7 @@ struct Grading<'a> {
     masked_paths: BTreeSet<String>,
     test_patch_paths: BTreeSet<String>,
     /// Whether Proctor has started to apply the model's patch.
-    has_patch_started: AtomicBool,
+    has_started_applying_patch: AtomicBool,
 }
 
 impl<'a> Grading<'a> {
@@ -181,7 +181,7 @@ impl<'a> Grading<'a> {
             probe,
             masked_paths: masked,
             test_patch_paths: test_patch,
-            has_patch_started: laid,
+            has_started_applying_patch: laid,
         })
     }
 
@@ -217,7 +217,7 @@ impl<'a> Grading<'a> {
         }
         let mut changed = touched;
         let mut left_out = Vec::new();
-        self.has_patch_started.store(true, Ordering::Relaxed);
+        self.has_started_applying_patch.store(true, Ordering::Relaxed);
         if !is_empty {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
             match apply_graded_patch(handle, &root, patch, owner).await {

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[statement]`: a factor of the arm. It does not change the task, its id or its tests.
+/// The table `[statement]` of a configuration: which parts of the statement the agent sees. It is a
+/// factor of the arm, but does not change the task, its id or its tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatementSpec {

@@ -48,12 +48,12 @@ pub struct CollectArgs {
     /// folder `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
-    /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
+    /// A TOML file that defines the --llm model in a [models.MODEL] table, such as a run
     /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
     /// Number of tasks per level to check with the grading attacks, or `all`. Checking one task
-    /// takes about as long as 30 gradings.
+    /// takes about as long as grading 30 times.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attack_selection)]
     pub attack: AttackSelection,
     /// Random seed for the test order, the amount of code to remove and the file sample.
@@ -94,7 +94,7 @@ pub struct CollectPullsArgs {
     /// recorded in the file `model.jsonl` and the folder `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
-    /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
+    /// A TOML file that defines the --llm model in a [models.MODEL] table, such as a run
     /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,

@@ -39,13 +39,13 @@ pub struct GradeArgs {
     /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "run")]
     pub sandbox: SandboxArg,
-    /// Maximum number of parallel gradings. Default: as many as the CPUs and memory allow.
+    /// Maximum number of trials to grade in parallel. Default: as many as the CPUs and memory allow.
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
-    /// Total number of CPUs for all gradings. Default: all of the machine's CPUs.
+    /// Total number of CPUs to use for grading. Default: all of the machine's CPUs.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive_number)]
     pub cpus: Option<f64>,
-    /// Total memory for all gradings, in MiB. Default: the machine's free memory.
+    /// Total memory to use for grading, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// Number of CPUs for each grading sandbox.

@@ -49,7 +49,7 @@ pub async fn check_back_ends(is_full: bool) -> Result<ExitCode, CommandError> {
             Ok(prepared) => prepared,
             Err(fault) => {
                 print_result(&format!(
-                    "{name}: failed to build an environment on the host base\n  {fault}\n\n"
+                    "{name}: failed to build an environment with this machine as its base\n  {fault}\n\n"
                 ))?;
                 continue;
             }

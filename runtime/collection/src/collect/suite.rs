@@ -105,7 +105,7 @@ fn classify_tests(tests_by_file: &BTreeMap<String, Vec<String>>, runs: &[&RunRes
             continue;
         }
         for id in ids {
-            match unsteadiness_reason(id, runs) {
+            match flakiness_reason(id, runs) {
                 Some(why) => out.unused.push(UnusedItem { id: id.clone(), why }),
                 None => out.steady.entry(file.clone()).or_default().push(id.clone()),
             }
@@ -114,7 +114,7 @@ fn classify_tests(tests_by_file: &BTreeMap<String, Vec<String>>, runs: &[&RunRes
     out
 }
 
-fn unsteadiness_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
+fn flakiness_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
         return Some("pytest cannot select it by its id".to_owned());
     }

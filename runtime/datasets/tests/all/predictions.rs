@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use proctor_datasets::{Predictions, read_predictions};
 use serde_json::json;
 
-fn read_text(name: &str, text: &str) -> Predictions {
+fn predictions_from_text(name: &str, text: &str) -> Predictions {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(name);
     fs::write(&file, text).unwrap();
@@ -29,7 +29,7 @@ fn predictions_as_list_lines_or_object_are_equal() {
         ("preds.json", serde_json::to_string_pretty(&preds).unwrap()),
         ("odd.txt", format!("{row}\n\n")),
     ] {
-        let read = read_text(name, &text);
+        let read = predictions_from_text(name, &text);
         assert_eq!(read.bad_rows, []);
         let made = &read.by_model["m"][&("a".to_owned(), 1)];
         assert_eq!((made.patch.as_str(), &made.failure), ("x", &None), "{text}");
@@ -39,7 +39,7 @@ fn predictions_as_list_lines_or_object_are_equal() {
 #[test]
 fn non_text_id_is_reported_with_its_type() {
     let row = json!({"instance_id": 7, "model_name_or_path": "m", "model_patch": "x"});
-    let said = read_text("p.jsonl", &row.to_string()).bad_rows[0].to_string();
+    let said = predictions_from_text("p.jsonl", &row.to_string()).bad_rows[0].to_string();
     assert!(said.contains("field `instance_id`: is a number, not text"), "{said}");
 }
 
@@ -55,7 +55,7 @@ fn featurebench_output_has_attempts_and_failures() {
     let inner = json!({"instance_id": "b.lv1", "agent": "codex", "model": "gpt",
         "test_result": {"git_patch": "y"}});
     let text = format!("{}\n{}\n{inner}\n", row(1, true), row(2, false));
-    let read = read_text("output.jsonl", &text);
+    let read = predictions_from_text("output.jsonl", &text);
     assert_eq!(read.bad_rows, []);
     assert_eq!(read.max_attempt(), 2);
     let made = &read.by_model["codex/gpt"];
@@ -70,7 +70,7 @@ fn fea_bench_results_keep_models_separate() {
         json!({"instance_id": "a", "model_name_or_path": model, "text": "t", "full_output": "f",
             "model_patch": null})
     };
-    let read = read_text("results.jsonl", &format!("{}\n{}", row("one"), row("two")));
+    let read = predictions_from_text("results.jsonl", &format!("{}\n{}", row("one"), row("two")));
     assert_eq!(read.by_model.len(), 2);
     assert_eq!(read.by_model["one"][&("a".to_owned(), 1)].patch, "");
 }
@@ -81,7 +81,7 @@ fn bad_and_duplicate_entries_are_reported_and_others_are_kept() {
         {\"instance_id\": \"b\", \"model_patch\": 3}\n{\"model_patch\": \"x\"}\n\
         {\"instance_id\": \"a\", \"model_patch\": \"y\"}\n{\"instance_id\": \"c\", \"patch\": \"x\"}\n\
         {\"instance_id\": \"d\", \"model_patch\": \"x\", \"n_attempt\": 0}\n[]\n";
-    let read = read_text("p.jsonl", text);
+    let read = predictions_from_text("p.jsonl", text);
     let said: Vec<_> = read
         .bad_rows
         .iter()
@@ -131,7 +131,7 @@ fn read_predictions_accepts_python_json_under_any_name() {
             format!("{object}\n{odd}\n"),
         ] {
             for name in ["p.jsonl", "p.json", "p.txt"] {
-                let read = read_text(name, &text);
+                let read = predictions_from_text(name, &text);
                 assert_eq!(read.bad_rows, [], "{name}: {text}");
                 let made = &read.by_model["m"];
                 assert_eq!(made[&("a".to_owned(), 1)].patch, "", "{name}: {text}");
@@ -149,7 +149,7 @@ fn invalid_json_line_is_reported_and_other_lines_are_read() {
         for (name, text) in
             [("p.jsonl", format!("{bad}\n{good}\n")), ("p.jsonl", format!("{good}\n{bad}\n"))]
         {
-            let read = read_text(name, &text);
+            let read = predictions_from_text(name, &text);
             assert_eq!(read.bad_rows.len(), 1, "{name}: {text}: {:?}", read.bad_rows);
             assert_eq!(read.by_model["m"].len(), 1, "{name}: {text}");
         }

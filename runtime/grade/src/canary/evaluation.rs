@@ -170,7 +170,7 @@ impl CanaryResults {
             if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
                 return None;
             }
-            "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
+            "none of the comparison canaries in the fail-to-pass tests produced a result".to_owned()
         };
         Some(new_evidence(evidence::NO_CANARY, what))
     }

@@ -57,7 +57,7 @@ pub(super) struct ReportGrading<'a> {
     /// Provides a sandbox for the run with canaries.
     pub fresh_sandboxes: Option<&'a dyn FreshSandboxes>,
     /// Whether Proctor has started to apply the model's patch.
-    pub has_patch_started: AtomicBool,
+    pub has_started_applying_patch: AtomicBool,
 }
 
 /// The output of a test run.
@@ -96,7 +96,7 @@ impl ReportGrading<'_> {
     /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
     pub(super) async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         match self.try_grade(patch).await {
-            Err(fault) if self.has_patch_started.load(Ordering::Relaxed) => {
+            Err(fault) if self.has_started_applying_patch.load(Ordering::Relaxed) => {
                 build_exhausted_result(self.handle, self.task, self.options, fault).await
             }
             graded => graded,
@@ -137,7 +137,7 @@ impl ReportGrading<'_> {
             };
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
-        self.has_patch_started.store(true, Ordering::Relaxed);
+        self.has_started_applying_patch.store(true, Ordering::Relaxed);
         match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
             Err(error) => return build_rejected_result(task, options, &error),

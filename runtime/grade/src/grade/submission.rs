@@ -64,7 +64,7 @@ impl Grading<'_> {
             defences,
         )
         .await?;
-        self.has_patch_started.store(true, Ordering::Relaxed);
+        self.has_started_applying_patch.store(true, Ordering::Relaxed);
         let submission =
             match Submission::write(handle, generate_secret_folder()?, from_scratch, patch).await {
                 Ok(submission) => submission,

@@ -146,10 +146,10 @@ pub async fn run_official(
         policy,
         test_command,
         time_limit,
-        has_patch_started: laid,
+        has_started_applying_patch: laid,
     };
     let mut run = match live.grade(patch).await {
-        Err(fault) if live.has_patch_started.load(Ordering::Relaxed) => {
+        Err(fault) if live.has_started_applying_patch.load(Ordering::Relaxed) => {
             live.exhausted_run(fault).await?
         }
         run => run?,
@@ -217,7 +217,7 @@ pub(super) struct OfficialGrading<'a> {
     /// Time limit of the script, or of each file's run if files run separately.
     time_limit: Duration,
     /// Whether Proctor has started to apply the model's patch.
-    pub(super) has_patch_started: AtomicBool,
+    pub(super) has_started_applying_patch: AtomicBool,
 }
 
 impl OfficialGrading<'_> {
@@ -355,7 +355,7 @@ impl OfficialGrading<'_> {
         if rules.final_newline && !patch.ends_with(b"\n") {
             patch.push(b'\n');
         }
-        self.has_patch_started.store(true, Ordering::Relaxed);
+        self.has_started_applying_patch.store(true, Ordering::Relaxed);
         self.write_file(PATCH_PATH, &patch).await?;
         let mut absent = true;
         for (number, command) in rules.apply.iter().enumerate() {

@@ -124,7 +124,7 @@ impl ReportCanaries {
             let why: Vec<&str> = inconclusive_reasons.iter().copied().collect();
             format!("no canary of a fail-to-pass test gave a result: {}", why.join(", "))
         } else if !of_fail_to_pass().any(|canary| tries(&canary)) {
-            "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
+            "none of the comparison canaries in the fail-to-pass tests produced a result".to_owned()
         } else {
             return None;
         };

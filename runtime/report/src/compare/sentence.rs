@@ -130,7 +130,7 @@ pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
     }
     let by = pair.excluded_by;
     let parts = [
-        (by.without_verdict, "without a verdict in some trial"),
+        (by.without_verdict, "without a verdict in at least one trial"),
         (by.not_shared, "run by only one arm"),
         (by.revised, "with different revisions"),
     ];

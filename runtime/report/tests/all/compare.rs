@@ -153,7 +153,7 @@ fn compare_counts_and_reports_excluded_tasks() {
     assert_eq!((pair.tasks, pair.excluded), (197, 3));
     assert!(
         pair.sentence.ends_with(
-            "; 3 tasks excluded: 1 without a verdict in some trial, 1 run by only one arm, 1 with \
+            "; 3 tasks excluded: 1 without a verdict in at least one trial, 1 run by only one arm, 1 with \
              different revisions."
         ),
         "{}",
