@@ -7,10 +7,12 @@ use serde_json::Value;
 use crate::{
     TrialGateway, codec,
     outgoing_request::OutgoingRequest,
+    rejections::{self, ErrorSubject},
     repair::{Action, Repair, RepairTable},
 };
 
 /// A request in the form that its endpoint accepts.
+#[derive(Clone)]
 pub(crate) struct RepairedRequest {
     /// The request as it is sent.
     pub request: OutgoingRequest,
@@ -102,6 +104,19 @@ impl RepairedRequest {
             }
         }
         Ok(self.apply_repairs(trial, repairs, 1))
+    }
+
+    /// Whether the error names the form of the request, and a repair for it has not been applied.
+    /// Some endpoints report this with a status that otherwise concerns the key or the model, such
+    /// as 403.
+    pub(crate) fn has_repair_for_error(
+        &self,
+        trial: &TrialGateway,
+        status: u16,
+        body: &str,
+    ) -> Result<bool, Fault> {
+        let is_about_form = rejections::classify_error(status, body) == ErrorSubject::Unknown;
+        Ok(is_about_form && self.clone().repair_for_error(trial, status, body, 1)?)
     }
 
     /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether the repair had been

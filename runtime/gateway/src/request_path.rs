@@ -144,6 +144,9 @@ impl TrialGateway {
             if let Some(trouble) = self.unknown_model_failure(&result, &judged) {
                 judged = Judgement::Retry(trouble);
             }
+            if let Some(rejected) = self.repairable_rejection(&result, &judged, &form, client)? {
+                judged = rejected;
+            }
             // Missing tool support halts only requests with tools, so `note_unusable` must not be
             // called for it.
             let without_tools = unsupported.is_some();
@@ -326,6 +329,25 @@ impl TrialGateway {
                 format!("status {status}: {}", quote_body(&error_message(&body))),
             )
         })
+    }
+
+    /// Returns the rejection for a 403, 404 or 405 whose message asks for another form of the
+    /// request. The key and the model are then not at fault.
+    fn repairable_rejection<C: Client>(
+        &self,
+        result: &AttemptResult,
+        judgement: &Judgement,
+        form: &RepairedRequest,
+        client: &C,
+    ) -> Result<Option<Judgement>, Fault> {
+        let is_free = !client.has_started_response() && !client.is_disconnected();
+        let is_unusable = matches!(judgement, Judgement::Unusable(_));
+        let Some(status @ 403..=405) = result.status.filter(|_| is_unusable && is_free) else {
+            return Ok(None);
+        };
+        let body = self.route().endpoint.redact_text(&String::from_utf8_lossy(&result.raw));
+        let is_repairable = form.has_repair_for_error(self, status, &body)?;
+        Ok(is_repairable.then_some(Judgement::Rejected { status, body }))
     }
 
     /// Returns why a complete response must be requested again before anything acts on it. A filter

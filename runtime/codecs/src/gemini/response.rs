@@ -16,6 +16,7 @@ pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
     let mut calls = CallTracker::default();
     read_parts(body, &mut calls, &mut deltas);
     calls.finish_call(&mut deltas);
+    deltas.extend(blocked_delta(body));
     match read_stop_reason(body) {
         Some(stop) => deltas.push(Delta::Stopped(stop)),
         None => return Err("no candidates".into()),
@@ -92,13 +93,37 @@ pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec
     }
 }
 
+/// Returns the reason why the endpoint blocked the prompt.
+fn block_reason(body: &Value) -> Option<&str> {
+    body["promptFeedback"]["blockReason"].as_str().filter(|reason| !reason.is_empty())
+}
+
+/// Returns the category of content that the provider's filter found in the prompt. Other reasons,
+/// such as `OTHER`, name no category: the same prompt often succeeds later.
+fn blocked_category(body: &Value) -> Option<&str> {
+    block_reason(body).filter(|reason| StopClass::classify(reason) == StopClass::Filter)
+}
+
+/// Returns the filter's category as `refusal`, the field that chat endpoints use for the reason.
+pub(super) fn blocked_delta(body: &Value) -> Option<Delta> {
+    let category = blocked_category(body)?;
+    let why = format!("the provider's filter blocked the prompt: {category}");
+    Some(Delta::Extra { field: "refusal".to_owned(), value: why.into() })
+}
+
 /// Returns the stop reason, if the response has ended.
 pub(super) fn read_stop_reason(body: &Value) -> Option<StopReason> {
-    if body["promptFeedback"]["blockReason"].is_string() {
+    if blocked_category(body).is_some() {
         return Some(StopReason::Filter);
     }
-    let word = body["candidates"][0]["finishReason"].as_str()?;
-    Some(StopClass::classify(word).to_stop_reason(word))
+    let candidate = &body["candidates"][0];
+    match candidate["finishReason"].as_str() {
+        Some(word) => Some(StopClass::classify(word).to_stop_reason(word)),
+        None if candidate.is_null() => {
+            block_reason(body).map(|reason| StopReason::Other(format!("blockReason {reason}")))
+        }
+        None => None,
+    }
 }
 
 /// Returns an error if the endpoint did not finish the response or could not parse the model's
@@ -212,4 +237,51 @@ pub fn write_response(response: &CollectedResponse, usage: &Usage) -> Value {
         "modelVersion": response.model,
         "responseId": super::super::fresh_response_id(""),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::read_response;
+    use crate::neutral::{CollectedResponse, StopReason};
+
+    fn blocked(reason: &str) -> CollectedResponse {
+        let body = json!({"promptFeedback": {"blockReason": reason}});
+        CollectedResponse::from_deltas(read_response(&body).expect("a response"))
+    }
+
+    #[test]
+    fn block_without_a_category_is_an_empty_response() {
+        for reason in ["OTHER", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"] {
+            let defect = blocked(reason).defect().expect("no output");
+            assert!(defect.contains(&format!("blockReason {reason}")), "{defect}");
+            assert!(!blocked(reason).to_model_response().refused, "{reason}");
+        }
+    }
+
+    #[test]
+    fn block_with_a_category_is_a_refusal_that_names_it() {
+        for reason in ["SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "IMAGE_SAFETY", "JAILBREAK"] {
+            let whole = blocked(reason);
+            assert_eq!((whole.defect(), whole.stop_reason()), (None, StopReason::Filter));
+            let answer = whole.to_model_response();
+            assert!(answer.refused, "{reason}");
+            let said = answer.extra["refusal"].as_str().expect("a reason");
+            assert!(said.ends_with(reason), "{said}");
+        }
+    }
+
+    #[test]
+    fn unspecified_block_reason_of_a_complete_response_is_ignored() {
+        let read = |candidate: Value| {
+            read_response(&json!({"candidates": [candidate],
+                "promptFeedback": {"blockReason": "BLOCK_REASON_UNSPECIFIED"}}))
+        };
+        let content = json!({"role": "model", "parts": [{"text": "Done."}]});
+        let whole = read(json!({"content": content, "finishReason": "STOP"}));
+        let whole = CollectedResponse::from_deltas(whole.expect("a response"));
+        assert_eq!(whole.stop_reason(), StopReason::End);
+        assert!(read(json!({"content": content})).is_err(), "the response has not ended");
+    }
 }

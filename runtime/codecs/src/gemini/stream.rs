@@ -37,6 +37,13 @@ impl StreamReader for GeminiReader {
         response::read_parts(&data, &mut self.calls, &mut deltas);
         response::add_parts(&mut self.parts, &data);
         let stop = response::read_stop_reason(&data);
+        if let Some(StopReason::Other(word)) = &stop
+            && data["candidates"][0].is_null()
+            && !self.parts.is_empty()
+        {
+            return Err(format!("the endpoint aborted the response: {word}").into());
+        }
+        deltas.extend(response::blocked_delta(&data));
         if stop.is_some() {
             self.calls.finish_call(&mut deltas);
         }

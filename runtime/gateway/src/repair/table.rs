@@ -296,6 +296,11 @@ mod tests {
                 "messages.1.content.0: Invalid `signature` in `thinking` block",
                 Action::DropThinking,
             ),
+            (
+                Api::Messages,
+                "You invoked an unsupported model or your request did not allow prompt caching. See the documentation.",
+                Action::DropCacheControl,
+            ),
             (Api::Responses, "Unknown parameter: 'store'.", Action::DropField("store".into())),
             (
                 Api::Responses,

@@ -505,12 +505,20 @@ async fn model_without_tools_is_reported_with_a_hint() {
 async fn request_repair_is_kept_for_the_run() {
     const NO_OPTIONS: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"stream_options: extra fields not permitted\"}";
+    const FORBIDDEN_OPTIONS: &str = "HTTP/1.1 403 No\r\nconnection: close\r\n\r\n\
+        {\"error\":{\"message\":\"your plan does not allow stream_options\"}}";
     const NO_STREAM: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"this model does not support streaming\"}";
     const CUT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     check_repaired_requests(&[NO_OPTIONS, OK_RESPONSE], "stream_options", &[true, false, false])
         .await;
+    check_repaired_requests(
+        &[FORBIDDEN_OPTIONS, OK_RESPONSE],
+        "stream_options",
+        &[true, false, false],
+    )
+    .await;
     check_repaired_requests(&[NO_STREAM, OK_RESPONSE], "stream", &[true, false, false]).await;
     // This endpoint cuts off all streams.
     check_repaired_requests(

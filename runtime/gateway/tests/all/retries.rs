@@ -278,3 +278,14 @@ async fn status_403_after_a_response_does_not_halt_the_key() {
     bench.trial.ask(&user_request("good")).await.expect("an answer");
     assert_eq!(bench.server.requests().len(), 3);
 }
+
+/// Some endpoints return 403 for a request whose form they reject.
+#[tokio::test]
+async fn status_403_is_final_after_the_repair_that_it_asks_for() {
+    let body = r#"{"error": {"message": "stream_options is forbidden"}}"#;
+    let faults = format!("{{ kind = 'status', status = 403, times = 0, body = '{body}' }}");
+    let bench = start_bench(&faults).await;
+    let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("forbidden"));
+    assert_eq!(fault.cause, FaultCause::Refused);
+    assert_eq!(bench.outcomes(), [(Some(403), true); 2]);
+}

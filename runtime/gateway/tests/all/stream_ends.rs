@@ -187,3 +187,30 @@ async fn gemini_turns_without_parts_are_a_fault() {
     assert!(fault.what.contains("13 output tokens"), "{fault}");
     assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (6, 0));
 }
+
+#[tokio::test]
+async fn gemini_block_is_a_refusal_only_if_it_names_a_category() {
+    for (reason, is_fault) in [("OTHER", true), ("PROHIBITED_CONTENT", false)] {
+        let blocked = json!({"promptFeedback": {"blockReason": reason},
+            "usageMetadata": {"promptTokenCount": 7, "totalTokenCount": 7}});
+        let (url, count) = start_streaming_endpoint(vec![vec![blocked]], AfterChunks::Ends).await;
+        let mut spec = model(&url);
+        spec.api = Api::Gemini;
+        let trial = fast_gateway()
+            .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
+            .expect("usable");
+        match trial.ask(&user_request("hi")).await {
+            Err(RequestError::Fault(fault)) if is_fault => {
+                assert!(fault.what.contains("blockReason OTHER"), "{fault}");
+                assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (6, 0));
+            }
+            Ok(answer) if !is_fault => {
+                assert!(answer.refused);
+                let why = answer.extra["refusal"].as_str().expect("a reason");
+                assert!(why.contains(reason), "{why}");
+                assert_eq!(trial.meter().steps(), 1);
+            }
+            other => panic!("{reason}: {other:?}"),
+        }
+    }
+}

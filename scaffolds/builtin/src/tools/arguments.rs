@@ -1,8 +1,8 @@
 //! Parses the arguments of tool calls in the forms in which servers encode them.
 //!
 //! Some servers encode the object twice, don't escape line breaks in strings, send each value of a
-//! nullable type as a string, or decode a string that contains JSON. None of this is the model's
-//! mistake. If a strict parser accepts the arguments, they are not changed.
+//! nullable type as a string, send integers as `60.0`, or decode a string that contains JSON. None
+//! of this is the model's mistake. If a strict parser accepts the arguments, they are not changed.
 
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
@@ -46,34 +46,66 @@ fn escape_control_characters(text: &str) -> String {
     out
 }
 
-/// Converts string values to the types that the schema requires. Returns `None` if nothing changes.
+/// Converts values to the types that the schema requires: strings that contain another type, and
+/// whole numbers that are written as `60.0`. Returns `None` if nothing changes.
 pub(super) fn coerce_types(schema: &Value, arguments: &Value) -> Option<Value> {
     let mut fields = arguments.as_object()?.clone();
     let mut changed = false;
     for (name, value) in &mut fields {
-        let Value::String(text) = value else { continue };
-        let kinds: Vec<&str> = match &schema["properties"][name.as_str()]["type"] {
-            Value::String(kind) => vec![kind.as_str()],
-            Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-            _ => continue,
-        };
-        if kinds.contains(&"string") {
-            continue;
-        }
-        let plain = text.trim();
-        // Some servers send Python's `True`, `False` and `None`.
-        let read = match plain.to_lowercase().as_str() {
-            "none" | "null" => Some(Value::Null),
-            "true" => Some(Value::Bool(true)),
-            "false" => Some(Value::Bool(false)),
-            _ => serde_json::from_str::<Value>(plain).ok(),
-        };
-        if let Some(read) = read.filter(|read| !read.is_string()) {
-            *value = read;
-            changed = true;
-        }
+        changed |= coerce_value(&schema["properties"][name.as_str()], value);
     }
     changed.then_some(Value::Object(fields))
+}
+
+/// Converts a value and the items of a list. Returns whether anything changed.
+fn coerce_value(schema: &Value, value: &mut Value) -> bool {
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(kind) => vec![kind.as_str()],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return false,
+    };
+    let mut changed = false;
+    let decoded = match &*value {
+        Value::String(text) if !kinds.contains(&"string") => decode_text(text),
+        _ => None,
+    };
+    if let Some(decoded) = decoded {
+        *value = decoded;
+        changed = true;
+    }
+    if let Value::Array(items) = value {
+        for item in items {
+            changed |= coerce_value(&schema["items"], item);
+        }
+    } else if kinds.contains(&"integer")
+        && let Some(whole) = read_whole_float(value)
+    {
+        *value = whole.into();
+        changed = true;
+    }
+    changed
+}
+
+/// Reads a value that a server sent as a string.
+fn decode_text(text: &str) -> Option<Value> {
+    let plain = text.trim();
+    // Some servers send Python's `True`, `False` and `None`.
+    let read = match plain.to_lowercase().as_str() {
+        "none" | "null" => Some(Value::Null),
+        "true" => Some(Value::Bool(true)),
+        "false" => Some(Value::Bool(false)),
+        _ => serde_json::from_str::<Value>(plain).ok(),
+    };
+    read.filter(|read| !read.is_string())
+}
+
+/// Reads a float without a fraction as an integer. JSON Schema counts `60.0` as an integer, and
+/// endpoints that store all numbers as doubles, such as Gemini, write it.
+fn read_whole_float(value: &Value) -> Option<i64> {
+    // Doubles represent every integer up to this one exactly.
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    let number = value.as_f64().filter(|_| value.is_f64())?;
+    (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)
 }
 
 /// Encodes the values of these fields as JSON text, unless they are text or null. If the content of
@@ -140,6 +172,29 @@ mod tests {
             assert_eq!(coerce_types(&schema, &came), Some(json!({"timeout": null})), "{none}");
         }
         for came in [json!({"timeout": "soon"}), json!({"timeout": 5}), json!({"other": "5"})] {
+            assert_eq!(coerce_types(&schema, &came), None, "{came}");
+        }
+    }
+
+    #[test]
+    fn coerce_types_reads_whole_floats_as_integers() {
+        let schema = json!({"properties": {"timeout": {"type": ["integer", "null"]}, "share": {"type": "number"},
+            "lines": {"type": ["array", "null"], "items": {"type": "integer"}}}});
+        for (came, wanted) in [
+            (json!({"timeout": 60.0}), json!({"timeout": 60})),
+            (json!({"timeout": "60.0"}), json!({"timeout": 60})),
+            (json!({"lines": [1.0, -1.0]}), json!({"lines": [1, -1]})),
+            (json!({"lines": ["1", 20.0]}), json!({"lines": [1, 20]})),
+            (json!({"lines": "[1.0, 20]"}), json!({"lines": [1, 20]})),
+        ] {
+            assert_eq!(coerce_types(&schema, &came), Some(wanted), "{came}");
+        }
+        for came in [
+            json!({"timeout": 0.5}),
+            json!({"timeout": 1e300}),
+            json!({"share": 1.0}),
+            json!({"lines": [1.5]}),
+        ] {
             assert_eq!(coerce_types(&schema, &came), None, "{came}");
         }
     }

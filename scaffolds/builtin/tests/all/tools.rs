@@ -104,7 +104,9 @@ async fn tools_answer_and_count_invalid_calls() {
         ("find", "{}"),
         ("shell", r#"{"command":"true","cwd":"/"}"#),
         ("shell", r#"{"command":"true","timeout":0}"#),
+        ("shell", r#"{"command":"true","timeout":0.5}"#),
         ("shell", r#"{"command":"true","timeout":null}"#),
+        ("shell", r#"{"command":"true","timeout":60.0}"#),
     ])])
     .await;
     let shown = collect_outputs(&mut session).await;
@@ -119,13 +121,15 @@ async fn tools_answer_and_count_invalid_calls() {
         "no tool `find`. The tools are `shell`, `edit`, `search`, `submit`",
         "unknown field `cwd`",
         "at least 1 second",
+        "field `timeout`: invalid type: floating point `0.5`",
+        "[no output]",
         "[no output]",
     ];
     for (shown, expected) in shown.iter().zip(expected) {
         assert!(shown.contains(expected), "{shown:?} does not say {expected:?}");
     }
     let malformed: Vec<_> = session.tool_results().iter().map(|done| done.is_malformed).collect();
-    assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
+    assert_eq!(malformed, [[true; 10].as_slice(), &[false; 2]].concat());
     // Arguments that are not JSON are recorded as they are.
     let SessionAction::Called { arguments, .. } = &session.actions[1] else { panic!() };
     assert_eq!(arguments, r#"{"command": "ls"#);
