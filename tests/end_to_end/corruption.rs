@@ -603,7 +603,7 @@ fn failed_grading_keeps_the_earlier_verdict() {
     fs::remove_file(&added).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("the task's source has changed since the run was planned"), "{said}");
-    assert!(said.contains("its earlier verdict is kept"), "{said}");
+    assert!(said.contains("the earlier verdict is kept"), "{said}");
     assert_complete(&runs.report(&run));
     let (output, said) = runs.run_proctor(&["grade", "RUN"], &run);
     assert!(output.status.success() && !said.contains("not graded again"), "{said}");
