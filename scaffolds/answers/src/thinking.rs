@@ -61,7 +61,7 @@ fn is_harmony(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(HARMONY_CHANNEL) else { return false };
     let Some((header, _)) = rest.split_once(HARMONY_MESSAGE) else { return false };
     let channels = ["analysis", "commentary", "final"];
-    !header.contains('\n') && channels.iter().any(|channel| header.starts_with(channel))
+    !header.contains('\n') && channels.iter().any(|channel| header.starts_with(*channel))
 }
 
 /// Returns the text of the final channel. If there is none, returns the text of the commentary,
