@@ -18,6 +18,7 @@ pub(crate) struct EndpointChecks {
     pub error_text: ErrorTextCheck,
     pub hidden_cap: HiddenCapCheck,
     pub trimmed: TrimmedArgumentsCheck,
+    pub undecoded: UndecodedTextCheck,
     pub masked: MaskedOutputCheck,
     pub run_of_one: RepeatedCharacterCheck,
     pub end_token: EndTokenCheck,
@@ -52,6 +53,16 @@ pub(crate) struct AnswerAsReasoningCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimmedArgumentsCheck {
     pub least_letters: usize,
+}
+
+/// Detects a server that did not decode the blanks and newlines of byte-level tokens.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UndecodedTextCheck {
+    pub marks: String,
+    pub least: usize,
+    pub least_in_call: usize,
+    pub hint: String,
 }
 
 /// Detects a guardrail that masked parts of the model's output.
@@ -235,6 +246,27 @@ impl TrimmedArgumentsCheck {
     }
 }
 
+impl UndecodedTextCheck {
+    /// Whether a response's text contains marks in place of all its blanks and newlines.
+    pub(crate) fn is_undecoded(&self, text: &str) -> bool {
+        self.has_only_marks(text, self.least)
+    }
+
+    /// Whether a call's arguments contain marks in place of all their blanks and newlines.
+    pub(crate) fn is_undecoded_call(&self, arguments: &str) -> bool {
+        // Outside of strings, marks are not JSON.
+        let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
+        self.has_only_marks(arguments, self.least_in_call)
+            || (self.has_only_marks(arguments, 1) && !is_json())
+    }
+
+    fn has_only_marks(&self, text: &str, least: usize) -> bool {
+        let text = text.trim();
+        let is_mark = |one: &char| self.marks.contains(*one);
+        !text.contains([' ', '\n']) && text.chars().filter(is_mark).count() >= least
+    }
+}
+
 impl MaskedOutputCheck {
     /// Counts the placeholders in the arguments that do not also occur in the request.
     pub(crate) fn count_placeholders(
@@ -359,6 +391,36 @@ mod tests {
         assert!(!checks.trimmed.is_trimmed(&format!("{long} {long}")));
         assert!(!checks.trimmed.is_trimmed("{\"path\":\"/testbed/numerals/roman.py\"}"));
         assert!(!checks.trimmed.is_trimmed(&"\u{4e00}".repeat(400)));
+    }
+
+    #[test]
+    fn undecoded_tokens_are_detected() {
+        let check = &EndpointChecks::shipped().expect("a valid table").undecoded;
+        let undecoded = |text: &str| text.replace(' ', "\u{120}").replace('\n', "\u{10a}");
+        for text in
+            ["I look around.\n\n```bash\nls -la\n```", "```bash\nls\n```\n", "Done, I think."]
+        {
+            assert!(check.is_undecoded(&undecoded(text)) && !check.is_undecoded(text), "{text}");
+        }
+        // Maltese has both letters, and a model may write about the marks.
+        for text in [
+            "Il-\u{120}gantija u \u{10a}-\u{10a}irkewwa huma f'Malta u G\u{127}awdex.",
+            "\u{120}gantija",
+            "`\u{120}` is a blank, and `\u{10a}` is a newline.",
+        ] {
+            assert!(!check.is_undecoded(text), "{text}");
+        }
+        let is_call = |arguments: &str| check.is_undecoded_call(arguments);
+        assert!(is_call(&undecoded("{\"command\": \"ls\"}")));
+        assert!(is_call(&undecoded("{\"command\":\"cd src && python -m pytest\"}")));
+        for arguments in [
+            "{\"command\": \"grep -c '\u{120}\u{10a}\u{120}\u{10a}' vocab.json\"}",
+            "{\"pattern\":\"\u{120}\u{10a}\"}",
+            "{}",
+            "",
+        ] {
+            assert!(!is_call(arguments), "{arguments}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Detects corrupted responses: broken calls, calls left in the text, a truncated prompt, a response
-//! cut off at the server's own output limit, or no output at all.
+//! Detects corrupted responses: broken calls, calls left in the text, undecoded tokens, a truncated
+//! prompt, a response cut off at the server's own output limit, or no output at all.
 //!
 //! Most servers that corrupt calls do so only in streams, so the gateway repeats the request
 //! without streaming. If the second response has broken calls too, the model wrote them. The
@@ -117,6 +117,12 @@ impl TrialGateway {
         }
         let has_called = response.calls().next().is_some();
         let text = if has_called { String::new() } else { text_or_reasoning(&response.items) };
+        let is_undecoded = checks.undecoded.is_undecoded(&text)
+            || response.calls().any(|call| checks.undecoded.is_undecoded_call(&call.arguments));
+        if is_undecoded {
+            let why = "the server did not decode the blanks and newlines of its tokens";
+            return Ok(Some(AttemptFailure::corrupted_response(why, &checks.undecoded.hint)));
+        }
         if response.reported_stop == Some(StopReason::End)
             && let Some(why) = checks.run_of_one.describe_repetition(&text)
         {

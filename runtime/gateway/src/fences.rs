@@ -11,8 +11,8 @@ use crate::{
     outgoing_request::OutgoingRequest,
 };
 
-/// The end of reasoning that a server left in the text.
-const THOUGHT_END: &str = "</think>";
+/// The ends of reasoning that a server left in the text.
+const THOUGHT_ENDS: [&str; 2] = ["</think>", "<|channel|>final<|message|>"];
 
 /// A fence that the code blocks of a text lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,8 @@ impl TrialGateway {
         }
         let lost = lost_fence(text)?;
         // Drafts in reasoning that a server left in the text may lack fences.
-        if let Some((_, answer)) = text.rsplit_once(THOUGHT_END) {
+        let answer = THOUGHT_ENDS.iter().find_map(|end| text.rsplit_once(*end));
+        if let Some((_, answer)) = answer {
             lost_fence(answer)?;
         }
         if !request.is_streaming {

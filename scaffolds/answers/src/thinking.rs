@@ -1,4 +1,8 @@
 //! Removes reasoning, which is not part of the answer and may contain drafts of edits and commands.
+//!
+//! Servers without a reasoning parser leave it in the text, in tags or in the channels of Harmony.
+//! In this format of gpt-oss, a response is `<|channel|>analysis<|message|>...<|end|>`, followed by
+//! `<|start|>assistant<|channel|>final<|message|>...<|return|>`.
 
 /// The tags before and after reasoning. Many chat templates end the prompt with the first tag, so a
 /// server without a reasoning parser returns only the second one.
@@ -9,10 +13,20 @@ const TAGS: [(&str, &str); 4] = [
     ("◁think▷", "◁/think▷"),
 ];
 
+/// The parts of a Harmony message: what may precede its channel, the channel, and the text's start
+/// and end.
+const HARMONY_ROLE: &str = "<|start|>assistant";
+const HARMONY_CHANNEL: &str = "<|channel|>";
+const HARMONY_MESSAGE: &str = "<|message|>";
+const HARMONY_ENDS: [&str; 3] = ["<|return|>", "<|end|>", "<|call|>"];
+
 /// Returns the part of a response after the model's reasoning, or the whole response if it has no
 /// reasoning. Returns `None` if the reasoning does not end.
 pub fn answer_after_thinking(response: &str) -> Option<&str> {
     let text = response.trim_start();
+    if is_harmony(text) {
+        return Some(harmony_answer(text));
+    }
     for (start, end) in TAGS {
         if let Some(rest) = text.strip_prefix(start) {
             return rest.split_once(end).map(|(_, after)| after);
@@ -39,6 +53,47 @@ fn text_after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a 
             && has_whole_blocks(after);
         ends_reasoning.then_some(after)
     })
+}
+
+/// Whether a text begins with the header of a Harmony message.
+fn is_harmony(text: &str) -> bool {
+    let text = text.strip_prefix(HARMONY_ROLE).unwrap_or(text);
+    let Some(rest) = text.strip_prefix(HARMONY_CHANNEL) else { return false };
+    let Some((header, _)) = rest.split_once(HARMONY_MESSAGE) else { return false };
+    let channels = ["analysis", "commentary", "final"];
+    !header.contains('\n') && channels.iter().any(|channel| header.starts_with(*channel))
+}
+
+/// Returns the text of the final channel. If there is none, returns the text of the commentary,
+/// which is also meant for the user, or else an empty text.
+fn harmony_answer(text: &str) -> &str {
+    let channels = ["final", "commentary"];
+    let answer = channels.iter().find_map(|channel| last_harmony_message(text, channel));
+    let mut answer = answer.unwrap_or_default();
+    let end = answer.trim_end();
+    if let Some(rest) = HARMONY_ENDS.iter().find_map(|token| end.strip_suffix(*token)) {
+        answer = rest;
+    }
+    answer
+}
+
+/// Returns the last message of a channel. A message inside a code block is part of the block, so
+/// messages with whole blocks come first.
+fn last_harmony_message<'a>(text: &'a str, channel: &str) -> Option<&'a str> {
+    let marker = format!("{HARMONY_CHANNEL}{channel}");
+    let messages = text.rmatch_indices(marker.as_str()).filter_map(|(at, marker)| {
+        let before = text[..at].trim_end();
+        let follows_message = before.is_empty()
+            || before.ends_with(HARMONY_ROLE)
+            || HARMONY_ENDS.iter().any(|token| before.ends_with(*token));
+        let (header, message) = text[at + marker.len()..].split_once(HARMONY_MESSAGE)?;
+        // A message with a recipient is a call.
+        let is_text = !header.contains('\n') && !header.contains("to=");
+        (follows_message && is_text).then_some(message)
+    });
+    let messages: Vec<&str> = messages.collect();
+    let whole = messages.iter().find(|message| has_whole_blocks(message));
+    whole.or(messages.first()).copied()
 }
 
 /// Whether a tag between the two texts is part of a sentence or a quotation.
@@ -92,6 +147,39 @@ mod tests {
             "```bash\nls\n```\nAll text up to </think> is dropped.",
             "```bash\nls\n```\n</think>\n",
             "x = \"thought</think>answer\"\n",
+        ] {
+            assert_eq!(answer_after_thinking(response), Some(response), "{response}");
+        }
+    }
+    #[test]
+    fn harmony_answer_is_the_final_channel() {
+        let draft = "<|channel|>analysis<|message|>Later\n```bash\nproctor-submit\n```\nNot yet.";
+        let end = "<|end|><|start|>assistant";
+        let block = "I look.\n```bash\nls\n```";
+        for (response, answer) in [
+            (format!("{draft}{end}<|channel|>final<|message|>{block}<|return|>"), block),
+            (format!("{draft}{end}<|channel|>final <|constrain|>text<|message|>{block}"), block),
+            (format!("<|start|>assistant{draft}{end}<|channel|>final<|message|>{block}"), block),
+            (format!("{draft}{end}<|channel|>commentary<|message|>{block}<|end|>"), block),
+            ("<|channel|>final<|message|>Done.<|return|>\n".to_owned(), "Done."),
+            (format!("{draft}<|end|>"), ""),
+            (format!("{draft} `<|channel|>final<|message|>` comes next."), ""),
+            (format!("{draft}{end}<|channel|>commentary to=functions.f<|message|>{{}}"), ""),
+        ] {
+            assert_eq!(answer_after_thinking(&response), Some(answer), "{response}");
+        }
+        // The model's own command contains the markers.
+        let command = format!("```bash\necho '{end}<|channel|>final<|message|>x'\n```");
+        let response = format!("{draft}{end}<|channel|>final<|message|>{command}");
+        assert_eq!(answer_after_thinking(&response), Some(command.as_str()));
+    }
+
+    #[test]
+    fn mention_of_harmony_markers_is_kept() {
+        for response in [
+            "The server writes `<|channel|>final<|message|>` before the answer.",
+            "<|channel|> starts the header, and <|message|> the text.",
+            "```bash\ngrep -n '<|start|>assistant<|channel|>final<|message|>' log.txt\n```",
         ] {
             assert_eq!(answer_after_thinking(response), Some(response), "{response}");
         }

@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions. Reading is lenient, because "compatible" endpoints omit and add
 //! different fields.
 
+mod calls;
 mod cumulative;
 mod read;
 mod response;

@@ -3,7 +3,10 @@ use std::borrow::Cow;
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
-use super::turn::MessageBuilder;
+use super::{
+    calls::{has_unread_calls, standardize_calls},
+    turn::MessageBuilder,
+};
 use crate::{
     neutral::{CollectedResponse, Delta, Item, StopReason},
     read_token_count,
@@ -19,7 +22,8 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     }
     let choice = &merge_choices(body).ok_or("no choices")?;
     reject_aborted(choice)?;
-    let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
+    let standard = standardize_calls(&choice["message"], true);
+    let message = standard.as_object().ok_or("choices[0].message is not an object")?;
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
     let mut deltas = vec![Delta::Started { model: owned(&body["model"]) }];
@@ -34,7 +38,11 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
             deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
         }
     }
-    for (index, call) in parse_calls(message.get("tool_calls"))?.iter().enumerate() {
+    let calls = parse_calls(message.get("tool_calls"))?;
+    if calls.is_empty() && has_unread_calls(&standard) {
+        return Err("choices[0].message.function_call is not an object".into());
+    }
+    for (index, call) in calls.iter().enumerate() {
         let function = &call["function"];
         let name = function["name"].as_str();
         let name = name.ok_or(format!("tool_calls[{index}]: no function name"))?.to_owned();
@@ -103,9 +111,10 @@ pub(super) fn arguments_text(call: &Value) -> String {
 pub fn native_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = MessageBuilder::default();
     let choice = merge_choices(body).unwrap_or_default();
-    let Some(message) = choice["message"].as_object() else { return Vec::new() };
-    turn.add_fields(message);
-    for (index, call) in as_call_slice(&choice["message"]["tool_calls"]).iter().enumerate() {
+    let message = standardize_calls(&choice["message"], true);
+    let Some(fields) = message.as_object() else { return Vec::new() };
+    turn.add_fields(fields);
+    for (index, call) in as_call_slice(&message["tool_calls"]).iter().enumerate() {
         turn.add_call(index, call, &arguments_text(call));
     }
     turn.finish(ids)
@@ -368,6 +377,24 @@ mod tests {
     }
 
     #[test]
+    fn read_response_reads_calls_in_other_forms() {
+        let function = json!({"name": "f", "arguments": "{\"x\": 1}"});
+        for (field, value) in
+            [("tool_calls", json!([function.clone()])), ("function_call", function.clone())]
+        {
+            let body = message(json!({"role": "assistant", "content": null, field: value}));
+            let answer = parse(&body, 2).expect("an answer");
+            let call = &answer.tool_calls[0];
+            assert_eq!((&*call.id, &*call.arguments), ("call_2_0", "{\"x\": 1}"));
+            assert!(answer.extra.is_empty());
+            let standard = json!({"id": "call_2_0", "type": "function", "function": function});
+            let turn = super::native_turn(&body, &["call_2_0".into()]);
+            let wanted = json!({"role": "assistant", "content": null, "tool_calls": [standard]});
+            assert_eq!(turn, [wanted], "the endpoint gets the standard form back");
+        }
+    }
+
+    #[test]
     fn read_response_recognizes_both_forms_of_refusal() {
         let declined = message(json!({"content": null, "refusal": "I will not."}));
         assert!(parse(&declined, 0).expect("an answer").refused);
@@ -389,6 +416,8 @@ mod tests {
             (json!({"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}), "502"),
             (message(json!({"content": 3})), "content"),
             (message(json!({"tool_calls": [{"function": {}}]})), "no function name"),
+            (message(json!({"content": "a", "tool_calls": "f()"})), "not an array"),
+            (message(json!({"content": "a", "function_call": "f()"})), "function_call"),
             (json!([]), "no choices"),
         ] {
             let error = parse(&body, 0).expect_err(why);

@@ -4,11 +4,16 @@ use proctor_types::Usage;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{cumulative::TextDeduplicator, response, turn::MessageBuilder};
+use super::{
+    calls::{has_unread_calls, standardize_calls},
+    cumulative::TextDeduplicator,
+    response,
+    turn::MessageBuilder,
+};
 use crate::{
     ReadError, StreamReader, StreamWriter,
     fields::Fields,
-    lenient_json,
+    lenient_json, native,
     neutral::{Delta, StopReason},
     sse,
 };
@@ -26,6 +31,10 @@ pub struct ChatReader {
     has_finish_reason: bool,
     has_ended: bool,
     calls: Vec<StreamedCall>,
+    /// Whether the call arrives as `function_call`.
+    has_function_call: bool,
+    /// Whether a fragment of a call could not be read.
+    has_unread_call: bool,
     turn: MessageBuilder,
     identity: ResponseIdentity,
 }
@@ -79,6 +88,7 @@ impl StreamReader for ChatReader {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
+            self.reject_unread_calls()?;
             self.has_ended = true;
             let mut deltas = Vec::new();
             self.flush_held_text(&mut deltas);
@@ -128,6 +138,7 @@ impl StreamReader for ChatReader {
         self.read_delta(delta, &mut deltas)?;
         // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.reject_unread_calls()?;
             // Some servers send `stop` with the first, empty chunk, so the last reason counts.
             if self.has_text || !self.calls.is_empty() || self.has_reasoning {
                 self.flush_held_text(&mut deltas);
@@ -227,8 +238,26 @@ impl ChatReader {
         early.or(unsaid).map(Delta::Stopped)
     }
 
+    /// Returns an error if the stream contained calls, but none of them could be read. Otherwise, the
+    /// response would count as the model's turn without a call.
+    fn reject_unread_calls(&self) -> Result<(), ReadError> {
+        if self.has_unread_call && self.calls.is_empty() {
+            let why = "the response contains a tool call in an unknown form";
+            return Err(ReadError::Corrupted(why.into()));
+        }
+        Ok(())
+    }
+
     fn read_delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
-        let delta = &self.strip_repeated_text(delta);
+        let new = self.strip_repeated_text(delta);
+        let reads_function_call = self.calls.is_empty() || self.has_function_call;
+        let standard = standardize_calls(&new, reads_function_call);
+        let delta = &*standard;
+        self.has_function_call |= reads_function_call
+            && new["function_call"].is_object()
+            && response::as_call_slice(&new["tool_calls"]).is_empty()
+            && !response::as_call_slice(&delta["tool_calls"]).is_empty();
+        self.has_unread_call |= has_unread_calls(delta);
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
@@ -282,7 +311,10 @@ impl ChatReader {
                     index
                 }
                 // Ignore an empty fragment at an index that has no call.
-                (None, None) if text.is_empty() => continue,
+                (None, None) if text.is_empty() => {
+                    self.has_unread_call |= !native::is_blank(call);
+                    continue;
+                }
                 (None, None) => {
                     let why = "a tool call fragment without a function name";
                     return Err(ReadError::Corrupted(why.into()));
@@ -454,6 +486,56 @@ mod tests {
         assert_eq!(stop(&[call("{}")]), Some(StopReason::End));
         assert_eq!(stop(&[call("{\"x\": ")]), None, "a partial call was cut off");
         assert_eq!(stop(&[json!({"role": "assistant"})]), None, "nothing was written");
+    }
+
+    #[test]
+    fn stream_reads_calls_in_other_forms() {
+        let read = |deltas: &[Value]| {
+            let (mut reader, mut whole) = (ChatReader::default(), CollectedResponse::default());
+            for delta in deltas {
+                let chunk = json!({"choices": [{"delta": delta}]});
+                let event = sse::parse_event(format!("data: {chunk}\n\n").into());
+                let deltas = reader.read(&event).expect("a chunk");
+                deltas.into_iter().for_each(|delta| whole.push(delta));
+            }
+            let answer = whole.to_model_response();
+            assert!(answer.extra.is_empty(), "{:?}", answer.extra);
+            let calls: Vec<_> =
+                answer.tool_calls.into_iter().map(|call| (call.name, call.arguments)).collect();
+            (calls, reader.take_turn())
+        };
+        let call = |name: &str, arguments: &str| (name.to_owned(), arguments.to_owned());
+        let bare = |name: &str| json!({"name": name, "arguments": "{}"});
+        let (calls, _) = read(&[json!({"tool_calls": [bare("f"), bare("g")]})]);
+        assert_eq!(calls, [call("f", "{}"), call("g", "{}")]);
+        let (calls, _) =
+            read(&[json!({"tool_calls": [bare("f")]}), json!({"tool_calls": [bare("f")]})]);
+        assert_eq!(calls.len(), 2);
+        let old = |function: Value| json!({"function_call": function});
+        let (calls, turn) = read(&[
+            json!({"tool_calls": [], "function_call": {"name": "f", "arguments": ""}}),
+            old(json!({"arguments": "{\"x\":"})),
+            old(json!({"arguments": " 1}"})),
+        ]);
+        assert_eq!(calls, [call("f", "{\"x\": 1}")]);
+        assert_eq!(turn[0]["tool_calls"][0]["function"]["arguments"], "{\"x\": 1}");
+        assert!(turn[0].get("function_call").is_none());
+    }
+
+    #[test]
+    fn stream_whose_calls_cannot_be_read_is_corrupted() {
+        let is_read = |delta: Value| {
+            let mut reader = ChatReader::default();
+            let chunk = json!({"choices": [{"delta": delta, "finish_reason": "stop"}]});
+            reader.read(&sse::parse_event(format!("data: {chunk}\n\n").into())).is_ok()
+        };
+        let call = |call: Value| json!({"content": "I look.", "tool_calls": [call]});
+        assert!(!is_read(call(json!({"tool": {"command": "ls"}}))));
+        assert!(!is_read(json!({"content": "I look.", "tool_calls": "shell(ls)"})));
+        assert!(is_read(json!({"content": "I look.", "tool_calls": [], "function_call": null})));
+        let empty =
+            json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}});
+        assert!(is_read(call(empty)), "some servers add a call without content");
     }
 
     #[test]

@@ -93,6 +93,10 @@ mod tests {
         assert_eq!(parse(&format!("{draft}</think>{answer}")), run("ls"));
         assert_eq!(parse(&format!("<think>\n{draft}\n</think>\n\n{answer}")), run("ls"));
         assert!(parse(&format!("<think>{draft}</think>")).unwrap_err().contains("no bash block"));
+        let harmony = format!(
+            "<|channel|>analysis<|message|>{draft}<|end|><|start|>assistant<|channel|>final<|message|>{answer}<|return|>"
+        );
+        assert_eq!(parse(&harmony), run("ls"));
         // The model's own command contains the tag.
         let command = "cat > x <<'E'\n</think>\nE";
         assert_eq!(parse(&format!("```bash\n{command}\n```")), run(command));
