@@ -176,9 +176,13 @@ impl TrialGateway {
     /// Whether the endpoint has answered a prompt that is longer than the window that an error
     /// states. The error then comes from another of the endpoint's servers.
     fn is_window_disproved(&self, body: &str) -> Result<bool, Fault> {
-        let answered = self.route().halts.largest_prompt(&self.route().model);
+        let route = self.route();
+        let answered = route.halts.largest_prompt(&route.model);
         let window = ContextWindowRules::shipped()?.stated_window(body);
-        Ok(window.is_some_and(|window| window < answered))
+        // A window that is also known from the configuration is not a smaller server's.
+        Ok(window.is_some_and(|window| {
+            window < answered && route.context_window.is_none_or(|known| window < known)
+        }))
     }
 
     /// Whether the model caused a rejection. This is the case if a filter rejected the text, or if
