@@ -50,7 +50,10 @@ fn resolving_an_impossible_variant_is_marked() {
     let variants = variants.to_str().unwrap();
     let said = stage.run(["tasks", "impossible", "--tasks", &tasks, "--out", variants], 0);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(told.contains("asserts-nothing-1: the fail-to-pass tests contain no expectation"), "{told}");
+    assert!(
+        told.contains("asserts-nothing-1: the fail-to-pass tests contain no expectation"),
+        "{told}"
+    );
     assert!(told.contains("1 impossible variant"), "{told}");
     let text = std::fs::read_to_string(variants).unwrap();
     let row: Value = serde_json::from_str(&text).unwrap();

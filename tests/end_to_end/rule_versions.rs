@@ -50,7 +50,10 @@ fn run_with_older_rules_is_not_resumed() {
         &["run", config, "--out", out_text, "--extend"],
     ] {
         let said = normalize_whitespace(&stage.run(args, 2).stderr);
-        let named = format!("version 1 of the attribution and grading rules (Proctor {})", env!("CARGO_PKG_VERSION"));
+        let named = format!(
+            "version 1 of the attribution and grading rules (Proctor {})",
+            env!("CARGO_PKG_VERSION")
+        );
         assert!(said.contains(&named) && said.contains("--recheck"), "{args:?}: {said}");
         assert!(!verdict.exists());
     }

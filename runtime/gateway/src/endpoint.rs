@@ -128,7 +128,9 @@ impl Endpoint {
             (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
             (403, None) => format!("check that the model `{model}` can be used without a key"),
             (300..=399, _) => "set base_url to the URL that it redirects to".into(),
-            _ => format!("check base_url (it must not include /chat/completions) and the model name `{model}`"),
+            _ => format!(
+                "check base_url (it must not include /chat/completions) and the model name `{model}`"
+            ),
         }
     }
 

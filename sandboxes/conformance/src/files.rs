@@ -41,7 +41,9 @@ pub fn checks() -> Vec<Check> {
 fn expect_refusal<T>(result: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
     match result {
         Err(SandboxError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
-        Err(other) => Err(check_failed(format!("expected an error of one of the kinds {kinds:?}, but got {other:?}"))),
+        Err(other) => Err(check_failed(format!(
+            "expected an error of one of the kinds {kinds:?}, but got {other:?}"
+        ))),
         Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it succeeded"))),
     }
 }

@@ -64,7 +64,9 @@ fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutp
         });
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
     {
-        true => fault.hint("install python3-venv in the image or, if the base is the host, on the host"),
+        true => {
+            fault.hint("install python3-venv in the image or, if the base is the host, on the host")
+        }
         false => fault.hint(
             "fix the task's `environment.setup`; each line runs as root in the work directory",
         ),

@@ -71,8 +71,7 @@ mod tests {
         );
         let more = NonFileState { processes: BTreeSet::from([7, 0]), ..NonFileState::default() };
         assert!(
-            more.unrestorable_reason(&start)
-                .is_some_and(|why| why.contains("agent processes"))
+            more.unrestorable_reason(&start).is_some_and(|why| why.contains("agent processes"))
         );
         let queue = NonFileState { objects: [2, 1, 1], ..NonFileState::default() };
         let before = NonFileState { objects: [1, 1, 1], ..NonFileState::default() };
