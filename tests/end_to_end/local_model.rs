@@ -373,6 +373,9 @@ fn recorded_overflow_is_scored_if_the_window_is_known() {
             let outcomes = &find_arm(&report, "bash")["outcomes"];
             assert_eq!(outcomes, &serde_json::json!({"model_refused": 1}), "{report:#}");
         }
-        assert_eq!(fake.requests().len(), turn + 1, "the rejection isn't retried");
+        // An overflow that the model did not cause may come from one of several servers, so the gateway
+        // repeats the request.
+        let attempts = if window.is_empty() { 3 } else { 1 };
+        assert_eq!(fake.requests().len(), turn + attempts);
     }
 }
