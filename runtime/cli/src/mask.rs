@@ -126,7 +126,7 @@ impl SecretMask {
         out
     }
 
-    /// Like [`Mask::mask_bytes`], for text.
+    /// Like [`SecretMask::mask_bytes`], for text.
     pub fn mask_text(&self, file: &Path, text: &str) -> String {
         String::from_utf8_lossy(&self.mask_bytes(file, text.as_bytes())).into_owned()
     }

@@ -89,7 +89,7 @@ impl PredictionFile {
     }
 
     /// Records a trial for every prediction. `arms` has the same order as in
-    /// [`PredictionFile::arms`].
+    /// [`PredictionFile::to_arms`].
     pub fn record_trials(
         &self,
         run: &RunDir,

@@ -160,7 +160,7 @@ fn queue_lines(run: &Path) -> Vec<String> {
 #[derive(Debug, Clone, Copy)]
 struct JournalState {
     length: u64,
-    /// When the try began. See [`OpenTrial::since`].
+    /// When the try began. See [`OpenTrial::start_time`].
     start_time: Option<f64>,
 }
 
@@ -220,7 +220,7 @@ fn update_board(
 struct LastEvents {
     step: u64,
     activity: String,
-    /// See [`OpenTrial::since`].
+    /// See [`OpenTrial::start_time`].
     start_time: f64,
 }
 
