@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::{disk, files};
 
-/// The subdirectory of [`CLAIMS`](crate::CLAIMS) that contains the marks of finished keys.
+/// The subdirectory of [`CLAIMS_DIR`](crate::CLAIMS_DIR) that contains the marks of finished keys.
 pub(crate) const FINISHED_KEYS_DIR: &str = "ended";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,7 +55,7 @@ const DEFAULT_MODEL: &str = "predictions";
 /// Reads a file of predictions. The content determines the format, so the file may have any name.
 ///
 /// # Errors
-/// The whole file is unusable. Errors in entries are in [`Predictions::bad`].
+/// The whole file is unusable. Errors in entries are in [`Predictions::bad_rows`].
 pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
     let mut reader =
         PredictionReader { file: file.to_path_buf(), predictions: Predictions::default() };

@@ -37,7 +37,7 @@ pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens a file for writing with the given options, which may create it.
 ///
 /// # Errors
-/// Fails in the same cases as [`open`], and for dangling symlinks.
+/// Fails in the same cases as [`open_regular_file`], and for dangling symlinks.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
         Ok(found) => check_regular_file(&found)?,

@@ -127,7 +127,7 @@ impl Meter {
         self.clock.wait_totals()
     }
 
-    /// Notes that a tool starts to run. Call [`Self::tool_ended`] once for each start.
+    /// Notes that a tool starts to run. Call [`Self::note_tool_end`] once for each start.
     pub fn note_tool_start(&self) {
         self.clock.note_tool_start();
     }

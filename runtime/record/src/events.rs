@@ -172,7 +172,7 @@ impl EventLine {
     /// Parses only the fields that `T` has.
     ///
     /// # Errors
-    /// Fails in the same cases as [`EventLine::event`].
+    /// Fails in the same cases as [`EventLine::parse_event`].
     pub fn parse_fields<T: DeserializeOwned>(&self) -> Result<T, BadLine> {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),

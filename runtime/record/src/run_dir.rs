@@ -217,7 +217,7 @@ impl RunDir {
         self.check_trial_with(id, true)
     }
 
-    /// Returns a verifier for many trials. Unlike [`RunDir::check`], it reads everything and
+    /// Returns a verifier for many trials. Unlike [`RunDir::check_trial`], it reads everything and
     /// ignores earlier checks.
     pub fn verifier(&self) -> TrialVerifier<'_> {
         TrialVerifier {
@@ -310,7 +310,7 @@ pub struct TrialVerifier<'a> {
 }
 
 impl TrialVerifier<'_> {
-    /// Like [`RunDir::check`], but also checks everything that the trial's events refer to.
+    /// Like [`RunDir::check_trial`], but also checks everything that the trial's events refer to.
     pub fn verify_trial(&mut self, id: &TrialId) -> CheckedTrial {
         let mut checked = self.run_dir.check_trial_with(id, false);
         let dir = self.run_dir.trial_dir(id);

@@ -92,7 +92,7 @@ impl RunDir {
         Ok(level.into_iter().collect())
     }
 
-    /// Like [`RunDir::check`], but reads files only if the trial is in `started_dirs`, the result
+    /// Like [`RunDir::check_trial`], but reads files only if the trial is in `started_dirs`, the result
     /// of [`RunDir::started_trial_dirs`]. Other trials have no files.
     pub fn check_started_trial(
         &self,

@@ -261,8 +261,8 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     all
 }
 
-/// Returns one line per distinct error for [`Detail::Brief`], or one line per trial for
-/// [`Detail::Full`].
+/// Returns one line per distinct error for [`DetailLevel::OneLine`], or one line per trial for
+/// [`DetailLevel::LinePerTrial`].
 fn error_lines(errors: Vec<(String, String)>, detail: DetailLevel) -> Vec<String> {
     match detail {
         DetailLevel::OneLine => deduplicate_errors(errors, MAX_EXAMPLES),

@@ -127,7 +127,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Like [`Walker::record_hits`], with the given expression for comparison.
+    /// Like [`Walker::record_hits_where`], with the given expression for comparison.
     fn record_hits_as(
         &mut self,
         range: TextRange,

@@ -11,7 +11,7 @@ impl Sources {
     ///
     /// # Errors
     /// Returns an environment fault if the index is unreachable. If the index responds, but has no
-    /// such project or no sdist of that version, the fault's cause is [`Cause::Missing`] and its
+    /// such project or no sdist of that version, the fault's cause is [`FaultCause::Missing`] and its
     /// hint suggests an alternative.
     pub async fn find_release(&self, name: &str, version: &str) -> Result<Source, Fault> {
         let index = Pypi::from_env()?;
@@ -37,7 +37,7 @@ impl Sources {
     /// Returns the version of the newest sdist on the index, ignoring prereleases.
     ///
     /// # Errors
-    /// Returns an environment fault if the index is unreachable. Its cause is [`Cause::Missing`] if
+    /// Returns an environment fault if the index is unreachable. Its cause is [`FaultCause::Missing`] if
     /// the project has no sdist.
     pub async fn newest_version(&self, name: &str) -> Result<String, Fault> {
         let (files, broken) = Pypi::from_env()?.list_files(name).await;

@@ -26,7 +26,7 @@ pub trait WrittenPathLister: Send + Sync {
     /// Fails with a human-readable reason why the list is unavailable.
     async fn list_written(&self) -> Result<ContainerDiff, String>;
 
-    /// Like [`WrittenPaths::list_written`], but without a time limit.
+    /// Like [`WrittenPathLister::list_written`], but without a time limit.
     ///
     /// # Errors
     /// Fails with a human-readable reason why the list is unavailable.
