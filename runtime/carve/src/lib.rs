@@ -1,5 +1,4 @@
-//! Removes objects from a Python package such that the remaining code can still be parsed and
-//! imported.
+//! Removes objects from a Python package. The remaining code can still be parsed and imported.
 
 mod bodies;
 mod changes;

@@ -246,7 +246,8 @@ fn tool_messages(turn: &ResponseTurn) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Returns the stop reason in Inspect's terms, or `unknown` if there is none.
+/// Returns the name that Inspect uses for the stop reason, or `unknown` if Inspect has no name for
+/// it.
 fn stop_reason(turn: &ResponseTurn) -> &'static str {
     match turn.response.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",

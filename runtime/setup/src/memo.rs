@@ -21,7 +21,7 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// Returns the value of `key`. If there is none, computes the value with `compute`.
+    /// Returns the cached value of `key`, or computes the value with `compute`.
     /// `is_transient` returns whether a fault is transient, so that the next caller should try
     /// again.
     pub async fn get_or_compute(

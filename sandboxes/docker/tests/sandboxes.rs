@@ -25,7 +25,7 @@ use proctor_types::SandboxSpec;
 /// An image that `tests/images/debian.sh` creates.
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// Connects to the engine. Returns `None` if there is none and the test cannot run.
+/// Connects to the engine. Returns `None` if no engine is running, so that the test cannot run.
 async fn connect_or_skip(test_name: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),

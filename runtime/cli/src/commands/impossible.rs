@@ -16,8 +16,7 @@ use crate::{
     progress,
 };
 
-/// Writes the variants to a file, and lists the tasks for which there is none. Fails if no task has
-/// a variant.
+/// Writes the variants to a file, and lists the tasks without a variant. Fails if no task has one.
 pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,

@@ -125,7 +125,8 @@ pub fn kill_command(main_pid: i32, mark: Mark) -> u32 {
     })
 }
 
-/// Kills what is left of a command's process group. Returns the number of killed processes.
+/// Kills the remaining processes of a command's process group. Returns the number of killed
+/// processes.
 pub fn kill_group(main_pid: i32) -> u32 {
     let Some(pid) = Pid::from_raw(main_pid) else { return 0 };
     // In the usual case this takes one call and no scan of /proc. The leader is already reaped, so

@@ -166,7 +166,7 @@ impl Walk<'_> {
                         folder = found;
                         break;
                     }
-                    // The directory was moved meanwhile, so what is left of it is inaccessible.
+                    // The directory was moved during the walk, so its remaining entries are inaccessible.
                     Err(_) => {
                         if levels.pop().is_some_and(|lost| !lost.pending_folders.is_empty()) {
                             self.unwalked.push(path.clone());
