@@ -109,14 +109,14 @@ impl TrialGateway {
         if model.tool_check == Some(false) {
             return Ok(None);
         }
-        if let Some(trouble) = self.find_proxy_text(&checks.error_text, result) {
+        let has_called = response.calls().next().is_some();
+        let text = if has_called { String::new() } else { text_or_reasoning(&response.items) };
+        if let Some(trouble) = self.find_proxy_text(&checks.error_text, result, &text) {
             return Ok(Some(trouble));
         }
         if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
             return Ok(Some(trouble));
         }
-        let has_called = response.calls().next().is_some();
-        let text = if has_called { String::new() } else { text_or_reasoning(&response.items) };
         let is_undecoded = checks.undecoded.is_undecoded(&text)
             || response.calls().any(|call| checks.undecoded.is_undecoded_call(&call.arguments));
         if is_undecoded {

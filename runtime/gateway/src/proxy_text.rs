@@ -5,16 +5,18 @@ use serde_json::Value;
 
 use crate::{
     TrialGateway, attempt_failure::AttemptFailure, checks::ErrorTextCheck,
-    codec::neutral::StopReason, error_text::quote_body, send::AttemptResult,
-    tool_support::text_or_reasoning,
+    codec::neutral::StopReason, error_text::quote_body, responder::json_objects,
+    send::AttemptResult,
 };
 
 impl TrialGateway {
-    /// Describes a response that a proxy wrote, or returns `None`.
+    /// Describes a response that a proxy wrote, or returns `None`. `text` is the text of the
+    /// response.
     pub(crate) fn find_proxy_text(
         &self,
         check: &ErrorTextCheck,
         result: &AttemptResult,
+        text: &str,
     ) -> Option<AttemptFailure> {
         let whole = &result.response;
         let is_blocked =
@@ -22,7 +24,6 @@ impl TrialGateway {
         if is_blocked || whole.calls().next().is_some() {
             return None;
         }
-        let text = text_or_reasoning(&whole.items);
         let text = text.trim();
         let is_placeholder = check.models.contains(&whole.model);
         let output = whole.usage.map_or(0, |usage| usage.output);
@@ -51,14 +52,8 @@ impl TrialGateway {
 /// servers omit it.
 fn reports_no_tokens(raw: &[u8]) -> bool {
     let text = String::from_utf8_lossy(raw);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    let objects: Vec<&str> = if text.starts_with('{') {
-        vec![text]
-    } else {
-        text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:")).collect()
-    };
     let mut is_reported = false;
-    for object in objects {
+    for object in json_objects(&text) {
         let Ok(object) = serde_json::from_str::<Value>(object) else { continue };
         let places = [
             &object["usage"],

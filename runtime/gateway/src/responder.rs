@@ -52,22 +52,24 @@ pub(crate) struct ResponseNames {
 /// response has no other model name.
 pub(crate) fn read_names(raw: &[u8], model: &str) -> ResponseNames {
     let text = String::from_utf8_lossy(raw);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
     let (mut id, mut found) = (None, Responder::default());
-    if text.starts_with('{') {
-        id = add_names(&mut found, text);
-    } else {
-        let lines = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
-        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(MAX_EVENTS);
-        for (number, data) in events.enumerate() {
-            let own = add_names(&mut found, data);
-            if number == 0 {
-                id = own;
-            }
+    for (number, object) in json_objects(&text).take(MAX_EVENTS).enumerate() {
+        let own = add_names(&mut found, object);
+        if number == 0 {
+            id = own;
         }
     }
     found.model = found.model.or_else(|| clean_name(&model.into()));
     ResponseNames { id, responder: (!found.is_unknown()).then_some(found) }
+}
+
+/// Returns the JSON objects of a response as text: the document, or the data of each stream event.
+pub(crate) fn json_objects(response: &str) -> impl Iterator<Item = &str> {
+    let text = response.trim_start_matches('\u{feff}').trim_start();
+    let document = text.starts_with('{').then_some(text);
+    let stream = if document.is_some() { "" } else { text };
+    let events = stream.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
+    document.into_iter().chain(events.filter(|data| data.trim_start().starts_with('{')))
 }
 
 /// Adds an object's names and returns its id. Names that were found earlier are kept.
