@@ -20,8 +20,8 @@ use serde_json::{Map, Number, Value};
 ///
 /// let row = r#"{"version":"4.3","difficulty":3,"language":"js"}"#;
 /// let details: Details = serde_json::from_str(row).unwrap();
-/// assert_eq!(details.version.text(), Some("4.3"));
-/// assert_eq!(details.difficulty.text(), None, "a number is kept but is not text");
+/// assert_eq!(details.version.non_empty_text(), Some("4.3"));
+/// assert_eq!(details.difficulty.non_empty_text(), None, "a number is kept but is not text");
 /// assert_eq!(details.other["language"], "js");
 /// assert_eq!(serde_json::to_string(&details).unwrap(), row);
 /// ```

@@ -135,7 +135,7 @@ pub struct SandboxRequest {
 ///
 /// use async_trait::async_trait;
 /// use proctor_sandbox_api::{Backend, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest};
-/// use proctor_types::{Fault, Layer};
+/// use proctor_types::{Fault, FaultLayer};
 ///
 /// struct Counted<B>(B, AtomicUsize);
 ///
@@ -171,10 +171,10 @@ pub struct SandboxRequest {
 ///         "none".to_owned()
 ///     }
 ///     async fn prepare(&self, _: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
-///         Err(Fault::new(Layer::Environment, "nowhere has no environments"))
+///         Err(Fault::new(FaultLayer::Environment, "nowhere has no environments"))
 ///     }
 ///     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
-///         Err(Fault::new(Layer::Sandbox, format!("no sandbox for {}", spec.purpose)))
+///         Err(Fault::new(FaultLayer::Sandbox, format!("no sandbox for {}", spec.purpose)))
 ///     }
 ///     async fn sweep(&self) -> Result<Vec<String>, Fault> {
 ///         Ok(Vec::new())
@@ -186,8 +186,8 @@ pub struct SandboxRequest {
 /// let backend = Counted(Nowhere, AtomicUsize::new(0));
 /// let request = SandboxRequest {
 ///     environment: PreparedEnvironment {
-///         digest: "0".into(), base: "0".into(), image: None, handle: String::new(),
-///         built: false, absent: Default::default(),
+///         digest: "0".into(), base: "0".into(), image: None,
+///         backend_id: String::new(), was_built: false, hidden_paths: Default::default(),
 ///     },
 ///     limits: Default::default(),
 ///     purpose: "an example".into(),

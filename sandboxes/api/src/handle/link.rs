@@ -72,7 +72,7 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// let done = handle.run(Command::shell("exit 3").cwd("/testbed")).await?;
 /// // A failed command is a result. An error means that the sandbox rejected the request
 /// // or is gone.
-/// assert_eq!(done.exited.code, Some(3));
+/// assert_eq!(done.exit.code, Some(3));
 /// assert!(!done.success());
 /// # Ok(())
 /// # }
