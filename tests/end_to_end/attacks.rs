@@ -92,7 +92,7 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     assert!(said.ends_with("2 tasks: 1 marked, 2 certified, 2 attacked.\n"), "{said}");
     let report = ["report", graded.to_str().unwrap(), "--quality", quality];
     let text = String::from_utf8(stage.run(report, 0).stdout).unwrap();
-    let line = "gold: 1/1 (100 %) resolved without marked tasks, 2/2 (100 %) with them.";
+    let line = "gold: 1/1 (100%) resolved without marked tasks, 2/2 (100%) with them.";
     assert!(text.contains(line), "{text}");
     let text: Vec<&str> = text.split_whitespace().collect();
     let cited = "Quality of 2 tasks: 1 marked (attacked 1, duplicate 1); not judged: 0.";

@@ -54,7 +54,7 @@ fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
     for part in
-        ["no response after", "check that the endpoint is running", "resolved is between 0 %"]
+        ["no response after", "check that the endpoint is running", "resolved is between 0%"]
     {
         assert!(table.contains(part), "{part:?} is missing in {table}");
     }

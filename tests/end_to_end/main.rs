@@ -66,6 +66,8 @@ mod resume;
 mod rootless;
 mod rule_versions;
 mod runners;
+#[path = "../sample.rs"]
+mod sample;
 mod scripted_trial;
 mod settings;
 mod shipped_configs;

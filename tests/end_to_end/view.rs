@@ -91,7 +91,7 @@ fn finished_run_can_be_viewed() {
     );
     assert!(
         said(&["report", &run, "--format", "markdown"])
-            .contains("| `tools/scripted` | 1/2 50.0 % |")
+            .contains("| `tools/scripted` | 1/2 50.0% |")
     );
 
     let list = said(&["show", &run]);

@@ -355,7 +355,7 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
             late - early
         );
     }
-    // Workers use 95 % of the allowed rate. All requests fit in two windows, plus a few seconds for
+    // Workers use 95% of the allowed rate. All requests fit in two windows, plus a few seconds for
     // the first request of each worker.
     let took = times[times.len() - 1] - times[0];
     assert!(took < 90.0, "{took} s: {times:?}");

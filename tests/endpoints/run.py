@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs Proctor against model servers that, from the second request on, validate requests as real services do.
 
-    PROCTOR=target/debug/proctor tests/endpoints/run.py [--full] [--work DIR] [--jobs N] [CASE ...]
+    PROCTOR=target/debug/proctor tests/endpoints/run.py [--full] [--every N] [--work DIR] [--jobs N] [CASE ...]
 
 Each case is a server in CASE/case.py, whose first line describes it. expected.toml says how each must end. The exit
 status is 1 if a case ends differently. All files are written below --work (default: a new temporary folder).
@@ -82,6 +82,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--full", action="store_true", help="also run the slow cases")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="run only every N-th case")
     parser.add_argument("--work", help="folder for all written files")
     parser.add_argument("--jobs", type=int, default=4, metavar="N")
     options = parser.parse_args()
@@ -93,7 +94,7 @@ def main():
     names = options.cases or sorted(
         name for name in os.listdir(HERE)
         if os.path.exists(f"{HERE}/{name}/case.py") and (options.full or name not in expected["full"])
-    )
+    )[::options.every]
 
     def one(name):
         # Run each case in a process of its own, so that its server ends with it.

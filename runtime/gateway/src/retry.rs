@@ -79,7 +79,7 @@ impl RetryPolicy {
 
     /// Returns the wait after the `failed_attempts`-th attempt (counted from 1).
     ///
-    /// If the endpoint requests a wait, up to 10 % is added to it, so that trials that were
+    /// If the endpoint requests a wait, up to 10% is added to it, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
     /// shorten our own wait, because some endpoints always send 0.
     pub(crate) fn pause(&self, failed_attempts: u32, retry_after: Option<Duration>) -> Duration {

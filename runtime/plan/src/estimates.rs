@@ -519,7 +519,7 @@ mod tests {
     fn power_grows_with_tasks_and_attempts() {
         let two = parse_arms(&["steps = 1", "steps = 2"]);
         let said = plan_lines(&two, 200, 1);
-        // Computed with SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms
+        // Computed with SciPy: McNemar's exact test has a power of 80% at 9.1 points if the arms
         // disagree on a fifth of the tasks.
         assert!(
             said.contains("200 tasks x 1 attempt can detect differences of 9.1 points"),

@@ -29,7 +29,7 @@ pub struct RankAgreement {
     pub arms: u64,
     /// Kendall's tau-b.
     pub tau: f64,
-    /// 95 % confidence interval from a bootstrap over tasks.
+    /// 95% confidence interval from a bootstrap over tasks.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn agreement_sentences(agreements: &[RankAgreement]) -> Vec<String> {
     let sentence = |one: &RankAgreement| {
         let interval = one
             .interval
-            .map_or_else(String::new, |[lower, upper]| format!(" (95 % {lower:.2} to {upper:.2})"));
+            .map_or_else(String::new, |[lower, upper]| format!(" (95% {lower:.2} to {upper:.2})"));
         format!(
             "ranking of {} by {}: Kendall's tau between {} ({}) and {} ({}) is {:.2}{interval}.",
             count_with_noun(one.arms, "arm"),

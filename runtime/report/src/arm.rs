@@ -79,7 +79,7 @@ pub struct ArmReport {
     /// The lowest and highest value that `passed_rate` can reach once the missing verdicts are
     /// known.
     pub passed_bounds: Bounds,
-    /// 95 % intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
+    /// 95% intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
     #[serde(default)]
     pub intervals: Intervals,
     /// Trials whose patch was not empty and could be applied.

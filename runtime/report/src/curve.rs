@@ -48,7 +48,7 @@ pub struct CurveCheck {
     pub real_only: u64,
     /// (curve - real) / tasks. Null if there are no tasks.
     pub gap: Option<f64>,
-    /// 95 % interval of the gap.
+    /// 95% interval of the gap.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -96,7 +96,7 @@ pub struct CurvePoint {
     pub graded: u64,
     pub resolved: u64,
     pub resolved_rate: f64,
-    /// 95 % interval of the resolved rate, clustered by task.
+    /// 95% interval of the resolved rate, clustered by task.
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
@@ -183,7 +183,7 @@ fn format_number(value: f64) -> String {
 
 pub fn curve_text(curve: &Curve) -> String {
     let budget = curve.points.first().map_or("at", |point| point.budget.as_str());
-    let headers = ["arm", budget, "resolved", "rate\n95 %", "F2P passed", "at the limit"];
+    let headers = ["arm", budget, "resolved", "rate\n95%", "F2P passed", "at the limit"];
     let rows = curve.points.iter().map(|point| {
         let truncated = if point.truncated { " (truncated)" } else { "" };
         vec![
@@ -235,7 +235,7 @@ pub fn curve_text(curve: &Curve) -> String {
             check.real_resolved,
             check.curve_resolved,
             check.gap.unwrap_or_default() * 100.0,
-            format_interval(check.interval).replace('\n', ", 95 % "),
+            format_interval(check.interval).replace('\n', ", 95% "),
         );
     }
     let cost = curve.cost;
@@ -299,7 +299,7 @@ pub fn curve_html(curve: &Curve) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Resolved by {budget}</title>\
          <style>{STYLE}</style>\n<h1>Resolved by {budget}</h1>\n{}\n<table>\n<tr><th>arm</th>\
-         <th>{budget}</th><th>resolved</th><th>rate</th><th>95 %</th><th>F2P passed</th></tr>\n{rows}\
+         <th>{budget}</th><th>resolved</th><th>rate</th><th>95%</th><th>F2P passed</th></tr>\n{rows}\
          </table>\n</html>\n",
         plot_svg(curve)
     )
@@ -322,7 +322,7 @@ fn plot_svg(curve: &Curve) -> String {
         let _ = writeln!(
             svg,
             "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"end\">{tenths} %</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"end\">{tenths}%</text>",
             LEFT - 6.0,
             at + 4.0
         );

@@ -7,16 +7,16 @@ pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
     })
 }
 
-/// Formats a rate: `100 %`, `41.7 %`. Rates below 100 % are never shown as 100 %, and rates above 0
+/// Formats a rate: `100%`, `41.7%`. Rates below 100% are never shown as 100%, and rates above 0
 /// are never shown as 0.
 pub fn format_percent(rate: f64) -> String {
-    // Avoid `-0 %`: the sum of an empty list of floats is -0.0.
+    // Avoid `-0%`: the sum of an empty list of floats is -0.0.
     let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
-        format!("{:.0} %", rate * 100.0)
+        format!("{:.0}%", rate * 100.0)
     } else {
-        format!("{:.1} %", tenths.clamp(0.1, 99.9))
+        format!("{:.1}%", tenths.clamp(0.1, 99.9))
     }
 }
 

@@ -83,7 +83,7 @@ pub fn build_grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     Grid { rows: order.into_iter().map(row).collect() }
 }
 
-/// Formats the trials of one task under one arm: `yes`, `no (25.0 % F2P)`, `2/3, 1 open`.
+/// Formats the trials of one task under one arm: `yes`, `no (25.0% F2P)`, `2/3, 1 open`.
 pub fn cell_text(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),

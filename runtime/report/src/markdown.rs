@@ -21,7 +21,7 @@ pub fn report_markdown(
     selection: GroupSelection,
 ) -> String {
     let mut out = String::from(
-        "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
+        "| arm | Resolved | 95% | Passed | 95% | %Apply | tokens in / out | steps | tool calls | paid |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for arm in &report.arms {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_four_decimals};
 
-/// Lower and upper ends of 95 % intervals. Null if there are no trials.
+/// Lower and upper ends of 95% intervals. Null if there are no trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,

@@ -111,7 +111,7 @@ mod tests {
         let row = |id: &str| {
             [id.to_owned()]
                 .into_iter()
-                .chain(arms.iter().map(|_| "no (25.0 % F2P)".into()))
+                .chain(arms.iter().map(|_| "no (25.0% F2P)".into()))
                 .collect()
         };
         let shown = format_table_by_arms(
@@ -125,10 +125,10 @@ mod tests {
         let shown =
             format_table_by_arms(&["task", &endless], vec![vec![endless.clone(), "yes".into()]]);
         assert!(shown.contains('\u{2026}') && shown.contains("yes"), "{}", shown.len());
-        let numbers = vec!["arm ".repeat(30), "33.3 % - 66.7 %".into(), "ended ".repeat(30)];
+        let numbers = vec!["arm ".repeat(30), "33.3% - 66.7%".into(), "ended ".repeat(30)];
         let shown =
             format_table(&["arm", "rate", "ended"], [numbers].into_iter(), |column| column == 1);
         assert!(shown.lines().all(|line| line.chars().count() <= TERMINAL_WIDTH), "{shown}");
-        assert!(shown.contains("33.3 % - 66.7 %"), "{shown}");
+        assert!(shown.contains("33.3% - 66.7%"), "{shown}");
     }
 }

@@ -181,12 +181,12 @@ fn count_terminal_lines(text: &str) -> usize {
 }
 
 /// Explains the column headers.
-const LEGEND: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
+const LEGEND: &str = "Rates cover all planned trials, with 95% intervals. Steps, tokens and wall are\n\
                         means without faults. Paid includes retries. -: unknown.\n";
 
 /// Formats each arm's results.
 fn results_table(first_header: &str, arms: &[&ArmReport]) -> String {
-    let headers = [first_header, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
+    let headers = [first_header, "resolved", "rate\n95%", "F2P passed", "at a limit"];
     let rows = arms.iter().map(|arm| {
         let clean = match arm.resolved_clean == arm.resolved {
             true => String::new(),

@@ -24,8 +24,8 @@ pub struct PowerTarget {
 }
 
 impl PowerTarget {
-    /// Returns the target for this many comparisons: a level of 5 % for all of them together, and a
-    /// power of 80 %.
+    /// Returns the target for this many comparisons: a level of 5% for all of them together, and a
+    /// power of 80%.
     pub fn for_comparisons(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }

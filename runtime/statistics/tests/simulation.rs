@@ -33,7 +33,7 @@ enum DataKind {
     Resolved { attempts: u32, advantage: f64 },
     /// All tasks have the same low rate for each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
-    /// 30 % of the tasks pass no tests, 40 % pass all of them, and the rest pass some.
+    /// 30% of the tasks pass no tests, 40% pass all of them, and the rest pass some.
     Passed { advantage: f64 },
     /// Log-normal between and within tasks. One arm uses this much more.
     Tokens { increase: f64 },
@@ -183,9 +183,9 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
     }
     let repositories: &[usize] = if full { &[2, 3, 5, 8, 12, 20, 40] } else { &[3, 12, 40] };
     cases.extend(repositories.iter().map(|count| (DataKind::Repositories, *count)));
-    println!("{times} rounds; targets: coverage of at least 95 %, at most 5 % false positives");
+    println!("{times} rounds; targets: coverage of at least 95%, at most 5% false positives");
     println!("{:<44}{:>9}{:>8}{:>8}{:>12}", "", "clusters", "holds", "calls", "width");
-    // Three standard errors of a proportion of 5 %.
+    // Three standard errors of a proportion of 5%.
     let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
     let mut wrong = Vec::new();
     for (kind, clusters) in cases {
@@ -239,7 +239,7 @@ fn holm_bounds_false_differences_between_equal_arms() {
             called += u32::from(holm_p_values(&values).iter().any(|value| *value < ALPHA));
         }
         let share = f64::from(called) / f64::from(times);
-        println!("{arms} arms, {tasks} tasks, {attempts} attempts: {:.1} %", share * 100.0);
+        println!("{arms} arms, {tasks} tasks, {attempts} attempts: {:.1}%", share * 100.0);
         let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
         assert!(share <= 0.05 + chance, "{share}");
     }
@@ -269,7 +269,7 @@ fn detection_rate(
 fn mcnemar_tasks_needed_reach_the_intended_power() {
     let times = if is_full_tier() { 5000 } else { 1000 };
     let mut rng = Rng::with_seed(13);
-    println!("{times} rounds; target power 80 %");
+    println!("{times} rounds; target power 80%");
     for (d, discordant) in [(0.5, 0.5), (0.3, 0.4), (0.2, 0.3), (0.1, 0.2), (0.05, 0.05)] {
         for comparisons in [1, 3, 28, 528] {
             let wanted = PowerTarget::for_comparisons(comparisons);
@@ -278,7 +278,7 @@ fn mcnemar_tasks_needed_reach_the_intended_power() {
             let fewer =
                 detection_rate(&mut rng, tasks * 3 / 4, (d, discordant), wanted.alpha, times);
             println!(
-                "one attempt, {d} of {discordant}, {comparisons} pairs: {tasks} tasks, {:.1} %; {} tasks, {:.1} %",
+                "one attempt, {d} of {discordant}, {comparisons} pairs: {tasks} tasks, {:.1}%; {} tasks, {:.1}%",
                 power * 100.0,
                 tasks * 3 / 4,
                 fewer * 100.0
@@ -295,7 +295,7 @@ fn mcnemar_tasks_needed_reach_the_intended_power() {
         let seen = mcnemar_detectable_difference(tasks, 0.2, wanted).unwrap();
         let power = detection_rate(&mut rng, tasks, (seen, 0.2), wanted.alpha, times);
         println!(
-            "a plan of {tasks} tasks and 3 arms: {:.1} points, {:.1} %",
+            "a plan of {tasks} tasks and 3 arms: {:.1} points, {:.1}%",
             seen * 100.0,
             power * 100.0
         );
@@ -334,7 +334,7 @@ fn tasks_for_mean_difference_reach_the_intended_power() {
         });
         let power = hits.count() as f64 / f64::from(times);
         println!(
-            "3 attempts, {better} better, {comparisons} pairs: {tasks} tasks, {:.1} %",
+            "3 attempts, {better} better, {comparisons} pairs: {tasks} tasks, {:.1}%",
             power * 100.0
         );
         let chance = 3.0 * (0.16 / f64::from(times)).sqrt();

@@ -15,7 +15,7 @@ def main(config: str, out: str) -> None:
         run = error.run
     for arm in run.arms:
         low, high = arm.interval or (0.0, 1.0)
-        print(f"{arm.name}: {arm.resolved}/{arm.trials} resolved, 95 % interval {low:.2f} to {high:.2f}")
+        print(f"{arm.name}: {arm.resolved}/{arm.trials} resolved, 95% interval {low:.2f} to {high:.2f}")
     print(run.compare())
     for trial in run.trials:
         if trial.resolved is False:

@@ -83,7 +83,7 @@ pub struct CompareArgs {
     /// Fail if an arm's `resolved` rate is more than POINTS percentage points below another arm's:
     /// `--gate 'new >= old - 2'`.
     ///
-    /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least
+    /// The exit status is 0 if the lower end of the 95% interval of the difference is at least
     /// -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
     /// incomplete and 2 if an arm is unknown. Repeat the option for more gates. The exit status is
     /// then 3 if it applies to any gate, otherwise 4 if it applies to any gate, otherwise 5. You

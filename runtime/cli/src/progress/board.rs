@@ -384,7 +384,7 @@ mod tests {
             board.apply_event(&graded(attempt));
             assert_eq!(board.finished_and_total(), (done, 3));
         }
-        assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0 %"), "{}", board.summary());
+        assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0%"), "{}", board.summary());
         assert!(board.summary().ends_with("left"), "{}", board.summary());
     }
 

@@ -93,7 +93,7 @@ pub(super) fn format_event(event: &Progress, board: &ProgressBoard) -> String {
             let name = trial_name(trial, arm);
             let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED_KIND);
             let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
-            format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
+            format!("{name}: {word}, {rate:.0}% passed ({done}/{trials}){why}")
         }
         Progress::GradingFailed { trial, arm, fault } => {
             let name = trial_name(trial, arm);

@@ -263,7 +263,7 @@ impl Report {
         );
         for ((name, one, share), (_, two, other)) in first.rows().into_iter().zip(second.rows()) {
             out.push_str(&format!(
-                "| {name} | {one} | {:.1} % | {two} | {:.1} % |\n",
+                "| {name} | {one} | {:.1}% | {two} | {:.1}% |\n",
                 share * 100.0,
                 other * 100.0
             ));
@@ -441,8 +441,8 @@ mod tests {
         report.add_level_two(vec![suspect, task("c", false)], Vec::new());
         let summary = report.summary();
         for part in [
-            "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0 % | 5 | 62.5 % |\n",
-            "| added to the statement | 0 | 0.0 % | 2 | 25.0 % |\n",
+            "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0% | 5 | 62.5% |\n",
+            "| added to the statement | 0 | 0.0% | 2 | 25.0% |\n",
             "| removed tests | 0 | | 3 | |\n",
             "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect\n",
         ] {

@@ -224,11 +224,11 @@ impl PullReport {
             let mean = |of: fn(&PullTaskMetrics) -> usize| {
                 tasks.iter().map(|task| of(task)).sum::<usize>() as f64 / tasks.len() as f64
             };
-            // Divide the means, as FEA-Bench's Table 1 does (87.1 of 128.5 lines are 67.8 %).
+            // Divide the means, as FEA-Bench's Table 1 does (87.1 of 128.5 lines are 67.8%).
             let share = mean(|task| task.new_lines) / mean(|task| task.edited_lines).max(1.0);
             out.push_str(&format!(
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
-                 | lines of new components | {:.1} |\n| their share | {:.1} % |\n| functions added | {:.2} |\n\
+                 | lines of new components | {:.1} |\n| their share | {:.1}% |\n| functions added | {:.2} |\n\
                  | classes added | {:.2} |\n",
                 count_with_noun(tasks.len(), set),
                 mean(|task| task.files),
@@ -323,6 +323,6 @@ mod tests {
         let tasks = vec![task(17, 19), task(14, 18), task(6, 8)];
         let summary = PullReport::new(head(false), tasks, vec![], vec![]).summary();
         assert!(summary.contains("| lines edited | 15.0 |"), "{summary}");
-        assert!(summary.contains("| 12.3 |\n| their share | 82.2 % |"), "{summary}");
+        assert!(summary.contains("| 12.3 |\n| their share | 82.2% |"), "{summary}");
     }
 }

@@ -28,6 +28,8 @@ mod reports;
 mod restart;
 mod results;
 mod roots;
+#[path = "../../../../tests/sample.rs"]
+mod sample;
 mod sandbox_damage;
 mod scratch;
 mod screening;

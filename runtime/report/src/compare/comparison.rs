@@ -50,7 +50,7 @@ pub struct Pair {
     /// Difference between the arms' rates, or between their means over tasks. Null, like the next
     /// three fields, if the arms have no tasks in common.
     pub difference: Option<f64>,
-    /// 95 % confidence interval. Also null if there are too few tasks to estimate the interval.
+    /// 95% confidence interval. Also null if there are too few tasks to estimate the interval.
     pub interval: Option<[f64; 2]>,
     pub p_value: Option<f64>,
     /// The p-value after Holm's adjustment over the pairs of this metric. Null for a pair with a
@@ -61,17 +61,17 @@ pub struct Pair {
     #[serde(default)]
     pub adjusted_for: u64,
     /// Like `interval`, but at the adjusted level. It excludes 0 if and only if `p_adjusted` is
-    /// below 5 %.
+    /// below 5%.
     #[serde(default)]
     pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value is below 5 %. For a pair with a control, the unadjusted p-value
+    /// Whether the adjusted p-value is below 5%. For a pair with a control, the unadjusted p-value
     /// is used. Null if there is no p-value.
     #[serde(default)]
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
     /// Number of tasks needed to detect a difference of this size with the same test, at a power of
-    /// 80 % and a significance level of 5 %, adjusted for the number of pairs. Null if there is no
+    /// 80% and a significance level of 5%, adjusted for the number of pairs. Null if there is no
     /// difference.
     pub tasks_needed: Option<u64>,
     /// The smallest difference that this number of tasks can detect, under the same conditions.
@@ -135,7 +135,7 @@ pub struct GateReport {
     /// `resolved` of the arm minus that of the reference, as a fraction. Null if the arms have no
     /// tasks in common.
     pub difference: Option<f64>,
-    /// 95 % interval, not adjusted for other comparisons.
+    /// 95% interval, not adjusted for other comparisons.
     pub interval: Option<[f64; 2]>,
     pub sentence: String,
 }

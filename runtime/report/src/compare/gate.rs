@@ -86,7 +86,7 @@ impl Gate {
         let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
         let numbers = match (difference, interval) {
             (Some(difference), Some([lower, upper])) => format!(
-                "difference {} points, 95 % interval {} to {}, on {}",
+                "difference {} points, 95% interval {} to {}, on {}",
                 points(difference),
                 points(lower),
                 points(upper),

@@ -18,7 +18,7 @@ use crate::{
 /// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// For example `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
+    /// For example `b resolves 4.2 points more than a (95% 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
     /// The rates, the p-value, the cost ratio's interval, and the number of excluded tasks.
     pub detail: String,
@@ -76,7 +76,7 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
         let ends =
             if is_second_arm_better(pair) { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
         let [lower, upper] = ends.map(|end| format_interval_end(pair, end, distinguishable));
-        format!(" (95 % {lower} to {upper})")
+        format!(" (95% {lower} to {upper})")
     });
     let ratio = |metric: &str| {
         let ratio = of(metric)?.ratio.filter(|ratio| ratio.value > 0.0)?;
@@ -168,7 +168,7 @@ pub fn single_arm_headline(report: &Report) -> Option<String> {
     let study = report.arms_under_study();
     let [arm] = study.as_slice() else { return None };
     let interval = arm.intervals.resolved_rate.map_or_else(String::new, |[lower, upper]| {
-        format!(" (95 % {:.1} to {:.1})", lower * 100.0, upper * 100.0)
+        format!(" (95% {:.1} to {:.1})", lower * 100.0, upper * 100.0)
     });
     let each = arm.per_resolved.and_then(|each| each.cost_usd);
     let each = each.map_or_else(String::new, |cost| {

@@ -233,7 +233,7 @@ impl PendingPair {
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
             _ if pair.adjusted_for <= 1 => pair.interval,
             // At this level, the unadjusted p-value leads to the same decision as the adjusted one
-            // at 5 %.
+            // at 5%.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
                 statistics::adjusted_interval(

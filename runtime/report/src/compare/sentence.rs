@@ -13,7 +13,7 @@ impl Pair {
     }
 }
 
-/// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to
+/// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95% interval -0.5 to
 /// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.`
 ///
 /// If there are several pairs, the sentence contains the adjusted interval and p-value, so that its
@@ -31,7 +31,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
     let interval = pair.interval_adjusted.or(pair.interval);
     let interval_text = interval.map_or_else(String::new, |ends| {
         let [lower, upper] = ends.map(|end| format_interval_end(pair, end, p < ALPHA));
-        format!(", 95 % interval {lower} to {upper}")
+        format!(", 95% interval {lower} to {upper}")
     });
     let adjusted = match (pair.adjusted_for, interval) {
         (..=1, _) => String::new(),

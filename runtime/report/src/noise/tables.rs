@@ -7,8 +7,8 @@ use crate::{
     ArmReport, Report, TaskReport, format::format_percent, limits::can_cause_failure, table,
 };
 
-/// Formats the fraction of trials that hit a limit, shown next to a score: `6.7 %: steps 3.3 %,
-/// memory 3.3 %`.
+/// Formats the fraction of trials that hit a limit, shown next to a score: `6.7%: steps 3.3%,
+/// memory 3.3%`.
 fn format_limit_fractions(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm

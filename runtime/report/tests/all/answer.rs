@@ -45,11 +45,11 @@ fn headline_names_better_arm_effect_and_price() {
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
     let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
     let text = format!(
-        "b resolves 50.0 points more than a (95 % {upper:.1} to {lower:.1}) at 1.3 times the cost."
+        "b resolves 50.0 points more than a (95% {upper:.1} to {lower:.1}) at 1.3 times the cost."
     );
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
-    let detail = "75.0 % vs 25.0 % of 20 shared tasks; p = 0.0020.";
+    let detail = "75.0% vs 25.0% of 20 shared tasks; p = 0.0020.";
     assert_eq!(all[0].detail, detail, "all tasks have the same ratio, so there is no interval");
     let escaped = headlines_with_escape(&comparison, |name| format!("<{name}>"));
     assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
@@ -67,7 +67,7 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(!headline.is_distinguishable);
     assert!(
-        headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -")
+        headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95% -")
     );
     assert!(headline.text.ends_with(" at 1.3 times the cost."), "{}", headline.text);
     assert!(headline.detail.contains(" tasks would be needed"), "{}", headline.detail);
@@ -103,7 +103,7 @@ fn single_arm_headline_has_score_and_cost() {
     let report = build_report(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
     let [lower, upper] = report.arms[0].intervals.resolved_rate.unwrap().map(|end| end * 100.0);
     let text = format!(
-        "a resolves 25.0 % of 20 trials (95 % {lower:.1} to {upper:.1}) at $0.40 per resolved trial."
+        "a resolves 25.0% of 20 trials (95% {lower:.1} to {upper:.1}) at $0.40 per resolved trial."
     );
     assert_eq!(single_arm_headline(&report), Some(text));
     assert_eq!(single_arm_headline(&build_report(two_arms())), None);
@@ -179,8 +179,8 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     assert_eq!(find_check(&report, "verdict").0, CheckLevel::Warning);
     let doubted = (CheckLevel::Warning, "1 verdict is suspect or contaminated".to_owned());
     assert_eq!(find_check(&report, "contaminated"), doubted);
-    // One of 15 failures of the arm `a`: more than the 5 % of configs/noise.toml.
-    let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0 %".to_owned());
+    // One of 15 failures of the arm `a`: more than the 5% of configs/noise.toml.
+    let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0%".to_owned());
     assert_eq!(find_check(&report, "limit"), limit);
     assert_eq!(find_check(&report, "interrupted").0, CheckLevel::Note);
     assert_eq!(find_check(&report, "infrastructure fault").0, CheckLevel::Warning);
@@ -327,8 +327,8 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     let first = shown.lines().next().unwrap();
     assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
     for line in [
-        "control gold: 30/30 resolved, 100 % of F2P passed\n",
-        "control noop: 0/30 resolved, 0 % of F2P passed\n",
+        "control gold: 30/30 resolved, 100% of F2P passed\n",
+        "control noop: 0/30 resolved, 0% of F2P passed\n",
     ] {
         assert!(shown.contains(line), "{shown}");
     }

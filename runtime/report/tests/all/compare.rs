@@ -78,7 +78,7 @@ fn compare_of_one_attempt_uses_mcnemar() {
     assert_eq!(pair.difference, Some(7.0 / 200.0));
     assert_eq!(pair.test, "mcnemar_exact");
     assert_eq!(pair.p_value, Some(mcnemar_exact_p(12, 5)));
-    let sentence = "a resolves 3.5 points more than b on 200 shared tasks, 95 % interval -0.7 to 7.7, \
+    let sentence = "a resolves 3.5 points more than b on 200 shared tasks, 95% interval -0.7 to 7.7, \
                     p = 0.14: not distinguishable; 575 tasks would be needed.";
     assert_eq!(pair.sentence, sentence);
     assert!(comparison_text(&comparison).contains(sentence));
@@ -186,7 +186,7 @@ fn report_warns_above_five_percent_failures_at_a_limit() {
         proctor_report::report_text(&build_report(trials), Default::default())
     };
     assert!(!with(2).contains("ended at a limit"), "{}", with(2));
-    let warned = "a: warning: 3 of 40 failures (7.5 %) ended at a limit (3 at cost)";
+    let warned = "a: warning: 3 of 40 failures (7.5%) ended at a limit (3 at cost)";
     assert!(with(3).contains(warned), "{}", with(3));
 }
 
@@ -471,7 +471,7 @@ fn compare_distinguishes_one_of_33_arms_on_16_tasks() {
 fn assert_sentence_agrees(pair: &Pair) {
     let sentence = &pair.sentence;
     let after = |mark: &str| sentence.split_once(mark).map(|(_, rest)| rest);
-    let Some(rest) = after("95 % interval ") else { return };
+    let Some(rest) = after("95% interval ") else { return };
     let mut words = rest.split([' ', ',']);
     let lower: f64 = words.next().unwrap().parse().unwrap();
     let upper: f64 = words.nth(1).unwrap().parse().unwrap();

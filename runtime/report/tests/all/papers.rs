@@ -22,7 +22,7 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
         of("t4", 0.0, &[("NameError", 3)]),
     ]);
     let arm = &report.arms[0];
-    // Resolved: the tasks whose tests all pass. Passed: the mean of 100, 25, 80 and 0 %, as opposed
+    // Resolved: the tasks whose tests all pass. Passed: the mean of 100, 25, 80 and 0%, as opposed
     // to 10 of 20 tests.
     assert_eq!((arm.resolved, arm.resolved_rate, arm.passed_rate), (1, 0.25, 0.5125));
     let value = serde_json::to_value(&report).unwrap();

@@ -223,7 +223,7 @@ fn unfinished_trial_counts_in_rates_but_not_in_means() {
     assert_eq!(arm.steps.mean, 10.0);
     assert_eq!(serde_json::to_value(&report.tasks[1]).unwrap()["outcome"], Value::Null);
     let text = render_text(&report);
-    assert!(text.contains("50.0 % - 100 %") && text.contains("not ended"), "{text}");
+    assert!(text.contains("50.0% - 100%") && text.contains("not ended"), "{text}");
     assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
 }
 
@@ -305,7 +305,7 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
     assert_eq!(json["arms"][0]["evidence_classes"], serde_json::json!({"answer_upstream": 1}));
     assert!(
-        text.contains("tools: 2/2 resolved, 1/2 (50.0 %) counting only clean integrity."),
+        text.contains("tools: 2/2 resolved, 1/2 (50.0%) counting only clean integrity."),
         "{text}"
     );
     assert!(!self::render_text(&three_arms()).contains("counting only clean integrity"));
@@ -334,7 +334,7 @@ fn report_counts_unverified_verdicts_separately() {
     assert_eq!(json["tasks"][0]["integrity"], "unverified");
     let text = render_text(&report);
     for line in [
-        "tools: 3/3 resolved, 1/3 (33.3 %) counting only clean integrity.\n",
+        "tools: 3/3 resolved, 1/3 (33.3%) counting only clean integrity.\n",
         "tools: 2 verdicts are unverified: no canary test was judged.\n",
     ] {
         assert!(text.contains(line), "{text}");
@@ -467,7 +467,7 @@ fn percent_never_rounds_to_0_or_100() {
         trial("tools", &format!("t{at}"), submitted_ending(), Some(rate))
     });
     let text = render_text(&build_report(trials.collect()));
-    assert!(text.contains("2999/3000") && text.contains("99.9 %"));
+    assert!(text.contains("2999/3000") && text.contains("99.9%"));
 }
 
 fn trial_of_level(level: u32, attempt: u32, passed: f64) -> TrialResult {
@@ -507,12 +507,12 @@ fn groups_separate_levels_sizes_and_attempts() {
     // One of two tasks is resolved in one of two attempts, so pass@1 is (1/2 + 0) / 2 and pass@2 is
     // (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
-    assert!(!render_text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
+    assert!(!render_text(&report).contains("F2P 75.0%"), "groups of one task each are not shown");
     let shown = proctor_report::report_text(
         &report,
         TextOptions { show_groups: true, ..TextOptions::default() },
     );
-    assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
+    assert!(shown.contains("pass@2") && shown.contains("1/2 50.0% (F2P 75.0%)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
     assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "tasks with 4 and with 8 functions");
@@ -520,7 +520,7 @@ fn groups_separate_levels_sizes_and_attempts() {
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
     let page = proctor_report::report_markdown(&report, None, GroupSelection::All);
-    let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
+    let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0% |\n";
     assert!(page.contains(table), "{page}");
     assert!(
         !proctor_report::report_markdown(&report, None, GroupSelection::Informative)

@@ -111,7 +111,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         id: format!("forest-{}", metric.replace('_', "-")),
         title: title.to_owned(),
         caption: format!(
-            "Paired difference in points on shared tasks, with 95 % intervals{adjusted}. An \
+            "Paired difference in points on shared tasks, with 95% intervals{adjusted}. An \
              interval that includes 0 shows no difference."
         ),
         ticks: values.into_iter().map(|value| tick(at(value), format_value(value))).collect(),
@@ -246,7 +246,7 @@ pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripCh
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
     let title = "Dollars per resolved trial";
     let caption =
-        "Everything billed, divided by the number of resolved trials, with 95 % intervals by task.";
+        "Everything billed, divided by the number of resolved trials, with 95% intervals by task.";
     amount_chart(["each-cost", title, caption], arms, each, format_dollars, format_dollar_tick)
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<Strip
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
     let title = "Tokens per resolved trial";
     let caption = "Input and output tokens of all tries, divided by the number of resolved trials, \
-                   with 95 % intervals by task.";
+                   with 95% intervals by task.";
     amount_chart(["each-tokens", title, caption], arms, each, abbreviate_count, |_, value| {
         abbreviate_count(value)
     })

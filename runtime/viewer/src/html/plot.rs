@@ -132,11 +132,11 @@ pub(crate) fn tick(position: f64, label: String) -> Tick {
     (position, label, anchor)
 }
 
-/// Formats a tick label, such as `25 %`. Uses one decimal (`0.5 %`) if whole numbers would make
+/// Formats a tick label, such as `25%`. Uses one decimal (`0.5%`) if whole numbers would make
 /// several labels equal.
 pub(crate) fn format_percent_tick(fraction: f64) -> String {
     let percent = round_to_tenth(fraction * 100.0);
-    if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    if percent.fract() == 0.0 { format!("{percent:.0}%") } else { format!("{percent:.1}%") }
 }
 
 /// Returns where to draw each point's number, so that no two numbers overlap even on a phone. Point

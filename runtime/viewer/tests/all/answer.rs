@@ -145,16 +145,16 @@ fn report_page_starts_with_answer() {
     let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(node_text).collect();
     assert_eq!(claims.len(), 3, "no pair with a control: {claims:?}");
     let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
-    assert!(one.starts_with("b resolves 57.9 points more than c (95 % "), "{one}");
+    assert!(one.starts_with("b resolves 57.9 points more than c (95% "), "{one}");
     assert!(one.ends_with(" at 0.65 times the cost."), "{one}");
-    assert!(other.starts_with("b resolves 50.0 points more than a (95 % "), "{other}");
+    assert!(other.starts_with("b resolves 50.0 points more than a (95% "), "{other}");
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
     assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
     let better = find_by_class(first, "better").len();
     assert_eq!(better, 2, "only distinguishable differences are marked");
 
     let said = node_text(first);
-    assert!(said.contains("75.0 % vs 25.0 % of 20 shared tasks"), "{said}");
+    assert!(said.contains("75.0% vs 25.0% of 20 shared tasks"), "{said}");
     assert!(said.contains("Incomplete: some trials have no verdict"), "{said}");
     assert!(said.contains("a: 15 of 20 trials: 15 assertion"), "{said}");
     for check in [
@@ -249,8 +249,8 @@ fn tasks_are_sorted_easiest_first() {
     let shown = table_rows(table);
     assert_eq!(shown.len(), TASKS);
     assert_eq!(shown[0], ["task-00", "yes", "yes", "yes"]);
-    assert_eq!(shown[4], ["task-04", "yes", "yes", "no (25.0 % F2P)"]);
-    assert_eq!(shown[TASKS - 1], ["task-19", "no (25.0 % F2P)", "no (25.0 % F2P)", "not graded"]);
+    assert_eq!(shown[4], ["task-04", "yes", "yes", "no (25.0% F2P)"]);
+    assert_eq!(shown[TASKS - 1], ["task-19", "no (25.0% F2P)", "no (25.0% F2P)", "not graded"]);
     let count = |class: &str| {
         let cells = table.descendants().filter(|node| node.has_tag_name("td"));
         cells.filter(|cell| has_class(cell, class)).count()
@@ -299,13 +299,13 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     assert_eq!(find_by_class(figure, "line").len(), 3, "a line for each arm");
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let last = table_rows(table).pop().unwrap();
-    assert_eq!(last[1..], ["25.0 %", "75.0 %", "20.0 %"]);
+    assert_eq!(last[1..], ["25.0%", "75.0%", "20.0%"]);
     let figure =
         find_by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
     assert_eq!(find_by_class(figure, "point").len(), 2);
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
-    let expected = [["10", "5.0 % (0.0 to 50.0)"], ["20", "20.0 % (0.0 to 50.0)"]];
+    let expected = [["10", "5.0% (0.0 to 50.0)"], ["20", "20.0% (0.0 to 50.0)"]];
     assert_eq!(table_rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
 }
 

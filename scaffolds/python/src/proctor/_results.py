@@ -30,7 +30,7 @@ class Arm:
     complete: bool
     resolved: int
     resolved_rate: float
-    #: The 95 % confidence interval of ``resolved_rate``, clustered by task.
+    #: The 95% confidence interval of ``resolved_rate``, clustered by task.
     interval: Optional[tuple[float, float]]
     passed_rate: float
     #: In US dollars; None if the price of any response is unknown.
@@ -210,7 +210,7 @@ class Pair:
     #: Number of tasks for which both arms have results.
     tasks: int
     difference: Optional[float]
-    #: The 95 % confidence interval of the difference.
+    #: The 95% confidence interval of the difference.
     interval: Optional[tuple[float, float]]
     p_value: Optional[float]
     p_adjusted: Optional[float]

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn fixed_parts_keep_braces_and_percents_outside_placeholders() {
-        assert_eq!(fixed_parts("100 % of {it is} 5%"), ["100 % of {it is} 5%"]);
+        assert_eq!(fixed_parts("100% of {it is} 5%"), ["100% of {it is} 5%"]);
         assert_eq!(fixed_parts("{}: %-5.2f%%"), [":", "%%"]);
     }
 
