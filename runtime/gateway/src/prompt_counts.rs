@@ -23,7 +23,12 @@ const BYTES_PER_TOKEN: f64 = 4.0;
 
 /// A prompt is counted locally only if it has more bytes than this per token that the endpoint
 /// counted, because parsing a long conversation takes many milliseconds.
-const SUSPICIOUS_BYTES_PER_TOKEN: u64 = 5;
+const SUSPICIOUS_BYTES_PER_TOKEN: f64 = 5.0;
+
+/// A prompt is counted locally again only if its bytes per token exceed those of the last prompt
+/// that was found complete by this factor. A conversation of many short calls has many bytes per
+/// token, so otherwise each of its prompts would be counted.
+const RECOUNT_FACTOR: f64 = 1.1;
 
 /// What is known about the endpoint's counts of a trial's prompts.
 #[derive(Debug, Default)]
@@ -34,6 +39,8 @@ pub(crate) struct PromptCounts {
     doubted: Option<(u64, u64)>,
     /// Whether a repeated request got a different count. The counts then do not cover whole prompts.
     varies: bool,
+    /// Bytes per token of a prompt that the local count showed to be complete.
+    complete_bytes_per_token: f64,
     /// Whether a response contained reasoning. Many chat templates drop the reasoning of earlier
     /// turns, so that the count falls.
     has_reasoned: bool,
@@ -58,6 +65,10 @@ impl PromptCount {
         let tokens = whole.usage?.input;
         let responder = names.responder.clone().unwrap_or_default();
         Some(Self { tokens, request_bytes, server: (responder.model, responder.provider) })
+    }
+
+    fn bytes_per_token(&self) -> f64 {
+        self.request_bytes as f64 / self.tokens.max(1) as f64
     }
 }
 
@@ -84,6 +95,12 @@ impl PromptCounts {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
             count.tokens as f64 > new_bytes / BYTES_PER_TOKEN * check.new_part_factor
         })
+    }
+
+    /// Whether a prompt has so many bytes per counted token that it must be counted locally.
+    fn needs_local_count(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        let limit = SUSPICIOUS_BYTES_PER_TOKEN.max(self.complete_bytes_per_token * RECOUNT_FACTOR);
+        count.bytes_per_token() > limit && self.exceeds_new_part(check, count)
     }
 
     /// Returns whether a count is still in doubt, given the count of an earlier attempt for the same
@@ -152,16 +169,18 @@ impl TrialGateway {
         let bytes = request.body.len();
         let count = PromptCount::new(&result.response, &result.names, bytes)?;
         let counted = count.tokens;
-        let (has_fallen, may_lack_messages) = {
+        let (has_fallen, needs_local_count) = {
             let counts = self.prompt_counts();
-            let may_lack_messages = counts.exceeds_new_part(check, &count)
-                && bytes as u64 > counted.saturating_mul(SUSPICIOUS_BYTES_PER_TOKEN);
-            (counts.has_fallen(check, &count), may_lack_messages)
+            (counts.has_fallen(check, &count), counts.needs_local_count(check, &count))
         };
         let is_counted = counted >= check.least_told;
-        let is_suspicious = is_counted
-            && (has_fallen
-                || may_lack_messages && self.lacks_messages(check, request, counted).await);
+        let mut is_suspicious = is_counted && has_fallen;
+        if is_counted && !has_fallen && needs_local_count {
+            is_suspicious = self.lacks_messages(check, request, counted).await;
+            if !is_suspicious {
+                self.prompt_counts().complete_bytes_per_token = count.bytes_per_token();
+            }
+        }
         let answers = self.meter().spending().steps;
         let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
         is_confirmed.then(|| {
@@ -241,6 +260,16 @@ mod tests {
         let counts = after(3255, 31_074);
         assert!(counts.exceeds_new_part(check(), &count(3256, 39_684)));
         assert!(!counts.exceeds_new_part(check(), &count(2150, 39_684)));
+    }
+
+    #[test]
+    fn prompt_like_one_that_was_complete_is_not_counted_again() {
+        let mut counts = after(1000, 5000);
+        let sparse = count(2000, 14_000);
+        assert!(counts.needs_local_count(check(), &sparse));
+        counts.complete_bytes_per_token = sparse.bytes_per_token();
+        assert!(!counts.needs_local_count(check(), &count(2500, 18_000)));
+        assert!(counts.needs_local_count(check(), &count(2500, 20_000)), "the endpoint dropped a part");
     }
 
     #[test]
