@@ -4,7 +4,8 @@
     V/bin/python tests/harbor/digests.py
 
 Each case contains the files in a task folder, the digest that Harbor computes for the folder, and the files in `tests/`
-that Harbor would upload for the verifier. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares the results.
+that Harbor would upload for the verifier. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares
+Proctor's results.
 """
 
 import json
