@@ -1,6 +1,7 @@
 """Prints how long each step of CI and each test suite took, from a log of `.ci/run` or `.ci/full`.
 
-A line `+ SECONDS COMMAND` starts a step at that Unix time. The last step ends now. cargo prints the unit tests of a crate before its other suites, which do not name the crate.
+In the log, a line `+ SECONDS COMMAND` marks the start of a step, as a Unix time. The last step ends when this script runs.
+cargo prints a crate's unit tests before the crate's other suites, whose lines do not name the crate.
 """
 
 import re
@@ -15,7 +16,7 @@ RESULT = re.compile(r"test result: (\w+)\. (\d+) passed; (\d+) failed;.* finishe
 
 
 def read(lines):
-    """Returns steps as [start, command, seconds of building] and suites as (name, tests, seconds, failed)."""
+    """Returns the steps as [start, command, build seconds] and the suites as (name, tests, seconds, failed tests)."""
     steps, suites, crate, suite = [], [], "", ""
     for line in lines:
         if found := STEP.match(line):

@@ -13,7 +13,7 @@ def main() -> None:
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     root = next(package for package in packages.values() if package["name"] == "proctor")
-    # The binary embeds the sandbox agent, which cargo does not know as a dependency.
+    # The binary embeds the sandbox agent, but cargo does not list the agent as a dependency.
     agent = next(package for package in packages.values() if package["name"] == "proctor-agentd")
     nodes[root["id"]]["deps"].append({"pkg": agent["id"], "dep_kinds": [{"kind": None}]})
     used, waiting = set(), [root["id"]]
@@ -23,7 +23,7 @@ def main() -> None:
             continue
         used.add(current)
         for dependency in nodes[current]["deps"]:
-            # No binary contains the tests' dependencies.
+            # Skip dev dependencies, because the binary does not contain them.
             if any(kind["kind"] != "dev" for kind in dependency["dep_kinds"]):
                 waiting.append(dependency["pkg"])
 

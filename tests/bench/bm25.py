@@ -1,7 +1,8 @@
 """Ranks Proctor's queries with bm25s and measures the time: `bm25.py TREE TERMS`.
 
-TERMS has documents, an empty line, and queries, one JSON list of terms per line. To time indexing of raw text, the
-script reads the files of TREE itself. Prints one JSON object.
+TERMS contains the documents, an empty line and the queries, one JSON object per line. Each object has the list `terms`,
+and a document's `name` or a query's `text`. To measure how long indexing raw text takes, the script reads the files in
+TREE itself. Prints one JSON object.
 """
 import json
 import pathlib
@@ -16,7 +17,7 @@ documents, queries = (part.splitlines() for part in terms.read_text().split("\n\
 names, documents = zip(*[(one["name"], one["terms"]) for one in map(json.loads, documents)])
 queries = [json.loads(query) for query in queries]
 
-# Rank documents with the same terms as Proctor does.
+# Rank the documents by the terms that Proctor extracted.
 ranker = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
 ranker.index(list(documents), show_progress=False)
 ranked = []
@@ -24,7 +25,7 @@ for query in queries:
     found, scores = ranker.retrieve([query["terms"]], k=min(20, len(names)), show_progress=False, n_threads=1)
     ranked.append([[names[at], float(score)] for at, score in zip(found[0], scores[0])])
 
-# Measure indexing of raw text, with the tokenizer in this file and PyStemmer's Porter stemmer.
+# Measure how long it takes to index raw text with bm25s's tokenizer and PyStemmer's Porter stemmer.
 texts = [f"{name}\n{(tree / name).read_bytes().decode()}" for name in names]
 stemmer = Stemmer.Stemmer("porter")
 

@@ -1,7 +1,8 @@
-"""Runs swebench's run_instance for tests/bench/grading.rs. A request and its response are a line of JSON each.
+"""Runs swebench's run_instance for tests/bench/grading.rs: `swebench_harness.py ROW`.
 
-Argument: a file with one row. Each line of standard input is {"patches": [...], "workers": N}; the
-response has the total seconds, the seconds of each instance, and the part spent on stopping and removing its container.
+ROW is a file with one row. Each line of standard input is a request, {"patches": [...], "workers": N}. For each request,
+the script prints a line of JSON with the total seconds. For each patch, the line also contains the seconds that
+run_instance took, the part of them spent on stopping and removing the container, and whether the task was resolved.
 """
 
 import io

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what several workers on one run cost: relative throughput, tiny trials, and file system calls.
+"""Measures the overhead of several workers that share one run: throughput, very short trials, and file system calls.
 
 usage: workers.py ratio [WORKERS...]     trials that wait for their model, over 1, 2, 4 and 8 workers
        workers.py tiny [TRIALS] [WORKERS]    trials without a model, 10,000 over 8 workers
        workers.py calls [TRIALS]             system calls of one worker below the run directory, counted by strace
 
-PROCTOR is the program (default: target/release/proctor). Runs are written to FOLDER (default: a temporary folder).
-Prints measurements. Asserts only that each trial has a verdict.
+The variable PROCTOR is the path of the binary (default: target/release/proctor). The script writes runs to the folder in
+the variable FOLDER (default: a temporary folder). It prints measurements, and fails only if a trial has no verdict.
 """
 
 import collections
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCTOR = os.environ.get("PROCTOR", str(ROOT / "target/release/proctor"))
-# How many seconds a scripted model makes each trial wait.
+# How many seconds the scripted model waits before it responds to a trial.
 WAIT = 20.0
 
 ARM = '[[arms]]\nname = "{name}"\nscaffold = "{name}"\n'
@@ -32,7 +32,7 @@ SCRIPT = '[default]\ndelay_seconds = {wait}\ntool_calls = [{{ name = "submit", a
 
 
 def plan(folder, trials, model):
-    """Plans a run for workers. A fake scheduler prints a job id and starts no workers."""
+    """Plans a run for workers. The scheduler is a fake `sbatch` that prints a job id and starts no workers."""
     folder.mkdir(parents=True)
     lines = f'tasks = ["{ROOT}/configs/tasks/demo.jsonl"]\nattempts = {trials}\njobs = 1\n'
     if model:
@@ -106,7 +106,7 @@ def tiny(folder, trials, workers):
 def calls(folder, trials):
     work(plan(folder / "first", 1, model=False), 1)
     counts = []
-    # Compare two runs, to exclude the calls that a worker makes only once.
+    # Compare a run with one of twice as many trials, to exclude the calls that a worker makes only once.
     for number in (trials, 2 * trials):
         out = plan(folder / f"calls-{number}", number, model=False)
         log = folder / f"strace-{number}"

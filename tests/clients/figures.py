@@ -11,8 +11,9 @@ the image proctor-test:bookworm (tests/images/debian.sh), which has neither Node
     peak      maximum memory that the kernel counts for the container, including the page cache
     disk      size of the container's layer and of the trial's folder at the end, in MB
 
---installs compares codex, gemini-cli and mini-swe-agent in turn with installing their packages in a new container
-with access to the registries and the same CPU limit. --at-once N runs N trials of the first agent together.
+With --installs, the script also installs the packages of codex, gemini-cli and mini-swe-agent in a new container, with
+access to the registries and the same CPU limit, and compares the times. --at-once N runs N trials of the first agent in
+parallel.
 Needs root (it reads cgroups), a Docker engine, and Linux on x86-64.
 """
 
@@ -73,7 +74,7 @@ def number(path):
 
 
 class Watch(threading.Thread):
-    """Records the maximum memory of the engine's containers: of all together, and of a single one."""
+    """Records the maximum memory use of the engine's new containers: of the largest one, and of all of them together."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -190,8 +191,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
     asked = None
 
     def do_POST(self):
-        # It doesn't matter what the agent does after its first request; some agents retry for
-        # minutes.
+        # Kill the container after the first request, because some agents would retry for minutes.
         if Endpoint.asked is None:
             Endpoint.asked = time.monotonic()
             subprocess.Popen(["docker", "kill", CONTAINER], stdout=subprocess.DEVNULL)

@@ -23,7 +23,7 @@ CALLS = [("list", {"path": "/a"}), ("list", {"path": "/b"})]
 RESULTS = ["a-result", "b-result"]
 THOUGHT = "First look, then think about what was seen."
 TEXT = "Grüße: both are listed, said in more than one chunk."
-# The tokens that the script specifies: input, output, cached.
+# The token counts (input, output, cached) that the model's script specifies for each turn.
 FIRST, SECOND = (100, 20, 80), (200, 9, 0)
 
 
@@ -261,7 +261,7 @@ def refused():
             client.models.generate_content(model="m", contents=TASK)
         except errors.APIError as error:
             return same("status", error.code, 402)
-    raise SystemExit(f"{CLIENT}: nothing was refused")
+    raise SystemExit(f"{CLIENT}: no request was rejected")
 
 
 for streamed in (False, True):

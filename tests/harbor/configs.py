@@ -1,8 +1,8 @@
-"""Writes `configs.json`: texts of `task.toml`, each with the configuration that Harbor's package reads from it.
+"""Writes `configs.json`: contents of `task.toml` files, each with the configuration that Harbor's package reads from it.
 
     V/bin/python tests/harbor/configs.py     (see digests.py)
 
-`runtime/harbor/tests/all/configs.rs` compares the results. A text that Harbor rejects has no `config`.
+`runtime/harbor/tests/all/configs.rs` compares Proctor's results with these. If Harbor rejects a text, `config` is null.
 """
 
 import json

@@ -3,8 +3,9 @@
     python3.12 -m venv V && V/bin/pip install 'harbor==0.26.*'
     V/bin/python tests/harbor/digests.py
 
-Each case contains the files of a folder, the digest that Harbor publishes, and the files in `tests/` that its
-verifier would upload. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares the results.
+Each case contains the files in a task folder, the digest that Harbor computes for the folder, and the files in `tests/`
+that Harbor would upload for the verifier. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares
+Proctor's results.
 """
 
 import json
@@ -17,7 +18,7 @@ from harbor.models.dataset.manifest import DatasetManifest
 from harbor.models.task.file_filter import TaskFileFilter
 from harbor.publisher.packager import Packager
 
-# Patterns that have different meanings in Git, in both kinds of pathspec rules, and in plain globs.
+# Patterns that have different meanings in Git, in the two pattern styles of the pathspec package, and in plain globs.
 PATTERNS = [
     "*.log", "*.pyc", "!keep.log", "/top.txt", "data/", "data/*", "!data/keep.txt", "**/deep", "a/**/z.txt",
     "deep/**", "# comment", "", "  ", "name\\ ", "[ab].txt", "[!a].txt", "[^b].txt", "?.txt", "\\!bang", "!\\#x", "*",

@@ -2,7 +2,8 @@
 
     V/bin/python tests/harbor/lint.py     (see digests.py)
 
-`runtime/harbor/tests/all/lint.rs` creates the same folders and compares. Leaves out rules that Proctor's loader covers.
+`runtime/harbor/tests/all/lint.rs` creates the same folders and compares Proctor's findings. This
+script leaves out the rules that Proctor already checks when it loads a task.
 """
 
 import json

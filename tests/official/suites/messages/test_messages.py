@@ -1,4 +1,4 @@
-"""Failures whose messages confuse, and warnings."""
+"""Failures with messages that could confuse log parsers, and a warning."""
 import warnings
 
 import pytest

@@ -1,4 +1,4 @@
-"""Ids that log parsers cut, join or swap."""
+"""Test ids that log parsers truncate, join or swap."""
 import pytest
 
 NASTY = [

@@ -1,4 +1,4 @@
-"""Subtests of unittest, and of pytest where it has them."""
+"""Subtests of unittest, and of pytest if its version supports them."""
 import unittest
 
 import pytest

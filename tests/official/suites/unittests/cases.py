@@ -1,4 +1,4 @@
-"""Run by unittest itself, as Django's runner prints it."""
+"""Cases for unittest's own runner, whose output resembles that of Django's runner."""
 import sys
 import unittest
 
