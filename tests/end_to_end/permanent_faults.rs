@@ -419,5 +419,5 @@ fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
     // The container that is left now belongs to a dead run, so the next command removes it.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
-    assert!(next.contains("removed leftovers of a crashed run: container"), "{next}");
+    assert!(next.contains("removed leftovers from a crashed run: container"), "{next}");
 }

@@ -62,7 +62,7 @@ pub fn interrupt_twice(stage: &Stage, args: &[&str], is_ready: impl Fn(&str) -> 
     };
     wait_for("the work to interrupt", || is_ready(&said()).then_some(()));
     interrupt();
-    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
+    wait_for("the first ^C", || said().contains("finishing any steps").then_some(()));
     interrupt();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
 }

@@ -91,8 +91,7 @@ fn sandbox_specs_of_run(record: &RunRecord) -> Vec<SandboxSpec> {
 }
 
 fn check_memory(limit_mb: u64, sandbox_specs: &[SandboxSpec]) -> Result<(), UserError> {
-    // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's control
-    // groups.
+    // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's cgroups.
     let native = sandbox_specs.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
     let needed = most.saturating_add(WORKER_MEMORY_MB);

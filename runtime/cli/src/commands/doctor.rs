@@ -15,7 +15,7 @@ use proctor_types::{Fault, FaultLayer, OnFinding, SandboxKind, SandboxSpec, Task
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// A task that needs only a shell. It has a set-up command, so the back end must build a layer.
+/// A task that needs only a shell. It has a setup command, so the back end must build a layer.
 const MINIMAL_TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },

@@ -115,7 +115,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         }
     }
     tell!(
-        "`proctor view {out}` shows them{}",
+        "`proctor view {out}` shows the trials{}",
         match args.tasks.is_empty() {
             true => "; import with --tasks DATASET to grade them with `proctor grade`".to_owned(),
             false => format!("; `proctor grade {out}` grades their patches"),
