@@ -39,7 +39,7 @@ struct PublishedTokens {
     trial: Vec<PublishedTrial>,
 }
 
-/// The published mean token use of a trial with a scaffold and one of some models.
+/// The published mean token use of a trial with one scaffold and one of several models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedTrial {

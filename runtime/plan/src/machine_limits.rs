@@ -17,7 +17,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A sandbox limit, and the machine's amount of the limited resource.
+/// A limit of a sandbox, and how much of the limited resource the machine has.
 struct MachineLimit {
     key: &'static str,
     unit: &'static str,
@@ -109,7 +109,7 @@ pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
             }
         };
         lines.push(format!(
-            "warning: up to {most} {} for a {whose}, but this machine has {:.0}: the limit has no effect",
+            "warning: a limit of {most} {} for {whose} exceeds this machine's {:.0}, so it has no effect",
             limit.unit, limit.machine_amount
         ));
     }

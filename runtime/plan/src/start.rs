@@ -20,11 +20,11 @@ use crate::{PlanError, host::host_fingerprint, read_certificate};
 pub struct NewRun<'a> {
     /// The configuration to store in `run.json`.
     pub file: &'a ConfigFile,
-    /// In the order of the plan.
+    /// The arms, in plan order.
     pub arms: Vec<Arm>,
-    /// In the order of the plan.
+    /// The tasks, in plan order.
     pub tasks: &'a [PlannedTask],
-    /// The selection of the configuration's tasks; `None` for all.
+    /// Which of the configuration's tasks were selected. `None` if all were.
     pub selection: Option<Selection>,
     /// The SHA-256 of the sandbox agent.
     pub agent_sha256: &'a str,

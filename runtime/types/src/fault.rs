@@ -55,7 +55,7 @@ pub enum FaultCause {
     Silent,
     /// Proctor gave up on an endpoint that had responded in this run.
     Outage,
-    /// A set-up line of an environment failed.
+    /// A setup command of an environment failed.
     SetupLine,
     /// Copies of the hidden solution or tests are readable.
     Leak,

@@ -22,7 +22,7 @@ pub enum Message {
         /// Plain text; empty if the response has only tool calls.
         #[serde(default)]
         content: String,
-        /// Calls, in the model's order.
+        /// The model's tool calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
         /// Vendor fields of the response (such as `reasoning_content`), sent back unchanged.
@@ -91,7 +91,7 @@ pub struct NativeTurn {
 pub struct ModelResponse {
     /// Plain text.
     pub content: String,
-    /// Calls, in the model's order.
+    /// The model's tool calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
     /// Vendor fields, sent back with the message. See [`Message::Assistant`].
     pub extra: Map<String, Value>,

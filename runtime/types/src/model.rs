@@ -132,7 +132,8 @@ impl From<TokenizerFile> for SerializedTokenizer {
     }
 }
 
-/// Wire formats of model endpoints. Each comes from one vendor, and other vendors support it too.
+/// Wire formats of model endpoints. Each comes from one vendor but is also supported by other
+/// vendors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {

@@ -76,9 +76,9 @@ pub enum QualityMark {
     GoldFails,
     /// An empty patch resolves the task.
     NoopPasses,
-    /// The result of a test that counts varies between runs.
+    /// The result of a test that grading does not ignore varies between runs.
     Flaky,
-    /// An attack resolves the task under the policy that counts.
+    /// An attack resolves the task under the policy that determines `resolved`.
     Attacked,
     /// An earlier task requires the same work.
     Duplicate,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Ending, ExitCause, Outcome, Verdict};
 
 /// Why a trial did not resolve its task. If several kinds of exceptions are equally frequent, the
-/// reason listed first here counts.
+/// reason listed first here applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
@@ -35,7 +35,7 @@ pub enum FailureReason {
     /// None of the trial's tool calls could be parsed, or the trial ended because of calls that
     /// could not be parsed.
     FormatErrors,
-    /// The trial has no verdict: a fault, a failed grading or a corrupt record.
+    /// The trial has no verdict because of a fault, a grading failure or a corrupt record.
     Infrastructure,
 }
 
