@@ -282,7 +282,7 @@ async fn measure_throughput(routes: &[ModelRoute], http: &reqwest::Client) {
     // does not depend on other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in routes.iter().zip(&worked).skip(1) {
-        let label = format!("a stream's work, {} beyond direct", way.name);
+        let label = format!("CPU time per stream, {} minus direct", way.name);
         let own = (worked.as_secs_f64() - direct) / all * 1e3;
         println!("{label:<50} {own:>8.3} ms");
     }
@@ -388,7 +388,7 @@ async fn measure_memory(route: &ModelRoute) {
     assert_eq!(line, "open");
     let each = (resident_bytes() - before) / STREAMS as f64;
     println!(
-        "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} of its request",
+        "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} times the size of a request",
         each / 1024.0,
         each / PROMPT_BYTES as f64
     );

@@ -91,7 +91,7 @@ fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     out
 }
 
-/// Three scaffolds, two limits and two attempts, with one task.
+/// Three scaffolds, each with two step limits, and two attempts at one task.
 const MATRIX_CONFIG: &str = "attempts = 2\njobs = 2\n\
     [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
     [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\

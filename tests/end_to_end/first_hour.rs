@@ -234,7 +234,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
         let error =
             checked_output(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
         let told = match status {
-            0 => format!("warning: up to {many} CPUs"),
+            0 => format!("warning: a limit of {many} CPUs"),
             _ => "times what this machine has".to_owned(),
         };
         assert!(error.replace("\n ", " ").contains(&told), "{set}: {error}");

@@ -294,7 +294,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// After one Ctrl-C, gradings that are running finish, and queued ones don't start.
+/// After one Ctrl-C, grading in progress finishes, and queued grading doesn't start.
 #[test]
 fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
@@ -310,7 +310,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     };
     let tasks: String = (0..12).map(named).collect();
     stage.write_file("tasks.jsonl", &tasks);
-    // Make each grading reserve the whole machine.
+    // Reserve the whole machine for each grading sandbox.
     let cpus = std::thread::available_parallelism().unwrap();
     let config = stage.write_file(
         "run.toml",
@@ -330,7 +330,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(130), "{said}");
-    assert!(verdicts() < 12, "queued gradings have run: {said}");
+    assert!(verdicts() < 12, "queued grading has run: {said}");
     stage.run(["resume", &out_name], 0);
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }

@@ -158,7 +158,7 @@ fn count_containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
-/// Returns the control groups in a folder that the runtime with this process id created.
+/// Returns the cgroups in a folder that the runtime with this process id created.
 fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -206,7 +206,7 @@ fn check_interrupt(kind: &str) {
     assert!(said.contains(&format!("`proctor resume {}`", out.display())), "{said}");
     assert!(find_files(&out, "outcome.json").is_empty());
     let left = control_groups(Path::new("/sys/fs/cgroup"), &pid);
-    assert!(left.is_empty(), "control groups: {left:?}");
+    assert!(left.is_empty(), "cgroups: {left:?}");
     if kind == "docker" {
         assert_eq!(count_containers(&pid), 0, "containers left");
     }

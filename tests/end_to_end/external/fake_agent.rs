@@ -1,4 +1,4 @@
-//! Tests an agent that is a shell script with curl and that a user's manifest defines.
+//! Tests an agent that a user's manifest defines: a shell script that calls curl.
 
 use std::path::PathBuf;
 
@@ -152,7 +152,7 @@ fn events_of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// Runs an arm for each ending.
+/// Runs one arm for each way in which a trial can end.
 fn check_endings(kind: &str) {
     let stage = Stage::new();
     let ways = [
@@ -370,8 +370,8 @@ fn long_statement_reaches_the_agent() {
     assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
 }
 
-/// Requests from a sub-agent are recorded as steps with the sub-agent's name. A limit on main steps
-/// does not count them.
+/// Requests from a sub-agent are recorded as steps with the sub-agent's name. These steps do not
+/// count towards a limit on main steps.
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
@@ -404,7 +404,7 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     }
 }
 
-/// A setting for the agent changes the arm, but the folder of the manifest does not. A mistake is
+/// A setting for the agent changes the arm, but the manifest's folder does not. A mistake is
 /// reported with its key.
 #[test]
 fn arm_id_depends_on_settings_and_not_on_paths() {
