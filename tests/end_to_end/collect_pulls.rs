@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A Git history. Its commits are one second apart and start at a fixed time, so that ids and
+/// A Git history. Its commits are one second apart, and the first has a fixed time, so that ids and
 /// layers are the same in every run.
 struct History<'a> {
     folder: &'a Path,

@@ -122,7 +122,7 @@ fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("sandbox fault") && said.contains("retrying"), "{said}");
     let journals = find_files(&out.join("trials"), "trajectory.jsonl");
-    assert_eq!(journals.len(), 1, "the same try");
+    assert_eq!(journals.len(), 1, "the trial must continue in the same try");
     let failed = events(&journals[0], "try_failed").remove(0);
     assert_eq!(failed["fault"]["layer"], "sandbox");
     assert_eq!(events(&journals[0], "trial_resumed").remove(0)["whole_steps"], 1);

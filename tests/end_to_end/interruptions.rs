@@ -190,7 +190,7 @@ fn assert_same_result(fixture: &Fixture, out: &Path, undisturbed_run: &Path) {
     }
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(events(&journal, "trial_started").len(), 1);
-    assert!(!journal.with_file_name("tries").exists(), "the same try");
+    assert!(!journal.with_file_name("tries").exists(), "the trial must continue in the same try");
     let report = fixture.stage.report(out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["complete"], true);

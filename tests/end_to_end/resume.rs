@@ -139,7 +139,11 @@ fn check_kill_and_resume(kind: &str) {
         assert_eq!(after[path], *written, "{} was written again", path.display());
     }
     assert_eq!(fake.requests().len() - asked, 3, "the answer in flight, and a trial of two");
-    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl").len(), 3, "the same try");
+    assert_eq!(
+        find_files(&out.join("trials"), "trajectory.jsonl").len(),
+        3,
+        "each trial must continue in the same try"
+    );
     let report = stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], 3);
     assert_eq!(report["arms"][0]["complete"], true);

@@ -109,7 +109,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unusual number of seconds, by which the process can be identified.
+        // An unusual number of seconds identifies the `sleep` process of this test.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();

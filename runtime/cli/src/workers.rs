@@ -40,7 +40,7 @@ pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     let any = proctor_cluster::find_live_member(run, None).map_err(unwritable_error)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
-        "this is proctor {own}, but a worker on {} is proctor {}",
+        "this process runs proctor {own}, but a worker on {} runs proctor {}",
         other.host, other.version
     );
     Err(UserError::new(what).hint("use the same version on all machines of a run").into())

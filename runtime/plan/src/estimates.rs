@@ -473,7 +473,7 @@ mod tests {
         );
     }
 
-    /// Returns an arm that calls no model.
+    /// Returns a list with one arm, which calls no model.
     fn arms_without_model() -> Vec<Arm> {
         let mut arms = parse_arms(&["steps = 1"]);
         arms[0].model = None;

@@ -187,7 +187,7 @@ pub enum FieldLossKind {
     Dropped,
     /// The field was expressed in another way that is not quite equivalent.
     Approximated,
-    /// Removed by policy: the provider would run the tool itself, bypassing the proxy.
+    /// Proctor removed the field, because the provider would run a tool itself and bypass the proxy.
     Withheld,
 }
 

@@ -71,8 +71,8 @@ impl FailureReason {
         }
     }
 
-    /// Returns the reason from the ending, the patch and the verdict, without the record. `not_requested`
-    /// means that no verdict was requested yet.
+    /// Returns the reason that follows from the ending, the patch and the verdict, without reading the
+    /// record. `not_requested` means that no verdict was requested yet.
     pub fn from_results(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,

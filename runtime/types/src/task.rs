@@ -164,15 +164,15 @@ pub struct Cheat {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Impossible {
-    /// The original task.
+    /// The original task's id.
     pub of: String,
     /// The test with the expectation: `file.py::name`, without parameters.
     pub test: String,
     /// The expectation's line number in the test's file, counted from 1.
     pub line: usize,
-    /// The original line.
+    /// The line's original text.
     pub was: String,
-    /// The changed line.
+    /// The line's changed text.
     pub now: String,
 }
 
