@@ -256,8 +256,7 @@ fn forged_verdict_is_ignored() {
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     assert_complete(&runs.report(&run));
-    // If the earlier grading is missing, so that the verdict cannot be compared with it, the trial
-    // is graded again.
+    // Without the earlier grading, nothing confirms the verdict, so the trial is graded again.
     fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
     assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.run_proctor(&["resume", "RUN"], &run).0.status.code(), Some(0));
@@ -493,8 +492,8 @@ fn special_files_next_to_the_record_do_not_block_readers() {
     }
 }
 
-/// If a directory or a pipe replaces a file of the record, this is reported, and everything else is
-/// still shown.
+/// If a directory or a pipe replaces a file of the record, the commands report the corruption and
+/// show everything else.
 #[test]
 fn special_files_in_the_record_are_reported_as_corruption() {
     let mut runs = RunFixture::new();
@@ -532,8 +531,8 @@ fn special_files_in_the_record_are_reported_as_corruption() {
     }
 }
 
-/// Labels are not part of the record. If the file with labels is unreadable, this is reported, but
-/// no command fails.
+/// Labels are not part of the record. If the labels file is unreadable, the commands report the
+/// problem but do not fail.
 #[test]
 fn unreadable_labels_are_reported_and_stop_no_command() {
     let mut runs = RunFixture::new();

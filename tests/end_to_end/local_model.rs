@@ -261,7 +261,7 @@ fn local_model_with_a_template_for_tools_is_scored() {
 }
 
 /// The output limit truncates a tool call. From then on, llama.cpp responds with 500, because the
-/// history contains that call. This must count as the model's result and not as an outage.
+/// history contains that call. The failure must count as the model's result and not as an outage.
 #[test]
 fn local_model_with_a_truncated_call_is_scored() {
     let test = "local_model_with_a_truncated_call_is_scored";

@@ -49,8 +49,8 @@ fn run_trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, S
     (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
 }
 
-/// Returns whether the limit was observed. This is impossible if the machine has no cgroup
-/// controller for the limit.
+/// Returns whether the limit was observed. A limit is never observed if the machine has no cgroup
+/// controller for it.
 fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
     assert!(told || kind == "native", "an engine always reports it: {noise:#}");
@@ -106,8 +106,8 @@ fn docker_memory_limit_hit_is_reported() {
     }
 }
 
-/// If tests run out of memory, this may have nothing to do with the patch, so the report mentions
-/// that grading reached the limit.
+/// Tests may run out of memory for reasons unrelated to the patch, so the report mentions that
+/// grading reached the limit.
 #[test]
 fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";

@@ -58,8 +58,8 @@ pub fn process_deadline(time_left: Duration) -> Result<Deadline, CommandError> {
 /// Memory in MiB of the worker process itself, without its sandboxes.
 const WORKER_MEMORY_MB: u64 = 256;
 
-/// Returns how many trials a worker runs in parallel. This is how often the run's largest sandbox
-/// fits into the job's CPUs and memory, but at most the run's `jobs`.
+/// Returns how many trials a worker runs in parallel: as many as the run's largest sandbox fits
+/// into the job's CPUs and memory, but at most the run's `jobs`.
 ///
 /// # Errors
 /// Fails if the job's memory is too small for one sandbox. The kernel would kill processes that

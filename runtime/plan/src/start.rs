@@ -81,8 +81,8 @@ pub fn create_run(out: &Path, plan_to_write: NewRun<'_>) -> Result<(RunDir, RunR
 
 /// Converts tasks to the form stored in a run's plan.
 pub fn to_run_tasks(planned_tasks: &[PlannedTask]) -> Vec<RunTask> {
-    // Compute each source directory's digest only once: this reads the whole directory, and
-    // hundreds of tasks may share one.
+    // Compute each source directory's digest only once, because computing it reads the whole
+    // directory, and hundreds of tasks may share one.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;

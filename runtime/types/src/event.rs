@@ -185,9 +185,9 @@ pub enum Event {
         usage: Option<Usage>,
         /// Cost in US dollars. Absent if the model has no price.
         cost_usd: Option<f64>,
-        /// Seconds from the client's request to the last byte sent to it.
+        /// Seconds from the client's request to the last byte that the gateway sent to the client.
         seconds: f64,
-        /// Seconds from the client's request to the first byte sent to it.
+        /// Seconds from the client's request to the first byte that the gateway sent to the client.
         first_byte_seconds: Option<f64>,
     },
     /// The model's response calls a tool. `tool_returned` with the same `call_id` follows.

@@ -136,7 +136,8 @@ pub enum SignSource {
 pub struct DependencySign {
     /// The id of the test, or its file.
     pub test: String,
-    /// Line number, counted from 1 in the file or in the lines that the test patch adds to it.
+    /// Line number, counted from 1 in the file, or in the lines that the test patch adds to the
+    /// file.
     pub line: usize,
     /// The line's text.
     pub text: String,

@@ -182,7 +182,7 @@ fn check_endings(kind: &str) {
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
         ("record", "scaffold_exited", Some("finished"), false),
-        // If the model's text matches an exit pattern, this must not count as the agent's own exit.
+        // Text from the model that matches an exit pattern must not count as the agent's own exit.
         ("says", "submitted", None, false),
         ("told", "submitted", None, true),
         ("noisy", "submitted", None, true),
@@ -260,7 +260,7 @@ fn read_patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
     std::fs::read_to_string(&patches[0]).unwrap()
 }
 
-/// If an agent exits before the first response, this says nothing about the model.
+/// An agent that exits before the first response says nothing about the model.
 #[test]
 fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();

@@ -333,7 +333,7 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// An endpoint fault remains a fault, whatever the agent does about it.
+/// Whatever the agent does about an endpoint fault, the fault remains a fault.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();

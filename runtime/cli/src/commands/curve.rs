@@ -158,8 +158,8 @@ impl CurveBudget {
         canonical_json(&self.with_limit(arm, None).factors())
     }
 
-    /// Returns an error if the arm has no data for one of the requested budgets, or if its model
-    /// knew its budget. `allow_truncated` permits the latter.
+    /// Returns an error if the arm has no data for one of the requested budgets. Unless
+    /// `allow_truncated` is set, also returns an error if the arm's model knew its budget.
     fn check_arm(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
         let most = self.limits.last().copied().unwrap_or_default();
         if let Some(limit) = self.arm_limit(arm).filter(|limit| most > *limit) {

@@ -73,8 +73,8 @@ pub async fn check_back_ends(is_full: bool) -> Result<ExitCode, CommandError> {
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a
-/// task, so it cannot detect failures in the other steps of a trial.
+/// Opens a sandbox exactly as a trial does, and runs `true` in the sandbox. The kit opens sandboxes
+/// without a task, so it cannot detect failures in the other steps of a trial.
 ///
 /// # Errors
 /// Returns the step that failed, and the fault.
