@@ -428,8 +428,8 @@ arguments = {}
 /// the trial, and nothing is paid for again.
 #[test]
 fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
-    // There are two attempts, and each runtime runs one trial at a time: the first runtime is running
-    // the slow command of one attempt, and the second runtime runs the other attempt.
+    // There are two attempts, and each runtime runs one trial at a time. The first runtime is in
+    // the slow command of one attempt while the second runtime runs the other attempt.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");
     let (first, out) = bench.start_with_lines("tools", "attempts = 2\njobs = 1\n");
     wait_for("the slow command", || (count_events(&out, "tool_called") == 2).then_some(()));
