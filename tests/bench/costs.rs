@@ -1,5 +1,5 @@
-//! Measures the cost of the checks that are made with each score: `cargo bench -p proctor --bench
-//! costs`.
+//! Measures the cost of the checks that Proctor runs for each score: `cargo bench -p proctor
+//! --bench costs`.
 //!
 //! - Content match: a scripted trial with many steps, and scanning the trial's record alone. The
 //!   model responds immediately, so steps are as short as possible and the relative cost is as high
@@ -47,14 +47,14 @@ fn main() {
     run_proctor(&validate, place.path());
     let (plain, _) = run_proctor(&validate, place.path());
     let (attacked, _) = run_proctor(&[validate.as_slice(), &["--attack"]].concat(), place.path());
-    println!("{:<44} {:>9.2} s", "validation, a task", plain / count);
+    println!("{:<44} {:>9.2} s", "validation, per task", plain / count);
     println!("{:<44} {:>9.2} s", "validation with the attack pack, per task", attacked / count);
     println!("{:<44} {:>9.2}", "ratio", attacked / plain);
     let file = place.path().join("quality.json");
     let file = file.to_str().expect("a path");
     let (quality, _) =
         run_proctor(&["tasks", "quality", "--tasks", &tasks, "--out", file], place.path());
-    println!("{:<44} {:>9.2} ms", "listing, a task", listed.0 / count * 1e3);
+    println!("{:<44} {:>9.2} ms", "listing, per task", listed.0 / count * 1e3);
     println!("{:<44} {:>9.2} ms", "quality file, per task", quality / count * 1e3);
 }
 
@@ -103,7 +103,7 @@ fn measure_content_match(folder: &Path) {
         ExaminationInput { task, names, events: &events, blobs: Some(&blobs), patch: &patch };
     let look = median_duration(|| drop(examiner.examine_content().expect("a look")))
         / answers.len() as f64;
-    let solution = Solution::from_task(task).expect("a solution").expect("lines of it");
+    let solution = Solution::from_task(task).expect("a solution").expect("lines of the solution");
     let body: Vec<u8> = record.tasks[0].task.statement.bytes().cycle().take(1 << 20).collect();
     let megabyte = median_duration(|| assert!(!solution.is_contained_in(&body)));
     println!("{:<44} {:>9.3} ms", "step without content match", of_step * 1e3);

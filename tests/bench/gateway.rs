@@ -147,7 +147,7 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    // This also installs the TLS provider that HTTP clients need.
+    // Creating the gateway also installs the TLS provider that HTTP clients need.
     let gateway = Gateway::new(PriceTable::default()).expect("a gateway");
     runtime.block_on(async {
         match arguments.as_slice() {
@@ -278,11 +278,11 @@ async fn measure_throughput(routes: &[ModelRoute], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // This includes the client's CPU time, because the client also runs in this process. CPU time
+    // The CPU time includes the client's, because the client also runs in this process. CPU time
     // does not depend on other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in routes.iter().zip(&worked).skip(1) {
-        let label = format!("a stream's work, {} beyond direct", way.name);
+        let label = format!("CPU time per stream, {} minus direct", way.name);
         let own = (worked.as_secs_f64() - direct) / all * 1e3;
         println!("{label:<50} {own:>8.3} ms");
     }
@@ -388,7 +388,7 @@ async fn measure_memory(route: &ModelRoute) {
     assert_eq!(line, "open");
     let each = (resident_bytes() - before) / STREAMS as f64;
     println!(
-        "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} of its request",
+        "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} times the size of a request",
         each / 1024.0,
         each / PROMPT_BYTES as f64
     );

@@ -2,9 +2,10 @@
 //! grading`.
 //!
 //! Part 1: for each recipe, plain pytest on the task's tests, in a sandbox with the task's
-//! environment, alternates with complete gradings of the gold patch (A B A B). A grading includes
-//! opening and closing the sandbox. It runs with all defences, and with one disabled. Part 2: on
-//! Docker, Proctor and `run_instance` of `swebench` 5.0.2 alternately grade one SWE-bench row.
+//! environment, alternates with complete grading of the gold patch (A B A B). Grading includes
+//! opening and closing the sandbox. It runs both with all defences and with one of them disabled.
+//! Part 2: on Docker, Proctor and `run_instance` of `swebench` 5.0.2 alternately grade one
+//! SWE-bench row.
 //!
 //! The bench asserts no times. The first run builds the recipes' environments, which takes minutes
 //! and needs PyPI. `PROCTOR_BENCH_RECIPES` is a glob for the recipes (`none` skips them),
@@ -145,8 +146,8 @@ async fn time_pytest(
     took
 }
 
-/// Runs a complete grading: open a sandbox, apply the mask and the patch, restore tests, run them,
-/// and compute the verdict.
+/// Grades a patch completely: opens a sandbox, applies the mask and the patch, restores the tests,
+/// runs them, and computes the verdict.
 async fn time_grading(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,

@@ -16,10 +16,10 @@ use proctor_types::{SandboxSpec, Task};
 use crate::{harness::Harness, median_ms, swe_row::SweRow};
 
 const ROUNDS: usize = 5;
-/// Number of patches that each of the two grades at the same time.
+/// Number of patches that Proctor and the harness each grade at the same time.
 const CONCURRENT_PATCHES: usize = 6;
 
-/// What all gradings have in common.
+/// The inputs that every grading run uses.
 struct GradingInputs {
     docker: Docker,
     environment: PreparedEnvironment,
@@ -54,7 +54,7 @@ pub async fn compare_with_harness(cache: &Path) {
     let place = GradingInputs { docker, environment, task };
     let gold = row.gold_patch();
 
-    // The first grading fills the engine's caches, so don't measure it.
+    // The first grading run fills the engine's caches, so don't measure it.
     harness.grade(std::slice::from_ref(&gold), 1);
     place.time_both_policies(&gold, &place.capacity()).await;
     let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =

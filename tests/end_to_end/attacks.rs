@@ -44,7 +44,7 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     let (tasks, certificate) = (write_dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     let out = stage.path("validated");
-    // The tests of the grader cover the whole pack, so run only one attack for each possible
+    // The grader's own tests cover the whole pack, so run only one attack for each possible
     // outcome.
     let pack = "--attack=noop,conftest-hook,equal-to-everything";
     let args = ["tasks", "validate", "--tasks", tasks.as_str(), pack, "--certificate", file];
@@ -67,7 +67,7 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     assert_eq!(of(0, "equal-to-everything")["classes"], json!(["grader_in_process"]));
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
-    // The pack has three of these attacks, and there is one cheat, each on two tasks.
+    // Three attacks from the pack and one cheat were graded, each on two tasks.
     assert_eq!(find_files(&out.join("attacks"), "verdict.json").len(), 8);
 
     // `report` can include the results of the attacks.

@@ -1,5 +1,5 @@
 //! Runs the attack pack against one small row in each dataset format. Under `strict`, no attack may
-//! be resolved and clean.
+//! resolve its task with a clean verdict.
 //!
 //! The core tier runs two attacks on one format. `PROCTOR_TIER=full` runs the whole pack on every
 //! format, each with its own environment, which takes minutes. `PROCTOR_ATTACK_SHAPES` and
@@ -262,7 +262,7 @@ fn write_datasets(stage: &Stage) -> Vec<String> {
 fn attacks_are_never_resolved_and_clean() {
     let stage = Stage::new();
     let datasets = write_datasets(&stage);
-    // The tests of the grader cover the whole pack. By default, run only one attack that early
+    // The grader's own tests cover the whole pack. By default, run only one attack that early
     // versions of the grader missed, and one that needs no module.
     let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
     let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());

@@ -127,7 +127,7 @@ fn faulted_trial_is_resumed_and_paid_once() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     assert_eq!(billed_responses(&fake), 1);
-    // The trial has no other try than the faulted one, so its outcome includes that try's cost.
+    // The faulted try is the trial's only one, so the trial's outcome includes its cost.
     assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);

@@ -1,4 +1,4 @@
-//! Tests each kind of limit with each built-in scaffold, set as a user would set it. A trial never
+//! Tests each kind of limit, set as a user would set it, with each built-in scaffold. A trial never
 //! spends more than the limit plus the last response, and amounts that are counted separately are
 //! shown separately.
 
@@ -183,7 +183,7 @@ fn grace_is_an_extra_response_and_not_a_step() {
             (&200.into(), &100.into())
         );
         assert_eq!(arm["grace"]["answers"], 1);
-        assert_eq!(arm["tokens"]["output"]["total"], 100, "grace is counted apart");
+        assert_eq!(arm["tokens"]["output"]["total"], 100, "grace is counted separately");
         let folder = out.join("trials").join(&arm["arm"].as_str().unwrap()[..12]);
         let journal = find_files(&folder, "trajectory.jsonl").remove(0);
         assert_eq!(events(&journal, "model_answered").len(), 2);
@@ -194,7 +194,7 @@ fn grace_is_an_extra_response_and_not_a_step() {
     }
     assert_eq!(find_arm(&report, "time")["grace"]["answers"], 0);
     // Only the last message of each request says how much is left of the budget. In the last
-    // request, it says that this is the last response.
+    // request, this message announces that only one response is left.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
         let asked: Vec<Vec<String>> = requests
@@ -223,7 +223,7 @@ fn tool_time_limit_interrupts_a_command() {
     let out = bench.run(&bench.write_config("", &arms), 0);
     let outcome = &outcomes(&out)["sleeps"];
     assert_eq!(outcome["budget"], "tools", "{outcome}");
-    assert_eq!(outcome["spent"]["steps"], 3, "the third call is cut");
+    assert_eq!(outcome["spent"]["steps"], 3, "the third call is cut off");
     let seconds = outcome["tool_seconds"].as_f64().unwrap();
     assert!((2.5..3.0).contains(&seconds), "{seconds} after {:?}", begun.elapsed());
 }

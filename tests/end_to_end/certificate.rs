@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, find_arm, find_files};
 
-/// Writes a task with a reliable test and a test that passes with a probability of 3/8. If the test
-/// fails and its canary passes by chance, it is run again. So in a grading, it passes with a
-/// probability of 3/8 to 5/8, and repetition finds it in either case.
+/// Writes a task with a reliable test and a random test, which passes with a probability of 3/8. If
+/// the random test fails and its canary passes by chance, the grader runs the test again. Per
+/// grading run, the test therefore passes with a probability of 3/8 to 5/8, and repetition finds it
+/// in either case.
 fn write_coin_task(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
@@ -51,8 +52,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
-    // A second run cannot confirm the result of a flaky test. If its canary passes, this proves
-    // nothing, and it is not suspicious.
+    // A second run cannot confirm the result of a flaky test. A passing canary of such a test
+    // proves nothing and is not suspicious.
     let integrity = task["gold_integrity"].as_object().unwrap();
     let sum: u64 = integrity.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(sum, 12, "{integrity:?}");

@@ -93,7 +93,7 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let read = |name: &str| fs::read_to_string(stage.path("first").join(name)).unwrap();
     let tasks: Vec<Value> =
         read("tasks.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [task, scratch] = &tasks[..] else { panic!("one task a level: {summary}") };
+    let [task, scratch] = &tasks[..] else { panic!("one task per level: {summary}") };
     assert_eq!(task["meets_minima"], true, "{summary}");
     assert_eq!(task["fail_to_pass"].as_array().unwrap().len(), 13);
     for id in ["test_text[a::b]", "test_text[c[d]", "test_made"] {
@@ -124,7 +124,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
-    // It also shows a message that the tests require, which was removed together with the helper.
+    // The statement also shows a message that the tests require. The code with that message was
+    // removed together with the helper.
     let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
                     `must not be negative`.\n";
     let reports: Vec<Value> =
@@ -341,7 +342,7 @@ content = '{"tested_object_ids": []}'
     stage.run([&args[..], &paths[..]].concat(), 0);
     let text = fs::read_to_string(out.join("tasks.jsonl")).unwrap();
     let tasks: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(tasks.len(), 2, "a task a level: {text}");
+    assert_eq!(tasks.len(), 2, "one task per level: {text}");
     for task in &tasks {
         let statement = task["statement"].as_str().unwrap();
         assert!(statement.contains("\n\nAreas of regular polygons with any"), "{statement}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A Git history. Its commits are one second apart and start at a fixed time, so that ids and
+/// A Git history. Its commits are one second apart, and the first has a fixed time, so that ids and
 /// layers are the same in every run.
 struct History<'a> {
     folder: &'a Path,
@@ -167,7 +167,7 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     assert_eq!(medium["files"]["coins/__init__.py"], COINS);
     assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
 
-    // FEA-Bench's script gets the same numbers: 2 lines before, `total` on lines 5 to 10, and 8
+    // FEA-Bench's script computes the same numbers: 2 lines before, `total` on lines 5 to 10, and 8
     // added lines. For tasks, the files are read from the clone; Oracle rows contain them.
     let own = stage.path("out/tasks.jsonl").display().to_string();
     let oracle = stage.path("out/feabench-oracle.jsonl").display().to_string();

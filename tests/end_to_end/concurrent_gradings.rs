@@ -1,5 +1,5 @@
-//! Tests that when many patches are graded at once, as many sandboxes run in parallel as the CPU
-//! and memory budgets allow.
+//! Tests that if many patches are graded at once, as many sandboxes run in parallel as the CPU and
+//! memory budgets allow.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn write_predictions(stage: &Stage, run: &str) -> String {
     stage.write_file(&format!("{run}.jsonl"), &lines.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// Returns how many tests ran at the same time at most, according to the grading logs.
+/// Returns the maximum number of tests that ran at the same time, according to the grading logs.
 fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     let mut edges: Vec<(f64, i32)> = Vec::new();
     let logs = find_files(&stage.path(out), "log.txt");
@@ -72,11 +72,12 @@ fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     counts.max().unwrap() as usize
 }
 
-/// How often to try a budget until two gradings overlap. On a loaded machine, the tests of two
-/// gradings may not overlap, although each takes 2 s.
+/// Maximum number of attempts to see two grading sandboxes overlap. On a loaded machine, the tests
+/// in two sandboxes may not overlap, although each takes 2 s.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Grades all patches in a separate run. Returns how many tests ran at the same time at most.
+/// Grades all patches in a separate run. Returns the maximum number of tests that ran at the same
+/// time.
 fn grade_all_patches(stage: &Stage, grade_args: &[&str], run: &str) -> usize {
     let (folder, patches) = (stage.path(run), write_predictions(stage, run));
     let place = ["--predictions", &patches, "--out", folder.to_str().unwrap()];
@@ -102,14 +103,14 @@ fn check_shared_budget(kind: &str) {
         // When the memory budget is tested, the CPUs of a small machine must not be the limit.
         let rest = if name == "memory" { ["--cpus", "64"].as_slice() } else { &[] };
         let start = [start.as_slice(), &budget, rest].concat();
-        // No attempt may run more than two gradings at once. If the budget allowed only one, no
-        // attempt would reach two.
+        // In no attempt may more than two grading sandboxes run at once. If the budget allowed only
+        // one, no attempt would reach two.
         let came_to_two = (1..=MAX_ATTEMPTS).any(|go| {
             let most = grade_all_patches(&stage, &start, &format!("{name}-{go}"));
             assert!(most <= 2, "{name}, go {go}: {most} at once");
             most == 2
         });
-        assert!(came_to_two, "{name}: no two gradings overlapped in {MAX_ATTEMPTS} attempts");
+        assert!(came_to_two, "{name}: no two sandboxes overlapped in {MAX_ATTEMPTS} attempts");
     }
 }
 

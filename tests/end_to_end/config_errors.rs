@@ -149,7 +149,8 @@ fn dry_run_builds_nothing() {
     assert!(!cache.exists(), "a dry run must not build or download anything");
 }
 
-/// Otherwise, every trial would fail with this error after the first environment has been built.
+/// Without this check, every trial would fail with this error after the first environment was
+/// built.
 #[test]
 fn missing_source_is_reported_before_anything_starts() {
     let stage = Stage::new();

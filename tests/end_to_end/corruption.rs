@@ -256,8 +256,7 @@ fn forged_verdict_is_ignored() {
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     assert_complete(&runs.report(&run));
-    // If the earlier grading is missing, so that the verdict cannot be compared with it, the trial
-    // is graded again.
+    // Without the earlier grading, nothing confirms the verdict, so the trial is graded again.
     fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
     assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.run_proctor(&["resume", "RUN"], &run).0.status.code(), Some(0));
@@ -448,11 +447,11 @@ fn next_grading_moves_special_files_aside() {
     let mut runs = RunFixture::new();
     for (name, kind) in [
         ("grade/journal.jsonl", "pipe"),
-        ("grade/journal.jsonl", "link to nothing"),
+        ("grade/journal.jsonl", "dangling link"),
         ("grade/log.txt", "pipe"),
         ("grade/log.txt", "device"),
         ("grade/results.jsonl", "folder"),
-        ("grade/results.jsonl", "link to nothing"),
+        ("grade/results.jsonl", "dangling link"),
     ] {
         let run = runs.copy_run();
         let path = trial_file(&run, "gold", name);
@@ -462,8 +461,8 @@ fn next_grading_moves_special_files_aside() {
         let journal = name.ends_with("journal.jsonl");
         assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
         assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
-        // Every command notices that the journal of the gradings is missing. Only the next grading
-        // notices that other files are missing.
+        // Every command notices that the grading journal is missing. Only the next `grade` notices
+        // that other files are missing.
         let command = if journal { "resume" } else { "grade" };
         let (output, said) = runs.run_proctor(&[command, "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
@@ -475,12 +474,12 @@ fn next_grading_moves_special_files_aside() {
     }
 }
 
-/// These files contain results of earlier checks and the log that a page shows. If they are lost,
-/// only time or the log is lost.
+/// These files contain cached results of earlier checks, and the log that a page shows. Losing them
+/// costs only time or the log.
 #[test]
 fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = RunFixture::new();
-    for kind in ["pipe", "device", "link to nothing"] {
+    for kind in ["pipe", "device", "dangling link"] {
         let run = runs.copy_run();
         assert_complete(&runs.report(&run));
         replace_with_special_file(kind, &run.join("checked.jsonl"));
@@ -493,8 +492,8 @@ fn special_files_next_to_the_record_do_not_block_readers() {
     }
 }
 
-/// If a directory or a pipe replaces a file of the record, this is reported, and everything else is
-/// still shown.
+/// If a directory or a pipe replaces a file of the record, the commands report the corruption and
+/// show everything else.
 #[test]
 fn special_files_in_the_record_are_reported_as_corruption() {
     let mut runs = RunFixture::new();
@@ -508,8 +507,8 @@ fn special_files_in_the_record_are_reported_as_corruption() {
         ("verdict.json", "pipe"),
         ("trajectory.jsonl", "pipe"),
         ("run.json", "pipe"),
-        ("outcome.json", "link to nothing"),
-        ("verdict.json", "link to nothing"),
+        ("outcome.json", "dangling link"),
+        ("verdict.json", "dangling link"),
         ("patch.diff", "device"),
     ] {
         let run = runs.copy_run();
@@ -532,8 +531,8 @@ fn special_files_in_the_record_are_reported_as_corruption() {
     }
 }
 
-/// Labels are not part of the record. If the file with labels is unreadable, this is reported, but
-/// no command fails.
+/// Labels are not part of the record. If the labels file is unreadable, the commands report the
+/// problem but do not fail.
 #[test]
 fn unreadable_labels_are_reported_and_stop_no_command() {
     let mut runs = RunFixture::new();
@@ -571,7 +570,7 @@ fn data_after_the_last_event_is_reported() {
     assert_complete(&runs.report(&run));
 }
 
-/// If a trial cannot be graded, its earlier verdict is kept. The verdict counts again once the
+/// If a trial cannot be graded, its earlier verdict is kept. The verdict is valid again once the
 /// record is complete.
 #[test]
 fn ungradable_trial_keeps_its_verdict() {
@@ -592,7 +591,7 @@ fn ungradable_trial_keeps_its_verdict() {
     assert_complete(&runs.report(&run));
 }
 
-/// If a grading fails, the earlier verdict is kept, and a message says so.
+/// If grading fails, the earlier verdict is kept, and a message says so.
 #[test]
 fn failed_grading_keeps_the_earlier_verdict() {
     let mut runs = RunFixture::new();

@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// A run in which the model solves task A at step 12 and task B at step 60, submits in the step
-/// after that, and never solves task C. It creates a file at step 5 and removes the file at step 6,
-/// so that trees change without an edit.
+/// after that, and never solves task C. The model creates a file at step 5 and removes it at step
+/// 6, so that trees change without an edit.
 struct CurveFixture {
     stage: Stage,
     config: PathBuf,
@@ -150,10 +150,11 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!(found, real);
     assert_eq!(real.iter().map(|(_, resolved, _)| *resolved).collect::<Vec<_>>(), [0, 1, 2]);
     let report = scripted.stage.report(&run);
-    // Only two gradings are needed, of A and B without an edit. The tree of C was already graded.
+    // Only two trees still need grading: those of A and B without an edit. C's tree was already
+    // graded.
     assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
     println!(
-        "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
+        "three real runs: {calls} model calls, 9 graded trees; one run and its curve: {} model calls, {} graded trees",
         total_steps(&report),
         3 + curve["cost"]["gradings"].as_u64().unwrap()
     );

@@ -326,7 +326,7 @@ fn indirect_dependency_breaks_a_rule() {
 }
 
 /// Building the agent starts a nested cargo and needs `libc.a`. Crates that grade or define
-/// scaffolds must not wait for it.
+/// scaffolds must not wait for that build.
 #[test]
 fn only_crates_that_start_an_agent_build_one() {
     let workspace = Workspace::load();

@@ -207,7 +207,8 @@ fn known_clients_trust_the_proxy() {
         let (got, refused) = (&shown[at], &shown[at + here.len()]);
         let name = client.name;
         assert!(got.contains("gadget") && !got.contains("[exit status"), "{name}: {got}");
-        let allowed = ledger.get(&first).unwrap_or_else(|| panic!("{name} went around: {got}"));
+        let allowed =
+            ledger.get(&first).unwrap_or_else(|| panic!("{name} bypassed the proxy: {got}"));
         assert!(allowed.iter().all(|line| line["decision"] == "allowed"), "{name}: {allowed:#?}");
         let denied = ledger.get(&second).unwrap_or_else(|| panic!("{name}: not asked: {refused}"));
         assert!(denied.iter().any(|line| line["decision"] == "denied"), "{name}: {denied:#?}");

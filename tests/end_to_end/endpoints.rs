@@ -1,5 +1,5 @@
-//! Runs the cases in `tests/endpoints`: model servers that, from the second request on, validate
-//! requests as real services do.
+//! Runs the cases in `tests/endpoints`. Each case is a model server that, from the second request
+//! on, validates requests as real services do.
 
 use std::{path::Path, process::Command};
 

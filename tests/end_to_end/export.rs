@@ -323,7 +323,7 @@ fn export_separates_tasks_with_similar_names() {
             let text = fs::read(out.join("m").join(file)).unwrap();
             serde_json::from_slice::<Value>(&text).unwrap();
         }
-        // On a file system that ignores case, two of them would also collide.
+        // On a case-insensitive file system, names that differ only in case would also collide.
         let folded: BTreeSet<String> = found.iter().map(|file| file.to_lowercase()).collect();
         assert_eq!(folded.len(), tasks.len(), "{form}: {found:?}");
         for plain in ["a-b", "gr--e", "a_b", "a..b"] {

@@ -91,7 +91,7 @@ fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     out
 }
 
-/// Three scaffolds, two limits and two attempts, with one task.
+/// Three scaffolds, each with two step limits, and two attempts at one task.
 const MATRIX_CONFIG: &str = "attempts = 2\njobs = 2\n\
     [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
     [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
@@ -171,8 +171,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
     }
 
-    // Add one task and one attempt. This applies to every arm in the run, including those from the
-    // first command.
+    // Add one task and one attempt to every arm in the run, including those from the first command.
     let asked = crossed.request_count();
     let more = lines.replace("attempts = 2", "attempts = 3");
     let config = crossed.write_config("third.toml", &more);

@@ -1,4 +1,4 @@
-//! Tests faults that must not count as the model's result. Each has its own message and exit
+//! Tests faults that must not count as the model's result. Each fault has its own message and exit
 //! status, and earlier work is kept.
 
 use std::{
@@ -83,7 +83,8 @@ fn rejected_first_request_is_a_fault() {
     assert_eq!(fake.requests().len(), 3, "the number of requests is from configs/retry.toml");
 }
 
-/// A quick step, then a slow response, during which the sandbox is killed, then a submission.
+/// A script with a quick step, a slow response during which the sandbox is killed, and a
+/// submission.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -121,7 +122,7 @@ fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("sandbox fault") && said.contains("retrying"), "{said}");
     let journals = find_files(&out.join("trials"), "trajectory.jsonl");
-    assert_eq!(journals.len(), 1, "the same try");
+    assert_eq!(journals.len(), 1, "the trial must continue in the same try");
     let failed = events(&journals[0], "try_failed").remove(0);
     assert_eq!(failed["fault"]["layer"], "sandbox");
     assert_eq!(events(&journals[0], "trial_resumed").remove(0)["whole_steps"], 1);

@@ -1,4 +1,4 @@
-//! Tests FEA-Bench rows that contain only ids. They are completed from a real clone and graded.
+//! Tests FEA-Bench rows that contain only ids. The rows are completed from a real clone and graded.
 //!
 //! These tests create the clone from three sdists of one library, which are three states of its
 //! repository. There is a squashed pull request and a merged one.

@@ -208,7 +208,7 @@ fn implausible_limits_are_rejected() {
     }
 }
 
-/// If this machine cannot meet a requirement, this is reported before anything starts.
+/// A requirement that this machine cannot meet is reported before anything starts.
 #[test]
 fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     let stage = Stage::new();
@@ -234,7 +234,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
         let error =
             checked_output(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
         let told = match status {
-            0 => format!("warning: up to {many} CPUs"),
+            0 => format!("warning: a limit of {many} CPUs"),
             _ => "times what this machine has".to_owned(),
         };
         assert!(error.replace("\n ", " ").contains(&told), "{set}: {error}");
@@ -281,7 +281,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let two = stage.write_file("two.toml", &two);
     let error = checked_output(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
-    // An archive needs no image in an engine. If the archive is missing, this is reported.
+    // An archive needs no image in an engine. A missing archive is reported.
     let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = write_rows(&stage, "archive.jsonl", &[archive]);

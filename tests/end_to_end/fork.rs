@@ -109,7 +109,7 @@ fn check_fork_matches_parent(kind: &'static str) {
     let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
     let of_child = find_journal(&child).unwrap();
     assert!(said.contains("resumed after step 2"), "{said}");
-    assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
+    assert_eq!(bench.fake.requests().len() - asked, 2, "only steps 3 and 4 are requested");
     assert_eq!(step_listing(&of_child), wanted, "the tree is not that of the step");
     let origin = &events(&of_child, "trial_forked")[0];
     assert_eq!((&origin["from"]["step"], &origin["snapshot"]), (&2.into(), &tree));

@@ -39,8 +39,8 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
-/// Any file is accepted. If it contains no test results, this is reported, and the file is graded
-/// as the benchmark would grade it.
+/// Any file is accepted as a log. If it contains no test results, `grade` warns and grades it as
+/// the benchmark would.
 #[test]
 fn grade_log_reports_a_log_without_results_of_the_task() {
     let stage = Stage::new();

@@ -110,8 +110,8 @@ fn rejected_key_halts_all_its_models_and_no_other_key() {
     assert!(said.contains("7 trials not started"), "{said}");
 }
 
-/// If a model does not support tools, this is reported once, with the setting that helps. An arm
-/// that uses the same model without tools continues.
+/// If a model does not support tools, the run reports the problem once, with the setting that
+/// helps. An arm that uses the same model without tools continues.
 #[test]
 fn model_without_tools_halts_only_arms_that_need_them() {
     let words = "the model does not support tools";

@@ -197,8 +197,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // A verifier that has no network access downloads nothing. So if a host name cannot be
-    // resolved, this is the agent's result.
+    // A verifier without network access downloads nothing. Output about an unresolvable host name
+    // is therefore the agent's result and not an infrastructure failure.
     write_folder(
         &stage,
         "set",

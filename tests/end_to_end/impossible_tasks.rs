@@ -1,5 +1,5 @@
 //! Tests impossible variants of tasks: an honest solution fails, and a solution that follows the
-//! changed test is resolved and marked.
+//! changed test resolves the variant and is marked.
 
 use serde_json::{Value, json};
 

@@ -190,7 +190,7 @@ fn assert_same_result(fixture: &Fixture, out: &Path, undisturbed_run: &Path) {
     }
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(events(&journal, "trial_started").len(), 1);
-    assert!(!journal.with_file_name("tries").exists(), "the same try");
+    assert!(!journal.with_file_name("tries").exists(), "the trial must continue in the same try");
     let report = fixture.stage.report(out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["complete"], true);
@@ -294,7 +294,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// After one Ctrl-C, gradings that are running finish, and queued ones don't start.
+/// After one Ctrl-C, grading in progress finishes, and queued grading doesn't start.
 #[test]
 fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
@@ -310,7 +310,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     };
     let tasks: String = (0..12).map(named).collect();
     stage.write_file("tasks.jsonl", &tasks);
-    // Make each grading reserve the whole machine.
+    // Reserve the whole machine for each grading sandbox.
     let cpus = std::thread::available_parallelism().unwrap();
     let config = stage.write_file(
         "run.toml",
@@ -330,7 +330,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(130), "{said}");
-    assert!(verdicts() < 12, "queued gradings have run: {said}");
+    assert!(verdicts() < 12, "queued grading has run: {said}");
     stage.run(["resume", &out_name], 0);
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }
@@ -428,8 +428,8 @@ arguments = {}
 /// the trial, and nothing is paid for again.
 #[test]
 fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
-    // There are two attempts, one at a time: the first runtime is running the slow command of one
-    // attempt, and the second runtime waits for it.
+    // There are two attempts, and each runtime runs one trial at a time. The first runtime is in
+    // the slow command of one attempt while the second runtime runs the other attempt.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");
     let (first, out) = bench.start_with_lines("tools", "attempts = 2\njobs = 1\n");
     wait_for("the slow command", || (count_events(&out, "tool_called") == 2).then_some(()));

@@ -114,8 +114,7 @@ fn oversized_tree_still_gets_a_verdict() {
     assert_eq!(report["tasks"][0]["resolved"], false);
 }
 
-/// Checks that if a model deletes its work or the programs in the sandbox, this counts as its
-/// result.
+/// Checks that a trial is scored even if its model deletes its work or the programs in the sandbox.
 fn check_lost_work(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [

@@ -261,7 +261,7 @@ fn local_model_with_a_template_for_tools_is_scored() {
 }
 
 /// The output limit truncates a tool call. From then on, llama.cpp responds with 500, because the
-/// history contains that call. This must count as the model's result and not as an outage.
+/// history contains that call. The failure must count as the model's result and not as an outage.
 #[test]
 fn local_model_with_a_truncated_call_is_scored() {
     let test = "local_model_with_a_truncated_call_is_scored";
@@ -333,7 +333,7 @@ fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
     let report = served.stage.report(&out);
     assert_not_scored(&report, "bash");
-    // The server would reject the same request again, so it is hardly retried.
+    // The server would reject the same request again, so the gateway sends it at most twice.
     assert!(request_count(&out) <= 2, "{} requests: {said}", request_count(&out));
 }
 
@@ -346,8 +346,8 @@ fn recorded_response(name: &str) -> (u16, String) {
     (status.parse().unwrap(), body.to_owned())
 }
 
-/// If the window is known to be that small, llama.cpp's message about a full window counts as the
-/// model's own end. Otherwise, it means that the server's window is too small.
+/// If the configuration states the server's small window, llama.cpp's message about a full window
+/// counts as the model's own end. Otherwise, it means that the server's window is too small.
 #[test]
 fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded_response("overflow");

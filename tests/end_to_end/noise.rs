@@ -1,5 +1,5 @@
-//! Tests that the record, the outcome and the report of a trial show how limits and waits affected
-//! it (`docs/noise.md`).
+//! Tests that a trial's record, outcome and report show how limits and waits affected the trial
+//! (`docs/noise.md`).
 
 use std::fs;
 
@@ -49,8 +49,8 @@ fn run_trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, S
     (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
 }
 
-/// Returns whether the limit was observed. This is impossible if the machine has no control group
-/// for it.
+/// Returns whether the limit was observed. A limit is never observed if the machine has no cgroup
+/// controller for it.
 fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
     assert!(told || kind == "native", "an engine always reports it: {noise:#}");
@@ -60,7 +60,7 @@ fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
 fn check_memory(kind: &str) {
     let (noise, report, _, shown) = run_trial(kind, "memory_mb = 256\ndisk_mb = 64", MEMORY_HOG);
     if !is_observed(&noise, "/sandbox/memory/peak_bytes", kind) {
-        return crate::not_run::not_run("noise: memory", "ROOT", "no memory control group");
+        return crate::not_run::not_run("noise: memory", "ROOT", "no memory cgroup");
     }
     assert!(noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
     assert!(noise["sandbox"]["memory"]["oom_kills"].as_u64().unwrap() >= 1, "{noise:#}");
@@ -78,7 +78,7 @@ fn check_throttled(kind: &str) {
     // of the CPU each.
     let (noise, report, _, shown) = run_trial(kind, "cpus = 0.1", CPU_HOG);
     if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
-        return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
+        return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU cgroup");
     }
     assert_eq!(noise["touched"], serde_json::json!(["cpus"]), "{noise:#}");
     assert!(noise["sandbox"]["cpu"]["throttled_seconds"].as_f64().unwrap() >= 1.0, "{noise:#}");
@@ -106,14 +106,14 @@ fn docker_memory_limit_hit_is_reported() {
     }
 }
 
-/// If tests run out of memory, this may have nothing to do with the patch, so the grading of such a
-/// trial is reported.
+/// Tests may run out of memory for reasons unrelated to the patch, so the report mentions that
+/// grading reached the limit.
 #[test]
 fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
     let (noise, report, _, shown) = run_trial("native", "memory_mb = 256", hungry);
     if !is_observed(&noise, "/sandbox/memory/peak_bytes", "native") {
-        return crate::not_run::not_run("noise: a grading", "ROOT", "no memory control group");
+        return crate::not_run::not_run("noise: a grading", "ROOT", "no memory cgroup");
     }
     let task = &report["tasks"][0];
     assert_eq!(task["grading_touched"], serde_json::json!(["memory"]), "{task:#}");

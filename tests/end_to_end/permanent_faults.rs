@@ -21,8 +21,8 @@ use crate::{
 
 const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// Returns a task that has no set-up and whose repository contains one file. `overrides` overrides
-/// keys of the task.
+/// Returns a task that has no setup commands and whose repository contains one file. `overrides`
+/// overrides keys of the task.
 fn task_json(id: &str, overrides: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
@@ -62,7 +62,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
     let mask = serde_json::json!({ "mask": mask }).to_string();
     let cases = [
-        // The set-up of this task removes the work directory.
+        // The setup of this task removes the work directory.
         (
             "no-folder",
             "setup",
@@ -310,8 +310,8 @@ fn check_removal_during_run(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    // Four tasks use the same environment. If the grading of one task finds a problem, the others
-    // are not halted.
+    // Four tasks use the same environment. If grading one task finds a problem, the others are not
+    // halted.
     let tasks: Vec<_> = (0..4).map(|number| task_json(&format!("own-{number}"), &own)).collect();
     let (config, out) = write_config(&stage, &tasks, "");
     let arms = config_text(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
@@ -419,5 +419,5 @@ fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
     // The container that is left now belongs to a dead run, so the next command removes it.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
-    assert!(next.contains("removed leftovers of a crashed run: container"), "{next}");
+    assert!(next.contains("removed leftovers from a crashed run: container"), "{next}");
 }

@@ -161,7 +161,7 @@ fn unreachable_endpoint_is_tried_once_per_run() {
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
-/// If only the preflight request is rejected, this says nothing about the model.
+/// A rejection of only the preflight request says nothing about the model.
 #[test]
 fn rejected_preflight_request_does_not_stop_the_run() {
     let script = format!(

@@ -62,7 +62,7 @@ pub fn interrupt_twice(stage: &Stage, args: &[&str], is_ready: impl Fn(&str) -> 
     };
     wait_for("the work to interrupt", || is_ready(&said()).then_some(()));
     interrupt();
-    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
+    wait_for("the first ^C", || said().contains("finishing any steps").then_some(()));
     interrupt();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
 }
@@ -139,7 +139,11 @@ fn check_kill_and_resume(kind: &str) {
         assert_eq!(after[path], *written, "{} was written again", path.display());
     }
     assert_eq!(fake.requests().len() - asked, 3, "the answer in flight, and a trial of two");
-    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl").len(), 3, "the same try");
+    assert_eq!(
+        find_files(&out.join("trials"), "trajectory.jsonl").len(),
+        3,
+        "each trial must continue in the same try"
+    );
     let report = stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], 3);
     assert_eq!(report["arms"][0]["complete"], true);
@@ -158,7 +162,7 @@ fn count_containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
-/// Returns the control groups in a folder that the runtime with this process id created.
+/// Returns the cgroups in a folder that the runtime with this process id created.
 fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -206,7 +210,7 @@ fn check_interrupt(kind: &str) {
     assert!(said.contains(&format!("`proctor resume {}`", out.display())), "{said}");
     assert!(find_files(&out, "outcome.json").is_empty());
     let left = control_groups(Path::new("/sys/fs/cgroup"), &pid);
-    assert!(left.is_empty(), "control groups: {left:?}");
+    assert!(left.is_empty(), "cgroups: {left:?}");
     if kind == "docker" {
         assert_eq!(count_containers(&pid), 0, "containers left");
     }

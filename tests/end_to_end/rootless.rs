@@ -25,7 +25,7 @@ fn write_config_for_user(stage: &Stage, user: &str) -> String {
     stage.write_file("user.toml", text).to_str().unwrap().to_owned()
 }
 
-/// Returns what is not enforced in the sandboxes of the trials in a run.
+/// Returns the limits that the sandboxes of a run's trials do not enforce.
 fn read_not_enforced(stage: &Stage, run: &str) -> Vec<String> {
     let mut all = Vec::new();
     for journal in find_files(&stage.path(run).join("trials"), "trajectory.jsonl") {
@@ -130,7 +130,7 @@ fn low_process_limit_does_not_stop_a_run() {
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
 
-/// This is the situation in a container whose root is not root on the host.
+/// A container whose root is not root on the host runs in such a user namespace.
 #[test]
 fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";

@@ -1,5 +1,5 @@
-//! Runs one small task for each test runner. The solution must be resolved; an empty patch and a
-//! wrong solution must not be.
+//! Runs one small task for each test runner. The solution must resolve the task; an empty patch and
+//! a wrong solution must not.
 //!
 //! The core tier uses Node and Perl from Debian. The full tier adds runners from npm and, on
 //! Docker, other runners that Debian packages.
@@ -368,7 +368,7 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     }
 }
 
-/// A patch that does not solve the task but tries to be resolved.
+/// A patch that does not solve the task but tries to make the grader report it as resolved.
 struct Attack {
     name: &'static str,
     runner: Runner,
@@ -454,7 +454,7 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// No attack may be resolved and clean. Attacks that can be detected must leave evidence.
+/// No attack may resolve its task with a clean verdict. Detectable attacks must leave evidence.
 #[test]
 fn attacks_on_node_and_perl_are_detected_or_unverified() {
     let stage = Stage::new();

@@ -21,7 +21,7 @@ pub struct ScriptedTrial {
     pub network_lines: String,
     /// Lines for the model in the configuration.
     pub model_lines: String,
-    /// Set-up lines of the environment, in addition to the task's own.
+    /// Setup commands of the environment, in addition to the task's own.
     pub setup_lines: Vec<String>,
     /// The folder that contains the package.
     pub source: PathBuf,

@@ -126,7 +126,7 @@ fn config_with_line(head: &str, line: &str) -> String {
         text.push(line.to_owned());
     }
     for (own, lines) in tables {
-        // A file cannot contain both `arms = 5` and `[[arms]]`, so leave out the latter.
+        // A file cannot contain both `arms = 5` and `[[arms]]`, so leave out `[[arms]]`.
         if head.is_empty() && !key.is_empty() && own.contains(key) {
             continue;
         }
@@ -433,7 +433,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
-    // The limits for a script refer to it by the same relative path as the model does.
+    // In the limits for a script, the script's relative path is the same as in the model's table.
     let scripted = [
         "--set",
         "endpoints.s.base_url=script:configs/scripts/demo.toml",

@@ -74,7 +74,7 @@ impl SlurmCluster {
         command.arg(repository_root().join("tests/slurm/slurm-up.sh")).arg(action);
         command
             .env("SLURM_UP_DIR", &self.folder)
-            // Don't use control groups, because a container may not be allowed to write to them.
+            // Don't use cgroups, because a container may not be allowed to write to them.
             .env("SLURM_UP_PROCTRACK", "proctrack/linuxproc")
             .env("SLURM_UP_TASK", "task/none");
         command
@@ -253,7 +253,7 @@ fn run_survives_the_loss_of_a_node() {
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", engine_logs(&out));
 }
 
-/// Slurm warns a job before its time limit. The worker then finishes the current steps, gives up
+/// Slurm warns a job before its time limit. The worker then finishes the current steps, releases
 /// its trial and requeues the job. When the job starts again, it continues the trial. No response
 /// is requested twice.
 #[test]

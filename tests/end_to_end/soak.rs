@@ -109,7 +109,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unusual number of seconds, by which the process can be identified.
+        // An unusual number of seconds identifies the `sleep` process of this test.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
@@ -179,8 +179,8 @@ impl Soak {
             .count()
     }
 
-    /// Returns the responses to each attempt in the log of the model. A request belongs to the
-    /// attempt whose name it contains. The first request of an attempt contains no name; these are
+    /// Returns the responses to each attempt in the model's log. A request belongs to the attempt
+    /// whose name it contains. An attempt's first request contains no name, so such requests are
     /// only counted.
     fn responses_by_attempt(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
         let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
@@ -197,7 +197,7 @@ impl Soak {
     }
 }
 
-/// Returns the first UUID in the output of a tool.
+/// Returns the attempt's name, which is the first UUID in the tool's output.
 fn attempt_name(content: &Value) -> String {
     let text = content.to_string();
     let words = text.split(|one: char| !(one.is_ascii_hexdigit() || one == '-'));
@@ -225,7 +225,7 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
     let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
     let (mut kills, mut early) = (0, 0);
     // If the plan was not written before the kill, the run cannot be resumed. The trials start
-    // again, and the kill does not count.
+    // again, and the kill is not counted.
     while kills < size.kills {
         let planned = soak.out.join("run.json").exists();
         let args: Vec<&str> = match planned {
@@ -370,7 +370,7 @@ fn assert_no_leftovers(soak: &Soak, kind: &str) {
         soak.pids.iter().any(of)
     };
     let groups = find_matching(Path::new("/sys/fs/cgroup"), &ours);
-    assert!(groups.is_empty(), "control groups: {groups:?}");
+    assert!(groups.is_empty(), "cgroups: {groups:?}");
     let unfinished = |name: &str| name.starts_with(".tmp") || name.starts_with(".building-");
     for folder in [&soak.cache, &soak.out, &soak.temporary_folder] {
         let left = find_matching(folder, &unfinished);

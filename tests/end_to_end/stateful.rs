@@ -347,7 +347,7 @@ fn check_resumed_matches_undisturbed(kind: &str) {
                 Resumed => {
                     let expected = json!({"resumed_after": [2]});
                     assert_eq!(row["interruptions"], expected, "{name}\n{said}");
-                    assert!(!tries.exists(), "{name}: the same try");
+                    assert!(!tries.exists(), "{name}: the trial must continue in the same try");
                 }
                 StartedAgain(why) => {
                     let told = row["interruptions"]["started_again"].as_str().unwrap_or_default();

@@ -219,7 +219,7 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
         let rows = stage.write_file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
         let named = match name {
             "swe-gym" => format!("{}#image={image}", rows.display()),
-            // In the dataset's own images, pytest is on PATH. In this image, it is in an
+            // In the dataset's own images, pytest is on PATH. In this image, pytest is in a virtual
             // environment.
             "swe-bench-live" => {
                 format!("{}#bin=/opt/miniconda3/envs/testbed/bin", rows.display())
@@ -296,7 +296,7 @@ fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
-/// A custom test runner, like Django's. The strict policy cannot start pytest in it.
+/// A custom test runner, like Django's. It uses unittest, so the strict policy cannot start pytest.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import sys
 import unittest

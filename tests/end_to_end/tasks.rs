@@ -37,8 +37,7 @@ fn tasks_folder_is_relative_to_the_current_directory() {
     assert!(plan.contains("1 trial: "), "{plan}");
 }
 
-/// A dataset on the hub is not a file. It may be unavailable for other reasons, which need other
-/// hints.
+/// A dataset on the hub is not a file, so it may be unavailable for reasons that need other hints.
 #[test]
 fn unavailable_hub_dataset_is_reported_with_a_hint() {
     let stage = Stage::new();

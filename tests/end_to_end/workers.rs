@@ -86,7 +86,7 @@ impl Cluster {
     }
 
     /// Makes the workers of the run look like processes on another machine, so that only their
-    /// heartbeats count.
+    /// heartbeats show whether they are alive.
     fn move_workers_to_another_host(&self) {
         for entry in fs::read_dir(self.out.join("workers")).unwrap() {
             let path = entry.unwrap().path();
@@ -174,7 +174,7 @@ fn send_signal(child: &Child, name: &str) {
 }
 
 /// If a worker stops responding, it counts as dead after its lease. Another worker continues its
-/// trial. If the first worker wakes up later, nothing that it writes counts.
+/// trial. If the first worker wakes up later, everything that it writes is ignored.
 #[test]
 fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -273,7 +273,7 @@ fn watch_names_the_straggler_and_its_deadline() {
     assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
 }
 
-/// After USR1, the worker finishes its step and gives up the trial. Its exit status shows that
+/// After USR1, the worker finishes its step and releases the trial. Its exit status shows that
 /// there is work left.
 #[test]
 fn drained_worker_returns_its_trial() {

@@ -118,7 +118,7 @@ async fn start_backend_with(
     cache_dir::lock_shared(cache)?;
     let backend = connect_backend_with(kind, cache, cache_settings).await?;
     for removed in backend.sweep().await? {
-        tell!("removed leftovers of a crashed run: {removed}");
+        tell!("removed leftovers from a crashed run: {removed}");
     }
     Ok(backend)
 }

@@ -52,8 +52,8 @@ impl Watchdog {
     }
 }
 
-/// Returns when the process should have ended by now: after the second Ctrl-C or the first SIGTERM,
-/// plus the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
+/// Blocks until the process should have ended: the second Ctrl-C or the first SIGTERM, plus the
+/// time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
 fn wait_until_exit_is_overdue() -> io::Result<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut keys = signal(SignalKind::interrupt())?;

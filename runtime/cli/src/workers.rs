@@ -40,7 +40,7 @@ pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     let any = proctor_cluster::find_live_member(run, None).map_err(unwritable_error)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
-        "this is proctor {own}, but a worker on {} is proctor {}",
+        "this process runs proctor {own}, but a worker on {} runs proctor {}",
         other.host, other.version
     );
     Err(UserError::new(what).hint("use the same version on all machines of a run").into())
@@ -58,8 +58,8 @@ pub fn process_deadline(time_left: Duration) -> Result<Deadline, CommandError> {
 /// Memory in MiB of the worker process itself, without its sandboxes.
 const WORKER_MEMORY_MB: u64 = 256;
 
-/// Returns how many trials a worker runs in parallel. This is how often the run's largest sandbox
-/// fits into the job's CPUs and memory, but at most the run's `jobs`.
+/// Returns how many trials a worker runs in parallel: as many as the run's largest sandbox fits
+/// into the job's CPUs and memory, but at most the run's `jobs`.
 ///
 /// # Errors
 /// Fails if the job's memory is too small for one sandbox. The kernel would kill processes that
@@ -91,8 +91,7 @@ fn sandbox_specs_of_run(record: &RunRecord) -> Vec<SandboxSpec> {
 }
 
 fn check_memory(limit_mb: u64, sandbox_specs: &[SandboxSpec]) -> Result<(), UserError> {
-    // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's control
-    // groups.
+    // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's cgroups.
     let native = sandbox_specs.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
     let needed = most.saturating_add(WORKER_MEMORY_MB);

@@ -21,7 +21,7 @@ use crate::{
     set::{self, join_key},
 };
 
-/// Key that gives the base.
+/// Key that names the base configuration.
 const BASE_KEY: &str = "base";
 
 /// Key of the list whose tables merge by name.
@@ -56,7 +56,7 @@ impl SourceFiles {
     /// Reads a file and its bases, and merges them.
     ///
     /// # Errors
-    /// A file cannot be read, is not TOML, or is its own base.
+    /// Fails if a file cannot be read, is not TOML, or is its own base.
     pub(crate) fn read(path: &Path, sets: &[String]) -> Result<(Self, Table), UserError> {
         let mut set_base = base_from_sets(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
@@ -218,7 +218,7 @@ impl MergedConfig {
         match arms {
             None => {}
             Some(Value::Array(items)) => self.merge_arms(file, items),
-            // The type is wrong; checking the keys reports that.
+            // The value has the wrong type. The later check of the keys reports this.
             Some(other) => {
                 self.arm_origins.clear();
                 self.table.insert(ARMS_KEY.to_owned(), other);
@@ -323,8 +323,8 @@ fn line_number(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Reports only the position and the reason. The parser's own message also shows the line, which
-/// may contain a secret.
+/// Returns an error with only the position and the reason. The parser's own message also shows the
+/// line, which may contain a secret.
 fn toml_error(file_name: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line_number(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();

@@ -74,7 +74,7 @@ impl ConfigFile {
     /// Returns the configuration in the form stored in `run.json`.
     ///
     /// # Errors
-    /// A path is not UTF-8.
+    /// Fails if a path is not UTF-8.
     pub fn to_record(&self) -> Result<RecordedConfig, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(self)?)
     }
@@ -82,7 +82,7 @@ impl ConfigFile {
     /// Reads the configuration from a run's record.
     ///
     /// # Errors
-    /// A key is missing or unknown to this version.
+    /// Fails if a key is missing, or if this version does not know a key.
     pub fn from_record(config: &RecordedConfig) -> Result<Self, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(config)?)
     }

@@ -81,7 +81,7 @@ struct IneffectiveKey {
     hint: &'static str,
 }
 
-/// Returns the keys other than the mode, and whether each is set to something.
+/// Returns every key except `mode`, and whether the key is set.
 fn network_settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     [
         ("allow", !network.allow.is_empty()),

@@ -87,7 +87,7 @@ fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a value has a different meaning than a missing key. An empty list or table does not.
+/// Whether a value differs in meaning from a missing key. An empty list or table does not.
 fn has_content(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().any(has_content),

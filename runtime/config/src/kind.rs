@@ -74,7 +74,7 @@ pub enum ValueKind {
     Number(f64, f64),
     /// A number above 0, up to this bound.
     PositiveNumber(f64),
-    /// A list of strings, each in this form.
+    /// A list of strings, each with this syntax.
     TextList(TextSyntax),
     Table(Vec<ConfigKey>),
     /// Tables under names that the user chooses.

@@ -1,5 +1,5 @@
-//! A run configuration: read, merged with its bases, overridden by `--set`, checked key by key, and
-//! resolved into arms.
+//! Reads a run configuration, merges it with its bases, applies `--set`, checks every key, and
+//! resolves the configuration into arms.
 //!
 //! The keys are defined in one place: by the types that a configuration is deserialized into. Their
 //! doc comments, bounds and examples generate the JSON Schema (`configs/schema.json`), the table of

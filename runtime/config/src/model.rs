@@ -51,7 +51,7 @@ pub struct VendorModel {
 /// Returns the names of all vendors, sorted.
 ///
 /// # Errors
-/// The built-in table is invalid.
+/// Fails if the built-in table is invalid.
 pub fn vendor_names() -> Result<Vec<&'static str>, UserError> {
     Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
@@ -92,7 +92,7 @@ pub(crate) fn vendor_spec(name: &str) -> Result<ModelSpec, UserError> {
 /// Looks up `VENDOR/NAME`.
 ///
 /// # Errors
-/// The vendor is unknown, or the model is missing. The hint lists the vendors.
+/// Fails if the vendor is unknown or the model is missing. The hint lists the vendors.
 pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
     let split = name.split_once('/').filter(|(_, model)| !model.trim().is_empty());

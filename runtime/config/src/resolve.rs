@@ -25,9 +25,8 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// Keeps only the arms whose name `is_selected` selects, and the locations of their keys. Use
-    /// this method to select arms before names or models change, which happens before the arms are
-    /// resolved.
+    /// Keeps only the arms whose name `is_selected` selects, and the locations of their keys. Call
+    /// this method before the arms are resolved if their names or models will change.
     pub fn with_arms(
         self,
         source: &ConfigSource,
@@ -287,8 +286,8 @@ fn arm_settings(
     Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
 
-/// Adds `repository_settings` unless it has its default value. The setting then is a factor, but
-/// arms of older runs keep their IDs.
+/// Adds `repository_settings` unless it has its default value. Only another value is a factor, so
+/// that the arms of older runs keep their IDs.
 fn add_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
@@ -319,8 +318,8 @@ fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
     kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
-/// Checks the certificate file and the policy as a whole. The patterns were already checked one by
-/// one.
+/// Checks the arm's certificate file and its network policy as a whole. The patterns were already
+/// checked one by one.
 fn check_network(arm: &ArmFile, source: &ConfigSource, arm_index: &str) -> Result<(), UserError> {
     let of = |key| source.arm_key_path(arm_index, "network", key);
     proctor_egress::Policy::for_arm(&arm.network).map_err(|why| {

@@ -10,7 +10,7 @@ use crate::ConfigFile;
 /// Returns the schema of a run configuration: `configs/schema.json`.
 ///
 /// # Panics
-/// The committed file is not JSON. A test checks that it is.
+/// Panics if the committed file is not JSON. A test checks that it is.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
     parse_committed(TEXT)
@@ -27,7 +27,7 @@ pub(crate) fn require_arms(mut schema: Value) -> Value {
 /// Returns the schema of a task in Proctor's own format: `configs/task-schema.json`.
 ///
 /// # Panics
-/// Same as [`config_schema`].
+/// Panics in the same case as [`config_schema`].
 pub fn task_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/task-schema.json");
     parse_committed(TEXT)
@@ -36,7 +36,7 @@ pub fn task_schema() -> Value {
 /// Returns the schema of an agent's manifest: `configs/manifest-schema.json`.
 ///
 /// # Panics
-/// Same as [`config_schema`].
+/// Panics in the same case as [`config_schema`].
 pub fn manifest_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/manifest-schema.json");
     parse_committed(TEXT)

@@ -36,7 +36,7 @@ pub fn apply_assignment(
                     .and_then(toml::Value::as_table_mut)
                     .ok_or_else(|| {
                         UserError::new(format!("--set {key}: `{part}` has no element `{index}`"))
-                            .hint(format!("it has {length} elements, counted from 0"))
+                            .hint(format!("the list has {length} elements, counted from 0"))
                     })?
             }
             _ => {

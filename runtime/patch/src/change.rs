@@ -23,7 +23,8 @@ pub enum CurrentFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedPatch {
     pub changes: Vec<Change>,
-    /// Parts that were skipped or interpreted differently, one sentence each.
+    /// Notes on parts of the patch that were skipped or not interpreted literally, one sentence
+    /// each.
     pub skipped_parts: Vec<String>,
 }
 

@@ -13,7 +13,7 @@
 //! data    = ("literal" | "delta") size, base85 of zlib, an empty line
 //! ```
 //!
-//! Patches apply like with `git apply`: no fuzz, offsets allowed, all files or none.
+//! Patches apply as with `git apply`: no fuzz, offsets allowed, all files or none.
 //! [`Patch::resolve_lenient`] is more lenient, like benchmark harnesses: it skips submodules and
 //! binary content that is missing from the patch.
 

@@ -72,7 +72,7 @@ pub struct FilePatch {
     /// The old Git mode, such as 0o100644 or 0o120000.
     pub old_mode: Option<u32>,
     pub new_mode: Option<u32>,
-    /// The blob ids in the `blob_ids` line, as written.
+    /// The blob ids in the `index` line, as written.
     pub blob_ids: Option<(String, String)>,
     pub body: Body,
     /// Whether there is no `diff --git` line. Such a patch says less about the intended change.

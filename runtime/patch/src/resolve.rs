@@ -46,7 +46,7 @@ impl Patch {
         is_lenient: bool,
     ) -> Result<ResolvedPatch, PatchError> {
         self.touched_paths()?;
-        // One file's patch may write to a path that another one removes, whichever comes first.
+        // One file's patch may write to a path that another file's patch removes, in either order.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
@@ -228,8 +228,8 @@ fn creates_file(file: &FilePatch) -> bool {
     }
 }
 
-/// Returns the reason if no tool could apply this part. This includes deletions without the binary
-/// content: the content is not needed, but tools reject them.
+/// Returns the reason if no tool could apply this part. Such parts include deletions without the
+/// deleted binary content: the content is not needed, but tools reject these deletions.
 fn inapplicable_reason(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("skipped a submodule");

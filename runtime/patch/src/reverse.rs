@@ -9,8 +9,8 @@ impl Patch {
     /// Returns the reversed patch, which restores the original tree when applied after the patch.
     ///
     /// # Errors
-    /// Returns an error if the patch cannot be parsed or lacks what the reverse needs: the content
-    /// of a copy, or the old binary content.
+    /// Returns an error if the patch cannot be parsed or does not contain what its reverse needs:
+    /// the content of a copy, or the old binary content.
     pub fn reverse(self) -> Result<Self, PatchError> {
         self.touched_paths()?;
         // Reverse the order of the files, because two entries for the same path must be undone in

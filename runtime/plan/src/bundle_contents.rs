@@ -63,7 +63,8 @@ fn bundle_mounts(
     Ok(found)
 }
 
-/// The copy found for each task index, with its mount point in the agent's sandbox.
+/// The copies of hidden content in a bundle: for each task index, the bundle's mount point in the
+/// agent's sandbox, and the copy.
 type BundleCopies = BTreeMap<usize, (RawPath, BundleCopy)>;
 
 fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &BundleCopies) -> String {
@@ -74,7 +75,7 @@ fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &BundleCopies) -> Str
         format!(" (first: {} at {at}/{})", copy.description, copy.path)
     });
     format!(
-        "the agent of {of} {names} contains a copy of the solution to {}: {}{first}",
+        "the agent used by {of} {names} contains a copy of the solution to {}: {}{first}",
         count_with_noun(copies.len(), "task"),
         format_ids(hidden)
     )

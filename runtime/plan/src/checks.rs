@@ -1,8 +1,8 @@
 //! Checks a plan before anything starts.
 //!
-//! Without these checks, a trial that cannot work would build its environment before it ends with a
-//! fault, and each task would do so again. Mistakes that the tasks and arms alone reveal are
-//! reported here as usage errors, even if the user only asked to see the plan.
+//! Without these checks, every trial that cannot work would first build its environment and only
+//! then end with a fault. Mistakes that can be detected from the tasks and arms alone are reported
+//! here as usage errors, even if the user only asked to see the plan.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -39,7 +39,7 @@ struct PublishedTokens {
     trial: Vec<PublishedTrial>,
 }
 
-/// The published mean token use of a trial with a scaffold and one of some models.
+/// The published mean token use of a trial with one scaffold and one of several models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedTrial {
@@ -473,7 +473,7 @@ mod tests {
         );
     }
 
-    /// Returns an arm that calls no model.
+    /// Returns a list with one arm, which calls no model.
     fn arms_without_model() -> Vec<Arm> {
         let mut arms = parse_arms(&["steps = 1"]);
         arms[0].model = None;

@@ -17,7 +17,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A sandbox limit, and the machine's amount of the limited resource.
+/// A limit of a sandbox, and how much of the limited resource the machine has.
 struct MachineLimit {
     key: &'static str,
     unit: &'static str,
@@ -102,14 +102,15 @@ pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
             continue;
         }
         let whose = match over.len() {
-            0 => "sandbox".to_owned(),
+            0 => "a sandbox".to_owned(),
             count => {
                 let ids = format_ids(over.iter().map(|planned| planned.task.id.as_str()));
                 format!("{} ({ids})", count_with_noun(count, "task"))
             }
         };
         lines.push(format!(
-            "warning: up to {most} {} for a {whose}, but this machine has {:.0}: the limit has no effect",
+            "warning: a limit of {most} {} for {whose} exceeds this machine's {:.0}, so the limit has \
+             no effect",
             limit.unit, limit.machine_amount
         ));
     }

@@ -20,11 +20,11 @@ use crate::{PlanError, host::host_fingerprint, read_certificate};
 pub struct NewRun<'a> {
     /// The configuration to store in `run.json`.
     pub file: &'a ConfigFile,
-    /// In the order of the plan.
+    /// The arms, in plan order.
     pub arms: Vec<Arm>,
-    /// In the order of the plan.
+    /// The tasks, in plan order.
     pub tasks: &'a [PlannedTask],
-    /// The selection of the configuration's tasks; `None` for all.
+    /// Which of the configuration's tasks were selected. `None` if all were.
     pub selection: Option<Selection>,
     /// The SHA-256 of the sandbox agent.
     pub agent_sha256: &'a str,
@@ -81,8 +81,8 @@ pub fn create_run(out: &Path, plan_to_write: NewRun<'_>) -> Result<(RunDir, RunR
 
 /// Converts tasks to the form stored in a run's plan.
 pub fn to_run_tasks(planned_tasks: &[PlannedTask]) -> Vec<RunTask> {
-    // Compute each source directory's digest only once: this reads the whole directory, and
-    // hundreds of tasks may share one.
+    // Compute each source directory's digest only once, because computing it reads the whole
+    // directory, and hundreds of tasks may share one.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;

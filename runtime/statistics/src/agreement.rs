@@ -18,8 +18,8 @@ const MIN_P_VALUE: f64 = 1e-300;
 ///
 /// If `interval` is `None` because nothing varies, the result is the test-based interval.
 ///
-/// This preserves coverage: if the true difference is 0, the interval excludes it exactly when the
-/// test rejects.
+/// The result keeps its coverage: if the true difference is 0, the interval excludes it exactly
+/// when the test rejects.
 ///
 /// Miettinen 1976 (test-based intervals).
 pub fn reconcile_with_test(

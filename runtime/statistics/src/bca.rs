@@ -23,8 +23,8 @@ pub fn bca_interval(
         return None;
     }
     let draws = distribution.len() as f64;
-    // A draw equal to the estimate counts half to each side, even if its terms were summed in
-    // another order.
+    // A draw equal to the estimate counts as half below and half above it. The comparison tolerates
+    // rounding errors, because the draw's terms may have been summed in another order.
     let is_below = |draw: &f64| *draw < estimate && !is_rounding_error(estimate - draw, range);
     let is_up_to = |draw: &f64| *draw <= estimate || is_rounding_error(draw - estimate, range);
     let below = distribution.partition_point(is_below) as f64;

@@ -1,9 +1,8 @@
 //! Adjustment for multiple tests.
 
-/// Returns the p-values after Holm's step-down adjustment. The smallest of m values is multiplied
-/// by m, the next by m - 1, and so on. Results never decrease and are at most 1. This bounds the
-/// probability of any false positive for any dependence between the tests. Results are in input
-/// order.
+/// Returns the p-values after Holm's step-down adjustment, in input order. The smallest of m values
+/// is multiplied by m, the next by m - 1, and so on. Results never decrease and are at most 1. The
+/// adjustment bounds the probability of any false positive, however the tests depend on each other.
 ///
 /// Holm 1979.
 pub fn holm_p_values(p_values: &[f64]) -> Vec<f64> {

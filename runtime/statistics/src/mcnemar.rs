@@ -21,9 +21,9 @@ pub fn mcnemar_exact_p(a_only: u64, b_only: u64) -> f64 {
     tail_probabilities(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
 }
 
-/// Returns the mid-p value, which counts half of the observed split's probability. Less
-/// conservative, but its error rate may slightly exceed the level (Fagerland, Lydersen and Laake
-/// 2013). Proctor does not base decisions on this value.
+/// Returns the mid-p value, which counts half of the observed split's probability. It is less
+/// conservative than the exact p-value, but its error rate may slightly exceed the level
+/// (Fagerland, Lydersen and Laake 2013). Proctor does not base decisions on this value.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
     tail_probabilities(a_only, b_only)
         .map_or(1.0, |(below, at)| if a_only == b_only { 1.0 - at } else { 2.0 * below + at })

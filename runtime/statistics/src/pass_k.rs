@@ -19,8 +19,8 @@ pub fn pass_hat_k(attempts: u64, successes: u64, k: u64) -> Option<f64> {
     (k <= attempts && successes <= attempts).then(|| binomial_ratio(attempts, successes, k))
 }
 
-/// Returns C(kind, k) / C(all, k), computed as a product because the binomials themselves overflow
-/// early.
+/// Returns C(subset, k) / C(total, k), computed as a product because the binomials themselves
+/// overflow early.
 fn binomial_ratio(total: u64, subset: u64, k: u64) -> f64 {
     if subset < k {
         return 0.0;

@@ -1,4 +1,4 @@
-//! Computes which differences a given number of tasks can detect with the tests that will be used.
+//! Computes which differences a given number of tasks can detect with the tests in this crate.
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
@@ -50,8 +50,8 @@ pub fn mcnemar_power(tasks: u64, difference: f64, discordant_fraction: f64, alph
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
 /// disagree on the fraction `discordant_fraction` of the tasks. Returns `None` if nothing can be
-/// detected: there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses
-/// the normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
+/// detected: `difference` is 0 or larger than the disagreement. Above 2,000 tasks, uses the normal
+/// formula of Miettinen 1968 and Connor 1987 with continuity correction.
 pub fn mcnemar_tasks_needed(
     difference: f64,
     discordant_fraction: f64,
@@ -159,7 +159,7 @@ impl ExactTest {
         for count in first..=last {
             let Some(cut) = self.critical_value(count) else { continue };
             let Ok(split) = Binomial::new(share, count) else { continue };
-            // The larger part may favor the better arm or the other one.
+            // The larger part of the discordant tasks may favor either arm.
             let called = split.sf(count - cut - 1) + split.cdf(cut);
             power += counts.pmf(count) * called;
         }
@@ -187,8 +187,8 @@ impl ExactTest {
 /// the differences per task have the standard deviation `deviation` and the fraction
 /// `differing_fraction` of them is not 0. Returns `None` without a difference.
 ///
-/// Uses the normal formula with Guenther's correction for an estimated deviation, but at least the
-/// number of tasks that the exact sign-flip test needs to call any difference.
+/// Uses the normal formula with Guenther's correction for an estimated deviation, but never returns
+/// fewer tasks than the exact sign-flip test needs to detect any difference.
 ///
 /// Guenther 1981.
 pub fn tasks_for_mean_difference(

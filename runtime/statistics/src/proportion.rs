@@ -26,11 +26,11 @@ pub fn wilson_interval(successes: f64, trials: f64, level: f64) -> Option<Interv
 /// than the same number of tasks.
 ///
 /// The interval uses the effective number of trials, p (1 - p) / variance, where p is the
-/// proportion and the
-/// variance is that of the ratio between clusters. This number is at least the number of tasks and
-/// at most the number of trials. With one trial per task, the result equals [`wilson_interval`].
+/// proportion and the variance is that of the ratio between clusters. This number is at least the
+/// number of tasks and at most the number of trials. With one trial per task, the result equals
+/// [`wilson_interval`].
 ///
-/// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
+/// Korn and Graubard 1998; Dean and Pagano 2015 (their variant of Wilson's interval).
 pub fn clustered_wilson_interval(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {
     let tasks = clusters.iter().filter(|(_, trials)| *trials > 0.0).count() as f64;
     let successes: f64 = clusters.iter().map(|(successes, _)| successes).sum();

@@ -8,7 +8,7 @@ use crate::rounding::is_rounding_error;
 const MAX_RESAMPLES: usize = 10_000;
 /// Number of resamples for a large sample, whose distribution is smooth.
 const MIN_RESAMPLES: usize = 1_000;
-/// Number of draws per interval. Limits a report of ten thousand trials to about a second.
+/// Maximum number of draws per interval. A report on ten thousand trials then takes about a second.
 const MAX_DRAWS: usize = 4_000_000;
 
 /// Returns the number of resamples for a sample of this size.

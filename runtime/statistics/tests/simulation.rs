@@ -1,6 +1,6 @@
 //! Simulates every kind of comparison for equal and for different arms. Measures how often the
-//! interval contains the true difference, how often the test calls one, and whether the task counts
-//! in plans are sufficient. Prints the results.
+//! interval contains the true difference, how often the test reports a difference, and whether the
+//! task counts in plans are sufficient. Prints the results.
 //!
 //! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture`
 //! runs the full simulation.
@@ -29,13 +29,14 @@ fn sample_normal(rng: &mut Rng) -> f64 {
 /// The data that each round generates.
 #[derive(Debug, Clone, Copy)]
 enum DataKind {
-    /// Tasks of all difficulties. One arm is better by this much.
+    /// Tasks of all difficulties. One arm is better by `advantage`.
     Resolved { attempts: u32, advantage: f64 },
     /// All tasks have the same low rate for each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
     /// 30% of the tasks pass no tests, 40% pass all of them, and the rest pass some.
     Passed { advantage: f64 },
-    /// Log-normal between and within tasks. One arm uses this much more.
+    /// Token counts that are log-normal between and within tasks. One arm's are larger by
+    /// `increase`.
     Tokens { increase: f64 },
     /// Sums of about twenty steps with one or two responses each.
     Steps,
@@ -137,8 +138,8 @@ impl DataKind {
     }
 }
 
-/// Returns how often the interval contains the difference and the test calls one, and the mean
-/// width.
+/// Returns how often the interval contains the difference, how often the test reports a difference,
+/// and the mean width of the interval.
 fn simulate_rounds(kind: DataKind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
     let mut rng = Rng::with_seed(11);
     let (mut holds, mut calls, mut width) = (0_u32, 0_u32, 0.0);
@@ -197,7 +198,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
             calls * 100.0
         );
         println!("{row}");
-        // Few amounts with a long tail: see docs/statistics.md.
+        // Amounts with a long tail have less coverage: see docs/statistics.md.
         let tail = match kind {
             DataKind::Tokens { increase: more } if more > 0.0 => 0.05,
             DataKind::Resolved { .. } | DataKind::Sparse { .. } => 0.01,
@@ -245,7 +246,7 @@ fn holm_bounds_false_differences_between_equal_arms() {
     }
 }
 
-/// Returns how often the exact test calls a difference on this many tasks.
+/// Returns how often the exact test reports a difference on this many tasks.
 fn detection_rate(
     rng: &mut Rng,
     tasks: u64,

@@ -1,4 +1,4 @@
-//! The part of a dataset's certificate with the results of attacks on its tasks.
+//! The attack results in a dataset's certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Budgets: what a trial, an arm or a run may spend, and what the model learns about it.
+//! Budgets: what a trial, an arm or a run may spend, and what the model learns about the budget.
 
 use std::fmt;
 
@@ -18,52 +18,55 @@ pub struct Budget {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
-    /// Responses delivered to the agent itself, excluding its sub-agents. Never exceeded.
+    /// Maximum number of responses delivered to the agent itself, excluding its sub-agents. Never
+    /// exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
     pub main_steps: Option<u64>,
-    /// Input tokens. The last response may exceed this limit and all limits below it.
+    /// Maximum number of input tokens. The last response may exceed this limit and the limits
+    /// listed after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 1000000)]
     pub input_tokens: Option<u64>,
-    /// Output tokens.
+    /// Maximum number of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000)]
     pub output_tokens: Option<u64>,
-    /// Input and output tokens.
+    /// Maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 1000000)]
     pub total_tokens: Option<u64>,
-    /// Input tokens that were not read from a cache.
+    /// Maximum number of input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
-    /// Cost in US dollars. The model must have a price.
+    /// Maximum cost in US dollars. The model must have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 2.5)]
     pub cost_usd: Option<f64>,
-    /// Seconds since the agent started.
+    /// Maximum number of seconds since the agent started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 3600)]
     pub wall_seconds: Option<f64>,
-    /// Wall time in seconds, excluding waits for a model endpoint's rate limits and retry back-off.
+    /// Maximum wall time in seconds, excluding waits for a model endpoint's rate limits and retry
+    /// back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 3600)]
     pub working_seconds: Option<f64>,
-    /// Total seconds spent in tool calls.
+    /// Maximum number of seconds spent in tool calls, in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 600)]
     pub tool_seconds: Option<f64>,
-    /// Seconds that a single tool command may run.
+    /// Maximum number of seconds that a single tool command may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 120)]
@@ -85,8 +88,8 @@ pub struct Budget {
     pub run: Option<SharedLimits>,
 }
 
-/// Limits shared by several trials. A trial that reaches one ends without a verdict and can be
-/// resumed.
+/// Limits shared by several trials. A trial that reaches a shared limit ends without a verdict and
+/// can be resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
@@ -95,27 +98,28 @@ pub struct SharedLimits {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
-    /// Input tokens. The last response may exceed this limit and all limits below it.
+    /// Maximum number of input tokens. The last response may exceed this limit and the limits
+    /// listed after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000000)]
     pub input_tokens: Option<u64>,
-    /// Output tokens.
+    /// Maximum number of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 10000000)]
     pub output_tokens: Option<u64>,
-    /// Input and output tokens.
+    /// Maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000000)]
     pub total_tokens: Option<u64>,
-    /// Input tokens that were not read from a cache.
+    /// Maximum number of input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
-    /// Cost in US dollars. The model must have a price.
+    /// Maximum cost in US dollars. The model must have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 50.0)]
@@ -152,7 +156,7 @@ pub enum BudgetEnding {
 }
 
 impl BudgetEnding {
-    /// Whether this is the default, in which case Serde omits the key.
+    /// Whether the ending is `hard`. This is the default, so Serde omits the key.
     pub fn is_hard(&self) -> bool {
         *self == Self::Hard
     }
@@ -238,7 +242,7 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// Whether this is the trial's own limit, which is the default, so that Serde omits the key.
+    /// Whether the limit is the trial's own. This is the default, so Serde omits the key.
     pub fn is_trial(&self) -> bool {
         *self == Self::Trial
     }
@@ -313,7 +317,7 @@ pub struct Spending {
     #[serde(default)]
     pub grace_cost_usd: f64,
     /// Whether a response used more than its reservation. Concurrent requests may then have
-    /// exceeded a limit together.
+    /// exceeded a limit.
     #[serde(default)]
     pub outgrown: bool,
     /// Whether a response has no price. `cost_usd` then covers only the other responses.

@@ -1,5 +1,5 @@
-//! A dataset's certificate: the results of grading gold and noop repeatedly on a host, and of
-//! attacks.
+//! A dataset's certificate: the results of grading gold and noop repeatedly on a host, and the
+//! results of attacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,7 +19,7 @@ struct CpuTable {
 /// Returns the variables for a CPU quota, which is rounded up to a whole number.
 ///
 /// # Errors
-/// The built-in table is invalid. The error starts with the table's file name.
+/// Fails if the built-in table is invalid. The error starts with the table's file name.
 ///
 /// ```
 /// let variables = proctor_types::cpu_variables(1.5)?;

@@ -55,8 +55,9 @@ pub struct Details {
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub non_py_patch: DetailField<String>,
 
-    /// The harness's own test command. In a list, the last command counts. Without it, the benchmark's own procedure
-    /// does not run, and only the strict policy grades.
+    /// The harness's own test command. If the value is a list, its last command is the test
+    /// command. If the row has no test command, the benchmark's own procedure does not run, and
+    /// only the strict policy grades the task.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub test_cmd: DetailField<Commands>,
     /// The harness's complete script, which checks out the tests and runs them (SWE-bench 5.x).
@@ -218,7 +219,7 @@ impl<T> DetailField<T> {
         }
     }
 
-    /// Whether the row lacks the field.
+    /// Whether the row does not have the field.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }

@@ -23,20 +23,21 @@ pub struct UrlRequest {
     /// The address that the proxy connected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// HTTP status of the response to the client. Absent for a connection without inspection.
+    /// HTTP status of the response to the client. Absent if the proxy did not inspect the
+    /// connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Why an allowed request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Bytes of request bodies sent to the server. For a connection without inspection, all bytes
-    /// count.
+    /// Bytes of request bodies sent to the server. If the proxy did not inspect the connection, all
+    /// bytes count.
     pub bytes_up: u64,
     /// Bytes of response bodies sent to the client, counted like `bytes_up`.
     pub bytes_down: u64,
     /// Bytes of the response that were not compared with the solution because they exceed the limit
-    /// or have an unsupported encoding. Connections without inspection are never compared and do
-    /// not count.
+    /// or have an unsupported encoding. Connections that the proxy did not inspect are never
+    /// compared and do not count.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_compared: u64,
     /// Blob hash of the response's body, which is stored only if it shares lines with the solution.
@@ -64,7 +65,7 @@ pub enum UrlDecision {
     Audited,
 }
 
-/// Why the proxy denies a request. The model, the record and reports see the same names.
+/// Why the proxy denies a request. The model, the record and the reports use the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenyReason {
@@ -74,8 +75,8 @@ pub enum DenyReason {
     Denied,
     /// The URL matches one of the task's `blocked_urls`.
     TaskBlocked,
-    /// The URL is another route to what the task blocks: an index, a file, documentation, source
-    /// code or a mirror.
+    /// The URL is another route to a package or repository that the task blocks: an index, a file,
+    /// documentation, source code or a mirror.
     TaskAlias,
     /// The host is, or resolves to, an address outside the public internet.
     PrivateAddress,
@@ -83,9 +84,9 @@ pub enum DenyReason {
     HostMismatch,
     /// The path is percent-encoded too many times, so its meaning is ambiguous.
     AmbiguousUrl,
-    /// Not HTTP, or not TLS within a tunnel.
+    /// The client sent something other than HTTP, or something other than TLS within a tunnel.
     NotHttp,
-    /// HTTP that the proxy does not support.
+    /// The client sent HTTP that the proxy does not support.
     BadRequest,
     /// The client did not accept the proxy's certificate, so nothing can be checked.
     UntrustedProxy,

@@ -1,4 +1,4 @@
-//! The environment that a sandbox actually ran on.
+//! The environment that a sandbox actually ran in.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// to another image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// SHA-256 of the base, source, set-up lines, work directory and variables. On Docker, the
+    /// SHA-256 of the base, source, setup commands, work directory and variables. On Docker, the
     /// digest also covers the sandbox agent, which is part of the image.
     pub digest: String,
     /// Identifies the content of the base: the id of an image, or else a SHA-256.

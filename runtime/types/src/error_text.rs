@@ -232,8 +232,8 @@ fn rewrite_parser_message(text: &str) -> String {
     format!("{before}{line}{message}{behind}")
 }
 
-/// Splits off ` at line L column C`. Returns the text before it, and the line with the text after
-/// it.
+/// Splits the location ` at line L column C` off a message. Returns the text before the location,
+/// and the line number with the text after the location.
 fn split_location(text: &str) -> (&str, Option<(&str, &str)>) {
     const LOCATION_MARKER: &str = " at line ";
     let found = text.rfind(LOCATION_MARKER).and_then(|at| {

@@ -89,7 +89,7 @@ pub enum Event {
         /// The request, without messages that earlier requests contained.
         ask: ModelRequestRecord,
     },
-    /// The request was sent once, successfully or not.
+    /// One attempt to send the request ended, successfully or not.
     ModelAttempted {
         /// Number of the attempt at this request, counted from 1.
         attempt: u32,
@@ -116,7 +116,7 @@ pub enum Event {
         /// the body arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_byte_seconds: Option<f64>,
-        /// The tokens that the attempt was charged for.
+        /// The tokens that the endpoint charged for the attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<crate::Usage>,
         /// Cost in US dollars. Absent if the model has no price.
@@ -185,9 +185,9 @@ pub enum Event {
         usage: Option<Usage>,
         /// Cost in US dollars. Absent if the model has no price.
         cost_usd: Option<f64>,
-        /// Seconds from the client's request to the last byte sent to it.
+        /// Seconds from the client's request to the last byte that the gateway sent to the client.
         seconds: f64,
-        /// Seconds from the client's request to the first byte sent to it.
+        /// Seconds from the client's request to the first byte that the gateway sent to the client.
         first_byte_seconds: Option<f64>,
     },
     /// The model's response calls a tool. `tool_returned` with the same `call_id` follows.
@@ -223,7 +223,7 @@ pub enum Event {
     /// An interrupted trial resumes with the files of `snapshot` and the conversation so far. Time
     /// since the previous event is not charged to any budget.
     TrialResumed {
-        /// Hash of the manifest that was restored.
+        /// Hash of the restored manifest of the work directory.
         snapshot: String,
         /// The last step whose tool calls need not run again.
         whole_steps: u64,
@@ -237,7 +237,7 @@ pub enum Event {
     TrialForked {
         /// The original trial and the step.
         from: ForkOrigin,
-        /// Hash of the manifest that was restored.
+        /// Hash of the restored manifest of the work directory.
         snapshot: String,
         /// What the original trial had spent by that step. This spending counts towards the new
         /// trial's limits if the conversation is copied.
@@ -280,7 +280,7 @@ pub enum Event {
         /// What the trial had spent at that moment.
         spent: crate::Spending,
     },
-    /// A try failed with a fault and does not count.
+    /// A try failed with a fault. The try's results are discarded.
     TryFailed {
         /// The fault.
         fault: Fault,
@@ -319,9 +319,9 @@ pub enum Event {
         packed: Option<u64>,
     },
     /// The trial was graded. The event is recorded in `grade/journal.jsonl`, because a trial's own
-    /// journal ends with its outcome. A trial may be graded more than once; the last event counts.
-    /// `patch`, `log` and `results` are BLAKE3 hashes of the graded patch and of the files next to
-    /// the journal.
+    /// journal ends with its outcome. If a trial was graded more than once, the last event is the
+    /// valid one. `patch`, `log` and `results` are BLAKE3 hashes of the graded patch and of the
+    /// files next to the journal.
     TrialGraded {
         /// The task's id.
         task: TaskId,
@@ -342,7 +342,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         given_back: bool,
     },
-    /// The previous verdict no longer counts. The event is recorded in `grade/journal.jsonl`.
+    /// The previous verdict was withdrawn and is no longer valid. The event is recorded in
+    /// `grade/journal.jsonl`.
     VerdictWithdrawn {
         /// The reason, in words.
         why: String,
@@ -430,7 +431,7 @@ fn deserialize_known_event(fields: Map<String, Value>) -> Result<Event, serde_js
     Event::deserialize(Value::Object(fields))
 }
 
-/// An edit of one file by a tool that can undo it. The contents are stored as blob hashes.
+/// An edit of one file by a tool that can undo its edits. The contents are stored as blob hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditRecord {
     /// The file, relative to the root of the sandbox.

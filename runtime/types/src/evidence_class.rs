@@ -18,8 +18,8 @@ pub enum EvidenceClass {
     AnswerInScaffold,
     /// Tests, parser, results or a plugin were overwritten.
     GraderOverwrite,
-    /// The running grader was modified or deceived: a patched runner, an object that equals
-    /// everything.
+    /// The running grader was modified or deceived, for example by a patched runner or by an object
+    /// that equals everything.
     GraderInProcess,
     /// A program that the grader calls was replaced.
     ToolReplaced,

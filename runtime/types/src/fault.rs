@@ -15,7 +15,7 @@ use crate::one_line::replace_control_chars;
 pub enum FaultLayer {
     /// The environment could not be built, or its layer could not be used.
     Environment,
-    /// The sandbox did not start or died, or the connection to it broke.
+    /// The sandbox did not start, died, or became unreachable.
     Sandbox,
     /// The sandbox could not be prepared or checked for leaks.
     Setup,
@@ -55,7 +55,7 @@ pub enum FaultCause {
     Silent,
     /// Proctor gave up on an endpoint that had responded in this run.
     Outage,
-    /// A set-up line of an environment failed.
+    /// A setup command of an environment failed.
     SetupLine,
     /// Copies of the hidden solution or tests are readable.
     Leak,

@@ -13,15 +13,15 @@ const DEFAULT_WORKDIR: &str = "/testbed";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageSettings {
-    /// `ENV`.
+    /// The image's `ENV`.
     pub env: BTreeMap<String, String>,
-    /// `WORKDIR`. Absent if the image has none, which Docker treats as `/`.
+    /// The image's `WORKDIR`. Absent if the image has none, which Docker treats as `/`.
     pub workdir: Option<String>,
-    /// `USER`. Absent for root.
+    /// The image's `USER`. Absent for root.
     pub user: Option<String>,
-    /// `ENTRYPOINT`, which a sandbox does not run.
+    /// The image's `ENTRYPOINT`, which a sandbox does not run.
     pub entrypoint: Vec<String>,
-    /// `CMD`, which a sandbox does not run.
+    /// The image's `CMD`, which a sandbox does not run.
     pub cmd: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::TrialId;
 pub const LABEL_VERSION: u32 = 1;
 
 /// A line of `labels.jsonl`. If several lines have the same trial, step and label, the last one
-/// counts.
+/// applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// [`LABEL_VERSION`] of the writer.

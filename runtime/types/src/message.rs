@@ -9,20 +9,20 @@ use serde_json::{Map, Value};
 pub enum Message {
     /// Instructions that precede the conversation.
     System {
-        /// Plain text.
+        /// The message's text.
         content: String,
     },
     /// A message from the task or the scaffold to the model.
     User {
-        /// Plain text.
+        /// The message's text.
         content: String,
     },
     /// A response from the model, as repeated in later requests.
     Assistant {
-        /// Plain text; empty if the response has only tool calls.
+        /// The response's text; empty if the response has only tool calls.
         #[serde(default)]
         content: String,
-        /// Calls, in the model's order.
+        /// The model's tool calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
         /// Vendor fields of the response (such as `reasoning_content`), sent back unchanged.
@@ -80,7 +80,7 @@ pub struct ModelRequest {
 /// reasoning, the phase of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NativeTurn {
-    /// The format.
+    /// The format of `items`.
     pub api: Api,
     /// The message (chat), its content blocks (Messages), output items (Responses) or parts (Gemini).
     pub items: Vec<Value>,
@@ -89,9 +89,9 @@ pub struct NativeTurn {
 /// One delivered response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
-    /// Plain text.
+    /// The response's text.
     pub content: String,
-    /// Calls, in the model's order.
+    /// The model's tool calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
     /// Vendor fields, sent back with the message. See [`Message::Assistant`].
     pub extra: Map<String, Value>,

@@ -132,7 +132,8 @@ impl From<TokenizerFile> for SerializedTokenizer {
     }
 }
 
-/// Wire formats of model endpoints. Each comes from one vendor, and other vendors support it too.
+/// Wire formats of model endpoints. Each comes from one vendor but is also supported by other
+/// vendors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
@@ -186,7 +187,7 @@ pub enum FieldLossKind {
     Dropped,
     /// The field was expressed in another way that is not quite equivalent.
     Approximated,
-    /// Removed by policy: the provider would run the tool itself, bypassing the proxy.
+    /// Proctor removed the field, because the provider would run a tool itself and bypass the proxy.
     Withheld,
 }
 

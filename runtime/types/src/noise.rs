@@ -31,7 +31,7 @@ impl NoisePolicy {
     /// Returns the built-in policy.
     ///
     /// # Errors
-    /// The table is invalid. The error starts with the table's file name.
+    /// Fails if the table is invalid. The error starts with the table's file name.
     pub fn shipped() -> Result<&'static Self, String> {
         POLICY.get()
     }

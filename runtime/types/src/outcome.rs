@@ -19,7 +19,7 @@ pub enum Ending {
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
     },
-    /// The model or a content filter refused.
+    /// The model or a content filter refused to respond.
     ModelRefused {
         /// The endpoint's message.
         why: String,
@@ -94,7 +94,8 @@ pub enum ExitCause {
     Idle,
     /// The agent waited for a user to approve something.
     Approval,
-    /// The model responded without text or a tool call, repeatedly if the scaffold tolerates that.
+    /// The model responded with neither text nor a tool call, more often than the scaffold
+    /// tolerates.
     EmptyTurn,
     /// The agent was stuck in a loop.
     Loop,
@@ -124,7 +125,7 @@ pub struct Outcome {
     /// How the trial ended. The fields of the ending are on the same level as those of the outcome.
     #[serde(flatten)]
     pub ending: Ending,
-    /// Number of the try that counts, counted from 1.
+    /// Number of the try that counts. The first try has the number 1.
     #[serde(rename = "try")]
     pub try_number: u32,
     /// Steps, tokens and cost of the try that counts.
@@ -220,8 +221,8 @@ impl Outcome {
     }
 }
 
-/// The cost of a trial's tries that do not count: tries that a fault, a kill or a shared limit
-/// ended, and a try that has not ended. The trial's metrics exclude them, but they were paid for.
+/// The cost of the tries that a trial's metrics exclude, although they were paid for: tries that a
+/// fault, a kill or a shared limit ended, and a try that has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
     /// Number of these tries.

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// `null`. Python also escapes unpaired surrogates: each becomes U+FFFD.
 ///
 /// # Errors
-/// The text is invalid JSON for any other reason. The error refers to the original text.
+/// Fails if the text is invalid JSON for any other reason. The error refers to the original text.
 pub fn parse_python_json(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).or_else(|error| match repair_json(text) {
         Cow::Borrowed(_) => Err(error),

@@ -76,9 +76,9 @@ pub enum QualityMark {
     GoldFails,
     /// An empty patch resolves the task.
     NoopPasses,
-    /// The result of a test that counts varies between runs.
+    /// The result of a test that grading does not ignore varies between runs.
     Flaky,
-    /// An attack resolves the task under the policy that counts.
+    /// An attack resolves the task under the policy that determines `resolved`.
     Attacked,
     /// An earlier task requires the same work.
     Duplicate,
@@ -136,7 +136,8 @@ pub enum SignSource {
 pub struct DependencySign {
     /// The id of the test, or its file.
     pub test: String,
-    /// Line number, counted from 1 in the file or in the lines that the test patch adds to it.
+    /// Line number, counted from 1 in the file, or in the lines that the test patch adds to the
+    /// file.
     pub line: usize,
     /// The line's text.
     pub text: String,

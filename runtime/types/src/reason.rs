@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Ending, ExitCause, Outcome, Verdict};
 
 /// Why a trial did not resolve its task. If several kinds of exceptions are equally frequent, the
-/// reason listed first here counts.
+/// reason listed first here applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
@@ -35,7 +35,7 @@ pub enum FailureReason {
     /// None of the trial's tool calls could be parsed, or the trial ended because of calls that
     /// could not be parsed.
     FormatErrors,
-    /// The trial has no verdict: a fault, a failed grading or a corrupt record.
+    /// The trial has no verdict because of a fault, a grading failure or a corrupt record.
     Infrastructure,
 }
 
@@ -71,8 +71,8 @@ impl FailureReason {
         }
     }
 
-    /// Returns the reason from the ending, the patch and the verdict, without the record. `not_requested`
-    /// means that no verdict was requested yet.
+    /// Returns the reason that follows from the ending, the patch and the verdict, without reading the
+    /// record. `not_requested` means that no verdict was requested yet.
     pub fn from_results(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,

@@ -9,10 +9,11 @@ use crate::{FieldLoss, FieldLossKind};
 /// Number of changed requests, by change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChanges {
-    /// Repairs of requests whose form the endpoint rejected, by their names in `configs/repairs.toml`.
+    /// Repairs of requests whose format the endpoint rejected, by their names in
+    /// `configs/repairs.toml`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repairs: BTreeMap<String, u64>,
-    /// Fields that were lost because the endpoint's format lacks them.
+    /// Fields that were lost because the endpoint's format does not have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, u64>,
 }

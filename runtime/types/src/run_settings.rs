@@ -29,12 +29,13 @@ pub struct GradingSettings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub harbor_shared: bool,
-    /// Total CPUs for all parallel gradings. Each grading counts with its sandbox's CPU limit.
-    /// Default: all CPUs of the machine.
+    /// Total number of CPUs for all grading sandboxes that run at the same time. Each sandbox
+    /// counts with its CPU limit. Default: all CPUs of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_CPUS, max = MAX_CPUS), example = 4.0)]
     pub cpus: Option<f64>,
-    /// Total MiB for all parallel gradings. Default: the machine's memory.
+    /// Total memory in MiB for all grading sandboxes that run at the same time. Default: the
+    /// machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_MEMORY_MB, max = MAX_SIZE_MB), example = 8192)]
     pub memory_mb: Option<u64>,

@@ -11,7 +11,7 @@ use crate::{MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxKind {
-    /// Uses this machine's namespaces and control groups, without a daemon.
+    /// Uses this machine's namespaces and cgroups, without a daemon.
     Native,
     /// Uses containers in a Docker engine.
     Docker,
@@ -34,7 +34,7 @@ pub struct SandboxSpec {
     /// The back end.
     #[schemars(example = SandboxKind::Native)]
     pub kind: SandboxKind,
-    /// CPUs (as a quota).
+    /// Number of CPUs, enforced as a quota.
     #[schemars(range(min = MIN_CPUS, max = MAX_CPUS))]
     #[schemars(example = 1.0)]
     pub cpus: f64,

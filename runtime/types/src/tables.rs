@@ -25,7 +25,7 @@ impl<T: DeserializeOwned> ShippedTable<T> {
     ///
     /// # Errors
     ///
-    /// The table is invalid. The error starts with the file name.
+    /// Fails if the table is invalid. The error starts with the file name.
     pub fn get(&self) -> Result<&T, String> {
         let read =
             || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file_name));
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned> ShippedTable<T> {
 ///
 /// # Errors
 ///
-/// The text is not TOML, or it does not match the type.
+/// Fails if the text is not TOML, or if it does not match the type.
 pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let value: serde_json::Value = toml::from_str(text).map_err(|error| error.to_string())?;
     serde_json::from_value(value).map_err(|error| error.to_string())

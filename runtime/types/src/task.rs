@@ -109,8 +109,8 @@ pub struct Task {
     /// back end, but native sandboxes reject tasks for other platforms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// Resources that the task needs. Smaller limits of the arm are raised to the ceiling. Gradings reserve at least
-    /// the floor.
+    /// Resources that the task needs. If the arm's limits are smaller, they are raised to the
+    /// ceiling. Each grading sandbox reserves at least the floor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Patches that must not resolve the task: known wrong solutions or cheats. `proctor tasks validate --attack`
@@ -164,15 +164,15 @@ pub struct Cheat {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Impossible {
-    /// The original task.
+    /// The original task's id.
     pub of: String,
     /// The test with the expectation: `file.py::name`, without parameters.
     pub test: String,
     /// The expectation's line number in the test's file, counted from 1.
     pub line: usize,
-    /// The original line.
+    /// The line's original text.
     pub was: String,
-    /// The changed line.
+    /// The line's changed text.
     pub now: String,
 }
 
@@ -218,8 +218,8 @@ pub struct FromScratch {
     /// The content of every file in `workdir` when the agent starts, by path.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Shell line that installs the agent's package. The line runs in `workdir` before the source
-    /// is restored.
+    /// Shell command that installs the agent's package. The command runs in `workdir` before the
+    /// source is restored.
     pub install: String,
 }
 
@@ -241,8 +241,8 @@ impl Task {
         is_iso_date(day).then_some(day)
     }
 
-    /// Returns the results that `test_command` reports, or `None` if it starts pytest with
-    /// Proctor's recorder.
+    /// Returns how to read the results that `test_command` reports, or `None` if the command starts
+    /// pytest with Proctor's recorder.
     pub fn command_test_results(&self) -> Option<&TestResults> {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
@@ -299,12 +299,13 @@ pub struct Environment {
     /// `host`, or the path of a root file system directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Shell lines that run once, with network access and before the agent, and are cached as a layer.
+    /// Shell commands that run once, before the agent and with network access. Their result is
+    /// cached as a layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
 }
 
-/// Where the code comes from. Proctor places the code at `workdir` before the set-up lines run.
+/// Where the code comes from. Proctor places the code at `workdir` before the setup commands run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
@@ -362,7 +363,7 @@ impl Default for Timeouts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
-    /// CPUs (as a quota): a number, or a `floor` and a `ceiling`.
+    /// Number of CPUs, enforced as a quota: a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "cpus_schema")]
     pub cpus: Option<ResourceAmount<f64>>,

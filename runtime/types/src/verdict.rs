@@ -17,7 +17,7 @@ pub enum TestStatus {
     Passed,
     /// The test ran, and an assertion or the code failed.
     Failed,
-    /// The test's set-up or tear-down failed.
+    /// The test's setup or teardown failed.
     Error,
     /// The test was skipped, which does not count as a pass.
     Skipped,

@@ -1,6 +1,6 @@
 //! Tests real agents whose endpoint has problems or whose token budget is used up. By default, two
-//! agents run. `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, with a silence of 60
-//! s.
+//! agents run. `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, and the endpoint is
+//! then silent for 60 s.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ fn fault_responses() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// Plans one run of the comparison's arms for each problem. The scripts contain the problem.
+/// Plans one run of the comparison's arms for each problem. The run's script contains the problem.
 fn plan_fault_run(
     stage: &Stage,
     runtime: &tokio::runtime::Runtime,
@@ -152,7 +152,7 @@ fn check_survived(problem: &str, row: &Value, journal: &Path) -> Result<(), Stri
     }
     if problem == "tokens" {
         let refused =
-            served.iter().find(|one| one["status"] == 402).ok_or("not one was refused")?;
+            served.iter().find(|one| one["status"] == 402).ok_or("no request was refused")?;
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let took = at(&events(journal, "patch_collected")[0]) - at(refused);
         if with(200) != 3 || took >= 5.0 {
@@ -160,7 +160,7 @@ fn check_survived(problem: &str, row: &Value, journal: &Path) -> Result<(), Stri
         }
         let tokens: u64 = row["tokens"]["input"].as_u64().unwrap_or(0);
         if tokens > 3 * STEP_TOKENS {
-            return Err(format!("{tokens} tokens of input"));
+            return Err(format!("{tokens} input tokens"));
         }
     }
     Ok(())

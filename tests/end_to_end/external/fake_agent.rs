@@ -1,4 +1,4 @@
-//! Tests an agent that is a shell script with curl and that a user's manifest defines.
+//! Tests an agent that a user's manifest defines: a shell script that calls curl.
 
 use std::path::PathBuf;
 
@@ -152,7 +152,7 @@ fn events_of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// Runs an arm for each ending.
+/// Runs one arm for each way in which a trial can end.
 fn check_endings(kind: &str) {
     let stage = Stage::new();
     let ways = [
@@ -182,7 +182,7 @@ fn check_endings(kind: &str) {
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
         ("record", "scaffold_exited", Some("finished"), false),
-        // If the model's text matches an exit pattern, this must not count as the agent's own exit.
+        // Text from the model that matches an exit pattern must not count as the agent's own exit.
         ("says", "submitted", None, false),
         ("told", "submitted", None, true),
         ("noisy", "submitted", None, true),
@@ -260,7 +260,7 @@ fn read_patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
     std::fs::read_to_string(&patches[0]).unwrap()
 }
 
-/// If an agent exits before the first response, this says nothing about the model.
+/// An agent that exits before the first response says nothing about the model.
 #[test]
 fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();
@@ -370,8 +370,8 @@ fn long_statement_reaches_the_agent() {
     assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
 }
 
-/// Requests from a sub-agent are recorded as steps with the sub-agent's name. A limit on main steps
-/// does not count them.
+/// Requests from a sub-agent are recorded as steps with the sub-agent's name. These steps do not
+/// count towards a limit on main steps.
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
@@ -404,7 +404,7 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     }
 }
 
-/// A setting for the agent changes the arm, but the folder of the manifest does not. A mistake is
+/// A setting for the agent changes the arm, but the manifest's folder does not. A mistake is
 /// reported with its key.
 #[test]
 fn arm_id_depends_on_settings_and_not_on_paths() {

@@ -260,8 +260,8 @@ fn docker_real_agents_solve_a_task() {
     }
 }
 
-/// If all agents are selected, runs the same test in containers. The translation does not depend on
-/// the back end.
+/// Runs each agent on all four wire formats in containers, but only if all agents are selected. The
+/// gateway's translation does not depend on the back end, so a default run tests it only once.
 #[test]
 fn docker_real_agents_solve_a_task_on_every_format() {
     if should_run_all() && has_docker("docker_real_agents_solve_a_task_on_every_format") {

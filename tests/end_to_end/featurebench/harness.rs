@@ -14,8 +14,8 @@ use crate::stage::{Stage, cache_folder, repository_root};
 const HARNESS_REQUIREMENT: &str = "featurebench==0.2.3";
 const DEPENDENCIES: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
 
-/// Returns the path of an interpreter that has the harness installed. It is created only once.
-/// Returns `None` if the package index is unreachable.
+/// Returns the path of an interpreter that has the harness installed. The environment is created
+/// only once. Returns `None` if the package index is unreachable.
 fn harness_python(test_name: &str) -> Option<PathBuf> {
     let venv = cache_folder().join("featurebench-harness");
     let python = venv.join("bin/python");
@@ -44,8 +44,8 @@ fn harness_python(test_name: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// Returns, for each patch, whether it is resolved according to the harness, and how many seconds
-/// that took.
+/// Returns, for each patch, whether the patch is resolved according to the harness, and how many
+/// seconds the harness took.
 pub fn harness_verdicts(
     test_name: &str,
     stage: &Stage,

@@ -86,7 +86,7 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
     assert_eq!(resolved_counts(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
-/// Grades the same rows without an engine. Set-up lines build the environments.
+/// Grades the same rows without a Docker engine. Setup commands build the environments.
 #[test]
 fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
@@ -151,7 +151,7 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
-        // This is what the benchmark itself reports, and the trick does not reduce it.
+        // The benchmark's own rates are the same, because its procedure does not detect the trick.
         assert_eq!(resolved_counts(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {

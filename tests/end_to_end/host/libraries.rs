@@ -174,7 +174,7 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
         let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
         assert_eq!(seen.response_count(), 3, "{arm}");
-        // The commands in step 3 were run, and none after the rejection.
+        // The commands in step 3 ran. No command ran after the rejection.
         assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let refused = seen.events_of_kind("request_served");

@@ -281,7 +281,7 @@ fn each_ending_has_its_outcome() {
     for arm in ["steps", "stubborn"] {
         let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.response_count(), 3, "{arm}");
-        // The commands in step 3 were run, and none after the rejection.
+        // The commands in step 3 ran. No command ran after the rejection.
         assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let last = seen.events_of_kind("tool_returned");
@@ -333,7 +333,7 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// An endpoint fault remains a fault, whatever the agent does about it.
+/// Whatever the agent does about an endpoint fault, the fault remains a fault.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();

@@ -142,7 +142,7 @@ fn each_ending_of_a_function_has_its_outcome() {
     for name in ["steps", "stubborn", "both"] {
         assert_eq!(ArmRecord::read(&stage, &out, name).response_count(), 3, "{name}");
     }
-    // The commands in the last step were run, and none after the rejection.
+    // The commands in the last step ran. No command ran after the rejection.
     let stubborn = ArmRecord::read(&stage, &out, "stubborn");
     assert_eq!(stubborn.read_file("patch.diff").matches("+one").count(), 3);
 }

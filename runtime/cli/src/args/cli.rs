@@ -46,8 +46,8 @@ pub enum Command {
         /// `key_env` or `price` (`models.NAME.base_url=...`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Work on the run together with other processes, like `proctor worker`. Each trial is run
-        /// by one process.
+        /// Share the run with other processes, as `proctor worker` does. Each trial is run by
+        /// exactly one process.
         #[arg(long, conflicts_with = "set")]
         join: bool,
         /// Run the remaining trials on this machine, even if workers from `proctor submit` are
@@ -62,12 +62,12 @@ pub enum Command {
         #[arg(long)]
         confirm: bool,
     },
-    /// Run trials of a run until none are left, alongside other workers.
+    /// Run a run's trials alongside other workers until none are left.
     ///
     /// Workers may run on any machine that has access to the run directory. Each trial is run by
-    /// one worker. If a worker dies, another one continues its trials from their records. On
-    /// SIGUSR1, a worker finishes its current steps and gradings, then exits with status 75 if any
-    /// trials are left.
+    /// exactly one worker. If a worker dies, another one continues its trials from their records.
+    /// On SIGUSR1, a worker finishes any steps and grading in progress, then exits with status 75
+    /// if any trials are left.
     Worker(WorkerArgs),
     /// Submit workers for a new or existing run to a scheduler.
     ///

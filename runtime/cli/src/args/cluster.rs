@@ -46,7 +46,8 @@ impl SubmitArgs {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// Returns the name of the first given option that only applies to planning, if any.
+    /// Returns the name of an option that was passed although it only applies when a run is
+    /// planned, or `None` if there is no such option.
     pub fn first_planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [

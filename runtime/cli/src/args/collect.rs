@@ -52,8 +52,8 @@ pub struct CollectArgs {
     /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Number of tasks per level to check with the grading attacks, or `all`. Checking one task
-    /// takes about as long as grading 30 times.
+    /// Number of tasks per level to check with the grading attacks, or `all`. Checking a task takes
+    /// about as long as grading it 30 times.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attack_selection)]
     pub attack: AttackSelection,
     /// Random seed for the test order, the amount of code to remove and the file sample.

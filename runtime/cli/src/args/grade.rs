@@ -31,9 +31,9 @@ pub struct GradeArgs {
     /// `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// Write the results to this run directory, which must be new or empty. When you grade an
-    /// existing run, it is first copied there, and the original's verdicts stay unchanged. Default:
-    /// `runs/grade-<time>` for predictions, or the existing run itself.
+    /// Write the results to this run directory, which must be new or empty. If you grade an
+    /// existing run, Proctor grades a copy in this directory, so the original's verdicts stay
+    /// unchanged. Default: `runs/grade-<time>` for predictions, or the existing run itself.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Sandbox back end to use.
@@ -83,7 +83,7 @@ fn parse_cpus(text: &str) -> Result<f64, String> {
 }
 
 impl GradeArgs {
-    /// Returns the sandbox specification for each grading.
+    /// Returns the specification of the grading sandboxes.
     pub fn sandbox_spec(&self) -> SandboxSpec {
         let usual = SandboxSpec::default();
         SandboxSpec {

@@ -20,7 +20,7 @@ const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
 const HELP_HEADER: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
 const HELP_FOOTER: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
 
-/// Returns the command line, whose help lists the commands by group.
+/// Returns the clap command, with a help text that lists the subcommands by group.
 pub fn cli_command() -> Command {
     let command = Cli::command();
     let template = help_template(&command);
@@ -83,7 +83,7 @@ mod tests {
         assert!(rest.contains("Options:") && rest.contains("--quiet"), "{help}");
         // The template would parse a brace as a tag.
         assert!(!help.contains(['{', '}']), "{help}");
-        // The help of a single command is unchanged.
+        // The subcommands' own help keeps clap's default layout.
         let run = cli_command().find_subcommand_mut("run").unwrap().render_help().to_string();
         assert!(run.contains("--dry-run") && !run.contains(COMMAND_GROUPS[0].0), "{run}");
     }

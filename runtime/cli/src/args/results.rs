@@ -52,7 +52,7 @@ pub struct ShowArgs {
 /// A part of a trial that `show --print` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrialPart {
-    /// The events of the try that counts (not of discarded tries), one JSON object per line.
+    /// The trial's events, without those of discarded tries, one JSON object per line.
     Events,
     /// One file of the work directory, as bytes.
     File,
@@ -83,11 +83,10 @@ pub struct CompareArgs {
     /// Fail if an arm's `resolved` rate is more than POINTS percentage points below another arm's:
     /// `--gate 'new >= old - 2'`.
     ///
-    /// The exit status is 0 if the lower end of the 95% interval of the difference is at least
-    /// -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
+    /// The exit status is 0 if the lower end of the difference's 95% confidence interval is at
+    /// least -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
     /// incomplete and 2 if an arm is unknown. Repeat the option for more gates. The exit status is
-    /// then 3 if it applies to any gate, otherwise 4 if it applies to any gate, otherwise 5. You
-    /// may put arm names in quotes.
+    /// then the first of 3, 4 and 5 that applies to any gate. You may put arm names in quotes.
     #[arg(long = "gate", value_name = "ARM >= ARM - POINTS")]
     pub gates: Vec<String>,
 }
@@ -103,8 +102,8 @@ pub struct CurveArgs {
     /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Check the curve: run N tasks with the smallest budget in --at, and print how far the curve
-    /// is from the results. The check calls the models. It stores its runs next to RUN.
+    /// Check the curve: run N tasks with the smallest budget in --at, and print how much the curve
+    /// differs from the results. The check calls the models and stores its runs next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
     /// Show only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.

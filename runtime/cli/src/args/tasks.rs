@@ -51,9 +51,9 @@ pub enum TasksAction {
         #[arg(long)]
         out: Option<PathBuf>,
         /// Write a certificate to this file. With a --repeat value of 2 or more, the certificate
-        /// lists flaky and resource-sensitive tests, run times and memory use. For this, gold also
-        /// runs with half the CPUs and half the memory. With --attack, the certificate lists the
-        /// attacks' results.
+        /// lists flaky and resource-sensitive tests, run times and memory use. To find
+        /// resource-sensitive tests, gold also runs with half the CPUs and half the memory. With
+        /// --attack, the certificate lists the attacks' results.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Accept tasks whose fail-to-pass tests the agent can read. Use this option for runs with

@@ -16,7 +16,7 @@ use proctor_types::{SandboxKind, count_with_noun};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// Returns whether a file name has a form that Proctor creates.
+/// Returns whether Proctor creates cache entries with names of this form.
 type NameCheck = fn(&str) -> bool;
 
 /// Caches that do not belong to a back end: path, label, and a check for the names of their
@@ -85,7 +85,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Totals of what was removed, or what a dry run would remove.
+/// Removes cache entries, or only lists them in a dry run, and adds up their number and size.
 struct CacheCleaner {
     dry_run: bool,
     older_than: Option<Duration>,
@@ -103,7 +103,7 @@ impl CacheCleaner {
     async fn clean_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
-                tell!("removed leftovers of a crashed run: {removed}");
+                tell!("removed leftovers from a crashed run: {removed}");
             }
         }
         for kept in backend.cache_entries().await? {

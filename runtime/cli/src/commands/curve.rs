@@ -122,9 +122,9 @@ impl CurveBudget {
         }
     }
 
-    /// Drops arms that have a sibling with a larger limit. Siblings differ only in this limit. The
-    /// arm with the largest limit also provides the results for the smaller ones. Arms whose limit
-    /// covers all requested budgets stay.
+    /// Drops each arm that does not cover all requested budgets if a sibling has a larger limit.
+    /// Siblings differ only in this limit, so the results for smaller limits follow from the
+    /// sibling with the largest one.
     fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.limits.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
@@ -158,8 +158,8 @@ impl CurveBudget {
         canonical_json(&self.with_limit(arm, None).factors())
     }
 
-    /// Returns an error if the arm has no data for one of the requested budgets, or if its model
-    /// knew its budget. `allow_truncated` permits the latter.
+    /// Returns an error if the arm has no data for one of the requested budgets. Unless
+    /// `allow_truncated` is set, also returns an error if the arm's model knew its budget.
     fn check_arm(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
         let most = self.limits.last().copied().unwrap_or_default();
         if let Some(limit) = self.arm_limit(arm).filter(|limit| most > *limit) {
@@ -203,7 +203,7 @@ impl CurveBudget {
         arm
     }
 
-    /// Whether the arm's limit of this kind is `arm_limit` and ended the trial.
+    /// Whether `limit` is the arm's own limit of this kind and ended the trial.
     fn limit_ended_trial(&self, ending: &Ending, arm: &Arm, limit: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,
@@ -334,8 +334,8 @@ impl<'a> CurveBuilder<'a> {
     }
 
     /// Runs a sample of the tasks with the smallest budget and compares the results with the
-    /// curve's verdicts. Skips gold and similar arms, because they are deterministic. Returns
-    /// `None` if interrupted.
+    /// curve's verdicts. Skips arms without a model, such as gold, because their results are
+    /// deterministic. Returns `None` if interrupted.
     async fn check_sample(
         &mut self,
         budget: &CurveBudget,

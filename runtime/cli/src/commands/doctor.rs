@@ -15,7 +15,7 @@ use proctor_types::{Fault, FaultLayer, OnFinding, SandboxKind, SandboxSpec, Task
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// A task that needs only a shell. It has a set-up command, so the back end must build a layer.
+/// A task that needs only a shell. It has a setup command, so the back end must build a layer.
 const MINIMAL_TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },
@@ -73,8 +73,8 @@ pub async fn check_back_ends(is_full: bool) -> Result<ExitCode, CommandError> {
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a
-/// task, so it cannot detect failures in the other steps of a trial.
+/// Opens a sandbox exactly as a trial does, and runs `true` in the sandbox. The kit opens sandboxes
+/// without a task, so it cannot detect failures in the other steps of a trial.
 ///
 /// # Errors
 /// Returns the step that failed, and the fault.

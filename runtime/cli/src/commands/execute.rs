@@ -220,7 +220,7 @@ pub async fn execute_plan(
                     InterruptKind::Drain => "the job is close to its time limit",
                     _ => "press Ctrl-C again to stop immediately",
                 };
-                tell!("\ninterrupted: finishing current steps and gradings; {then}");
+                tell!("\ninterrupted: finishing any steps and grading in progress; {then}");
                 handle.wind_down();
                 done = tokio::select! { _ = running.wait() => true, _ = wait_for_interrupt() => false };
             }

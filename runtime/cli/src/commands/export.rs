@@ -322,8 +322,9 @@ fn write_archive_file(
     Ok(())
 }
 
-/// Converts a task's id to a file name. A changed name ends in a hash, because other ids may map to
-/// the same characters. Unchanged names never contain `~`.
+/// Converts a task's id to a file name. If the id has to be changed, `~` and a hash are appended,
+/// because other ids may map to the same characters. Unchanged names never contain `~`, so they do
+/// not collide with changed ones.
 fn task_file_name(id: &str) -> String {
     match safe_file_name(id) {
         name if name == id || name.contains('~') => name,

@@ -39,7 +39,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
     if args.run.is_some() && !args.tasks.is_empty() {
-        tell!("note: ignoring --tasks: the run's plan contains its tasks");
+        tell!("note: ignoring --tasks: a run is graded with the tasks in its own plan");
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => match &args.out {
@@ -80,8 +80,8 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 
 /// Grades every recorded patch of a run again.
 ///
-/// The old verdicts are withdrawn first. If the process is killed, some verdicts are missing, and
-/// `resume` completes them. A trial with a corrupt record keeps its verdict until the record is
+/// The old verdicts are withdrawn first. If the process is killed, `resume` grades the trials whose
+/// verdicts are missing. A trial with a corrupt record keeps its verdict until the record is
 /// restored. A trial that cannot be graded gets its old verdict back.
 async fn regrade_run(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());

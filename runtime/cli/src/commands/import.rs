@@ -115,7 +115,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         }
     }
     tell!(
-        "`proctor view {out}` shows them{}",
+        "`proctor view {out}` shows the trials{}",
         match args.tasks.is_empty() {
             true => "; import with --tasks DATASET to grade them with `proctor grade`".to_owned(),
             false => format!("; `proctor grade {out}` grades their patches"),
@@ -215,8 +215,8 @@ fn task_names(file: &Path, format: Format, imported_trial: &ImportedTrial) -> Ve
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported_trial.task.clone();
-    // In files written by SWE-agent, this field contains the environment type instead of the task.
-    // In files written by Proctor, it contains the task. Only the latter name an arm.
+    // SWE-agent stores the environment type in this field instead of the task. Files written by
+    // Proctor store the task, and only these files name an arm.
     let said = said.filter(|said| {
         let is_proctors = imported_trial.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));

@@ -16,7 +16,8 @@ use crate::{
     progress,
 };
 
-/// Writes the variants to a file, and lists the tasks without a variant. Fails if no task has one.
+/// Writes the impossible variants to a file, and lists the tasks that have none. Fails if no task
+/// has one.
 pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,

@@ -209,7 +209,7 @@ impl Answers {
     }
 }
 
-/// Asks for words until all of them are valid. Returns no words if the user presses Enter.
+/// Asks until every word of the answer is valid. Returns no words if the user presses Enter.
 fn ask_for_words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
@@ -337,7 +337,7 @@ mod tests {
         let (done, out) = answer_questions(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // If the scaffold calls no model, no model is asked for.
+        // `ask` skips the model question if no scaffold calls a model.
         let mut answers = empty_answers();
         answers.scaffolds.push(find_scaffold("gold").unwrap());
         let (done, out) = answer_questions(&mut answers, "\n");

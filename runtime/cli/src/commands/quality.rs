@@ -32,7 +32,7 @@ impl ReadFile for AvailableTree {
     }
 }
 
-/// Prints a line for each task with problems, and writes the file if requested.
+/// Prints a line for each task with problems, and writes the quality file if requested.
 pub async fn check_quality(
     patterns: &[String],
     certificate: Option<&Path>,

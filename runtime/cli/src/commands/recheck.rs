@@ -125,7 +125,7 @@ fn find_changes(
             true => "official: resolved".to_owned(),
             false => "official: not resolved".to_owned(),
         };
-        let why = "reading the recorded test log gives this result".to_owned();
+        let why = "this version's parser reads this result from the recorded test log".to_owned();
         all.push((said(recorded), said(resolved), why));
     }
     Ok(all)

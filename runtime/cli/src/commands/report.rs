@@ -54,8 +54,8 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
             pages.push(build_run_page(run)?);
         }
     }
-    // Change the names of arms with the same name. Machine-readable formats contain the arms' ids,
-    // so `pages` is empty and names stay unchanged.
+    // Rename arms that share a name. Machine-readable formats identify arms by id, so for them
+    // `pages` is empty and the names stay unchanged.
     let arms: Vec<Arm> = distinct_arms(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
         disambiguate_arm_names(&mut results, &arms);
@@ -140,7 +140,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     Ok(curve)
 }
 
-/// Reports corrupt files on stderr. Among the report formats, only text lists corrupt files.
+/// Lists corrupt files on stderr, because of all report formats only text lists them.
 fn print_corruption(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");

@@ -23,7 +23,7 @@ async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), Com
     let cache = cache_dir::default_cache_dir()?;
     let mut loaded = tasks::read_tasks(patterns, &cache, &assemble::print_message).await?;
     let bad = std::mem::take(&mut loaded.bad_rows);
-    // Tasks of recipes have to be built first, which needs a sandbox.
+    // Recipes must first be built into tasks, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
@@ -105,7 +105,7 @@ fn benchmark_name(task: &Task) -> String {
     })
 }
 
-/// Returns the task without its solution. The mask is hidden too, because its reverse is the
+/// Returns the task without its solution. The mask is removed too, because its reverse is the
 /// solution.
 fn without_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {

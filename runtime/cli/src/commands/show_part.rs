@@ -79,7 +79,8 @@ fn json_line(value: &Value) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
-/// Returns the work directory after a step, or at the end. Step 0 is before the agent started.
+/// Returns the files of the work directory after a step, or at the end. Step 0 is the state before
+/// the agent started.
 fn load_tree(
     run: &RunDir,
     planned_trial: PlannedTrial<'_>,
@@ -97,7 +98,7 @@ fn load_tree(
     let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
         let what = format!("{} has no file tree after step {step}", planned_trial.name());
-        return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());
+        return Err(UserError::new(what).hint(format!("the trial has steps 0 to {last}")).into());
     };
     let blobs = run.trial_blobs(&run.trial_dir(&planned_trial.id()));
     Ok(Tree::load(&blobs, hash)?)

@@ -154,7 +154,7 @@ fn dataset_figures(stats: &DatasetStats) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Lists the tasks that a dataset's figures do not cover.
+/// Returns notes on the tasks that a dataset's figures do not fully cover.
 fn coverage_notes(stats: &DatasetStats) -> Vec<String> {
     let mut out = Vec::new();
     let mut note = |count: usize, what: &str| {

@@ -19,8 +19,8 @@ use crate::{error::CommandError, mask::SecretMask};
 /// The split to use if a task's dataset does not specify one.
 const DEFAULT_SPLIT: &str = "test";
 
-/// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
-/// submission has one attempt.
+/// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Each attempt gets its own directory, because a
+/// submission contains only one attempt.
 pub fn submission_folder(
     record: &RunRecord,
     planned_trial: PlannedTrial<'_>,

@@ -113,7 +113,7 @@ fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError
         return Ok(None);
     }
     let what = format!(
-        "--engine-set time={text}: the trial {id} may take {} minutes, including set-up and grading",
+        "--engine-set time={text}: the trial {id} may take {} minutes, including setup and grading",
         needed.as_secs().div_ceil(60)
     );
     Ok(Some(UserError::new(what).hint("set a longer time, or a smaller budget.wall_seconds")))

@@ -137,7 +137,7 @@ impl Drop for QueueMonitor {
 
 /// Returns a line for each submission that was not cancelled, and one for live workers.
 fn queue_lines(run: &Path) -> Vec<String> {
-    // If a file cannot be read now, the next check reads it.
+    // If a file cannot be read now, the next check retries.
     let Ok(submissions) = Submissions::read(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.active_submissions() {
@@ -180,7 +180,7 @@ fn open_trials<'a>(
     })
 }
 
-/// Updates the board from the run directory. If a file cannot be read, the next check tries again.
+/// Updates the board from the run directory. If a file cannot be read, the next check retries.
 fn update_board(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],

@@ -13,7 +13,7 @@ use proctor_types::{Outcome, TrialId, count_with_noun};
 
 use super::trial_name::trial_name;
 
-/// Maximum number of arms to list on a screen, and maximum number of running trials.
+/// Maximum number of arms, and of running trials, to list on the screen.
 const MAX_LISTED_ROWS: usize = 8;
 /// Width of a bar in cells.
 const BAR_WIDTH: u64 = 10;

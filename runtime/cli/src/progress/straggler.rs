@@ -12,8 +12,8 @@ pub struct OpenTrial {
     /// When the trial's try began, in seconds since the epoch. If the try was interrupted, the time
     /// of the interruption is added, so that it does not count as running time.
     pub start_time: f64,
-    /// Maximum duration of the try in seconds, including set-up and grading. `None` if the agent
-    /// has no wall-time limit.
+    /// Maximum duration of the try in seconds, including setup and grading. `None` if the agent has
+    /// no wall-time limit.
     pub max_seconds: Option<f64>,
 }
 

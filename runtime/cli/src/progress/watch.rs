@@ -105,8 +105,8 @@ pub async fn show_progress(mut events: UnboundedReceiver<Progress>, mut board: P
     }
 }
 
-/// Whether the event is printed permanently above the screen. Endings and problems are. All other
-/// events only update the screen.
+/// Whether the event is printed permanently above the screen, as endings and problems are. All
+/// other events only update the screen.
 fn is_printed_above_screen(event: &Progress) -> bool {
     match event {
         Progress::StepEnded { .. }

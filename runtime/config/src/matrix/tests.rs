@@ -99,7 +99,7 @@ fn matrix_excludes_and_includes_combinations() {
     ];
     assert_eq!(arm_names(&config), wanted);
     assert_eq!(config.arms[4].scaffold, "tools");
-    // Excludes by an arm's own keys, and by its name.
+    // `exclude` can also match an arm's own keys and its name.
     let two =
         format!("{BASE_ARM}{}", BASE_ARM.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\

@@ -25,7 +25,7 @@ fn arbitrary_bytes_parse_or_return_an_error() {
             assert_error_text(&error.to_string(), "");
             return false;
         }
-        // Writing and parsing it again yields the same patch.
+        // Parsing the written patch yields the same patch.
         let written = patch.to_bytes();
         let again = Patch::parse(&written);
         assert_eq!(again.touched_paths(), patch.touched_paths(), "{}", written.escape_ascii());

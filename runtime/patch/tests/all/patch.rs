@@ -221,8 +221,8 @@ fn parsed_parts_are_usable_if_the_patch_is_malformed() {
 #[test]
 fn headerless_patch_is_written_without_header() {
     let base = nodes(&[("a.py", file("a\n"))]);
-    // A header of another file before the patch has no effect. Without the line in between, it
-    // would be taken for the header of `b.py`.
+    // A header of another file before the patch has no effect. Without the line `junk`, this header
+    // would be parsed as the header of `b.py`.
     for before in
         ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
     {

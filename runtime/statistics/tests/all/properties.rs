@@ -28,7 +28,7 @@ fn paired_bootstrap_of_one_attempt_equals_mcnemars_exact_test() {
         let exact = mcnemar_exact_p(plus as u64, minus as u64);
         assert!((found.p_value / exact - 1.0).abs() < 1e-9, "{plus} {minus}: {found:?}");
     }
-    // Far below what random draws could resolve, but never 0.
+    // The p-value is far below what random draws could resolve, but never 0.
     let found = paired_bootstrap(&differences(1500, 0, 0), Scale::Proportion, 0.95).unwrap();
     assert!(found.p_value > 0.0 && found.p_value < 1e-300, "{found:?}");
 }
@@ -70,7 +70,7 @@ fn attempts_at_one_task_do_not_count_as_tasks() {
     assert_eq!(clustered_wilson_interval(&alike, 0.95), wilson_interval(8.0, 20.0, 0.95));
     let single: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(u8::from(i < 8)), 1.0)).collect();
     assert_eq!(clustered_wilson_interval(&single, 0.95), wilson_interval(8.0, 20.0, 0.95));
-    // All tasks are equally hard, so every attempt counts.
+    // All tasks are equally hard, so every attempt carries as much information as another task.
     let spread: Vec<(f64, f64)> = (0..20).map(|_| (2.0, 5.0)).collect();
     let [lower, upper] = clustered_wilson_interval(&spread, 0.95).unwrap();
     let [low, high] = clustered_wilson_interval(&alike, 0.95).unwrap();
@@ -116,7 +116,7 @@ fn float_noise_does_not_count_as_a_difference() {
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
     assert!(one != other && difference(one, other) == 0.0);
     assert_eq!(difference(1e-12, 0.0), 1e-12, "small is not noise");
-    // A draw that equals the estimate except for rounding counts half to each side.
+    // A draw that equals the estimate except for rounding counts as half below and half above it.
     let sorted = [vec![0.0; 20], vec![1.0; 60], vec![2.0; 20]].concat();
     let mut noisy = sorted.clone();
     noisy[20..50].fill(1.0 - 1e-15);

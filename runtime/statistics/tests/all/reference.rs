@@ -199,7 +199,7 @@ fn power_matches_the_exact_test() {
     // Results never exceed a realistic number of tasks.
     assert_eq!(tasks_for_mean_difference(1e-12, 0.4, 1.0, wanted), None);
     assert_eq!(tasks_for_mean_difference(0.0, 0.4, 1.0, wanted), None);
-    // At least six tasks, all in favor of one arm, are needed to call a difference.
+    // At least six tasks, all in favor of one arm, are needed to detect a difference.
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 1.0, wanted), Some(6));
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 0.5, wanted), Some(12));
 }
