@@ -10,7 +10,7 @@ use proctor_wire::RawPath;
 
 use crate::finding::{Finding, FindingKind};
 
-/// The task's test files whose paths are known.
+/// The test naming patterns, and the paths of the task's own test files.
 struct TestPaths<'a> {
     names: &'a TestNames,
     task_paths: BTreeSet<String>,

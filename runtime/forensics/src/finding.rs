@@ -108,8 +108,8 @@ impl Findings {
         Self { evidence, integrity }
     }
 
-    /// Adds the findings to a verdict. The verdict's integrity becomes the worse of the two.
-    /// `resolved` does not change: the report's readers decide how to treat a doubtful score.
+    /// Adds the findings to a verdict. The verdict's integrity becomes the worse of its own and the
+    /// findings' integrity.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

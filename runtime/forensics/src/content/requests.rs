@@ -23,8 +23,8 @@ pub(super) enum Author {
 
 const MODEL_ROLES: &[&str] = &["assistant", "model"];
 const TOOL_ROLES: &[&str] = &["tool", "function"];
-/// Kinds of parts that the model wrote, and kinds of parts that tools wrote. A part is identified
-/// by its `type` or its key.
+/// Kinds of message parts that the model writes (`MODEL_PARTS`), and kinds that contain tool output
+/// (`TOOL_PARTS`). The kind of a part is its `type` or its key.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
     "functionCall",
