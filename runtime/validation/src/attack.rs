@@ -31,7 +31,7 @@ pub struct AttackRun<'a> {
 
 impl<'a> AttackRun<'a> {
     /// Creates the patches of the attacks in `pack_digest` and of the tasks' own cheats.
-    /// `validation_dir` is the run of gold and noop.
+    /// `validation_dir` is the directory of the run with the gold and noop arms.
     ///
     /// # Errors
     /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.
@@ -118,7 +118,7 @@ impl<'a> AttackRun<'a> {
                                 result_from_verdict(&verdict)
                             }
                             None => AttackResult {
-                                no_verdict: Some("the grading failed".into()),
+                                no_verdict: Some("grading failed".into()),
                                 ..AttackResult::default()
                             },
                         }

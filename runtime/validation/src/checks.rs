@@ -1,4 +1,4 @@
-//! Checks a dataset based on a run of gold and noop.
+//! Checks a dataset, using a run with gold and noop arms.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,8 @@ use proctor_types::{
 
 use crate::quality::readable_tests;
 
-/// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
-/// tasks whose test command reports its own results.
+/// Returns the reasons why gold verdicts are `unverified`, one line per reason with its tasks.
+/// Checks only tasks whose test command reports its own results.
 pub fn unverified_gold_notes(
     report: &Report,
     run: &RunDir,
@@ -83,8 +83,8 @@ pub fn impossible_tasks(planned_tasks: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// Returns the most informative file of a trial: the grading log, or else the trajectory, which
-/// ends with the fault.
+/// Returns the most informative file of a trial: the grading log or, if there is none, the
+/// trajectory, which ends with the fault.
 fn find_log(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
     logs.into_iter().find(|log| log.exists())
@@ -256,7 +256,7 @@ pub fn invalid_trial_notes(
     invalid
 }
 
-/// Note about a reference solution that resolves its task only in its own container.
+/// Note about a gold solution that resolves its task only in the container in which it ran.
 const SERVER_NOTE: &str = "; gold resolves the task only while the processes it started keep \
                            running: grade such tasks with `grading.harbor_shared = true`";
 

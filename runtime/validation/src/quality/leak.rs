@@ -28,7 +28,7 @@ pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     Some((shared as f64 / runs.len() as f64 * 1e4).round() / 1e4)
 }
 
-/// Returns the lines, with `None` for those of interfaces and docstrings.
+/// Returns the lines, with `None` in place of lines that belong to interfaces or docstrings.
 fn code_lines<'a>(lines: &'a [String], settings: &LeakSettings) -> Vec<Option<&'a str>> {
     let mut inside: Option<&str> = None;
     let mut all = Vec::new();
