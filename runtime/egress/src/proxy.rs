@@ -240,7 +240,7 @@ impl EgressProxy {
         }
     }
 
-    /// Records and refuses a request on which the policy need not decide.
+    /// Records and refuses a request that is refused under any policy.
     pub(crate) async fn reject(
         &self,
         reason: DenyReason,

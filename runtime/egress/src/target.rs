@@ -131,8 +131,8 @@ pub struct Target {
     /// The subset of `paths` that must be allowed. The encoded path is omitted if decoding does not
     /// change the segment boundaries. (`%2B` is always a plus.)
     pub allow_paths: Vec<String>,
-    /// All absolute URLs inside the path and query. Archives, mirrors and redirectors have such
-    /// URLs.
+    /// All absolute URLs inside the path and query, as in the URLs of archives, mirrors and
+    /// redirectors.
     pub embedded_urls: Vec<(Origin, String)>,
 }
 
