@@ -1,6 +1,7 @@
 //! Streams in which each fragment repeats all previous text.
 
-/// Distinguishes such a cumulative stream from a plain one by its first three fragments.
+/// Distinguishes a cumulative stream, in which each fragment repeats all previous text, from a
+/// plain one by the first three fragments.
 #[derive(Debug, Default)]
 pub(super) enum TextDeduplicator {
     #[default]

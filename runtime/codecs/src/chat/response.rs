@@ -93,7 +93,7 @@ fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
     Some(whole)
 }
 
-/// Returns a call's arguments as text. Some servers send the object itself.
+/// Returns a call's arguments as text. Some servers send the arguments as an object.
 pub(super) fn arguments_text(call: &Value) -> String {
     match &call["function"]["arguments"] {
         // Some proxies put an empty object before the actual arguments.
@@ -164,8 +164,8 @@ fn parse_calls(calls: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// Returns the endpoint's own token counts if it reports both input and output. Treats all zeros as
-/// absent.
+/// Returns the endpoint's own token counts if it reports both input and output. Treats counts that
+/// are all zero as absent.
 pub fn usage(body: &Value) -> Option<Usage> {
     read_usage(&body["usage"]).or_else(|| nonstandard_usage(&body["choices"][0], &body["x_groq"]))
 }

@@ -165,7 +165,7 @@ impl StreamReader for ChatReader {
     }
 }
 
-/// The fields of a chunk that are read.
+/// The fields of a chunk that [`ChatReader`] uses.
 #[derive(Debug, Default)]
 struct Chunk {
     id: String,
@@ -238,8 +238,8 @@ impl ChatReader {
         early.or(unsaid).map(Delta::Stopped)
     }
 
-    /// Returns an error if the stream contained calls, but none of them could be read. Otherwise, the
-    /// response would count as the model's turn without a call.
+    /// Returns an error if the stream contained calls, but none of them could be read. Otherwise,
+    /// the response would count as a turn in which the model called no tool.
     fn reject_unread_calls(&self) -> Result<(), ReadError> {
         if self.has_unread_call && self.calls.is_empty() {
             let why = "the response contains a tool call in an unknown form";
