@@ -119,8 +119,8 @@ impl OfficialPolicy {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// Returns the parser for a task's log. This is the row's own parser, or else the parser of its
-    /// repository, or else the default.
+    /// Returns the parser for a task's log: the parser that the row names, or else the repository's
+    /// parser, or else the default.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::parsers::{
     text::{SPACE, pattern, strip, words},
 };
 
-/// Test names that are separated from their `ok` by other output of Django.
+/// Match test names that other Django output separates from their `ok`.
 static SPLIT_RESULTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"Testing against Django installed in ((?s:.*?)) silenced\)\.",

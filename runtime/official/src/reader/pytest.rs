@@ -41,8 +41,8 @@ static XDIST_LINE: LazyLock<Regex> = LazyLock::new(|| {
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
-/// Lines of a session, by where they occur. A pass counts only in the session's own list of
-/// results.
+/// The results in a log. A pass counts only in the session's own list of results, but a failure
+/// counts wherever it is printed.
 #[derive(Default)]
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,

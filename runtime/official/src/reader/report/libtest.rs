@@ -58,7 +58,7 @@ pub(super) fn read(log: &str) -> Report {
     reader.into_report()
 }
 
-/// The tests of one binary that have been read so far.
+/// The counts of one binary's tests that were read so far.
 #[derive(Default)]
 struct Suite {
     announced_count: usize,

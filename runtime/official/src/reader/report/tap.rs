@@ -30,7 +30,7 @@ pub(super) fn matches_format(log: &str) -> bool {
     point && (version || plan)
 }
 
-/// Results of one level that still need their parent test.
+/// Results at one nesting level whose parent test has not been read yet.
 type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
@@ -120,7 +120,7 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
         } else if text.starts_with("Bail out!") {
             report.doubts.push(format!("the run was aborted: {text}"));
         } else if !column.is_multiple_of(INDENT_WIDTH) {
-            // Output of a test, or a diagnostic.
+            // Skip diagnostics and the output of tests.
         } else if let Some(found) = PLAN_PATTERN.captures(text) {
             if level == 0 {
                 reading.has_plan = true;
@@ -134,7 +134,7 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
             after_point = true;
         }
     }
-    // These subtests have a parent that has no result.
+    // The parent of these subtests has no result.
     while let Some(deepest) =
         reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
     {
