@@ -10,7 +10,7 @@ use crate::{
     rules::Rules,
 };
 
-/// Start of a comment that is a directive of Go.
+/// Prefix of a comment that is a Go compiler directive.
 const DIRECTIVE: &str = "//go:";
 
 /// Pattern of a rule that applies to every file.
@@ -36,7 +36,8 @@ impl LanguageScreen for LineScreen {
             let line = line.trim();
             let is_comment = line.starts_with("//") && !line.starts_with(DIRECTIVE);
             for rule in rules.iter().copied().filter(|rule| {
-                // A rule for all files also applies to comments: data may look like a comment.
+                // A rule for all files also applies to comments, because data may look like a
+                // comment.
                 (!is_comment || self.is_for_all_files(*rule))
                     && self.rules.is_violated_by_line(*rule, line)
             }) {
