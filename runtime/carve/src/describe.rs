@@ -180,8 +180,8 @@ fn render_attribute(
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
-/// Returns the names on the right side of assignments in a class body: `_refuse` for `__ior__ =
-/// _refuse`.
+/// Returns the names on the right side of assignments in a class body, such as `_refuse` in
+/// `__ior__ = _refuse`.
 fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {

@@ -188,7 +188,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
     !path.is_empty() && !scope::class_bodies(body, path).is_empty()
 }
 
-/// Returns those of the paths that the text does not bind.
+/// Returns the paths that the text does not bind.
 pub(super) fn unbound_paths<'a>(
     file: &str,
     text: &str,
