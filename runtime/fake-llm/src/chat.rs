@@ -167,7 +167,7 @@ fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
             let said: usize = messages.iter().map(|message| message_text(message).len()).sum();
-            // Endpoints count tools as input tokens if they pass them to the model.
+            // Endpoints that pass tool definitions to the model count them as input tokens.
             let tools = &request["tools"];
             let asked = said + if tools.is_null() { 0 } else { tools.to_string().len() };
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();

@@ -40,8 +40,8 @@ pub struct ReceivedRequest {
     pub bytes: Bytes,
     /// The request path.
     pub path: String,
-    /// The `Authorization` header, or the API key in another API's header. Not included in
-    /// responses over HTTP.
+    /// The API key: the `Authorization` header, or the header that another API uses instead. Not
+    /// included in responses over HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
     /// The part of the script that provided the response, or the fault that was returned.
