@@ -221,7 +221,7 @@ fn parse_totals(log: &[u8]) -> Option<reader::Totals> {
     reader::read_totals(&reader::to_plain_text(log))
 }
 
-/// The exit status that pytest returns for the counts at the end of its log: 5 if no test ran.
+/// Returns the exit status that pytest has for the counts at the end of its log: 5 if no test ran.
 fn infer_exit_status(log: &[u8]) -> Option<i32> {
     let totals = parse_totals(log)?;
     Some(if totals.failure_count() > 0 {

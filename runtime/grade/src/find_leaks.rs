@@ -22,7 +22,7 @@ struct Tools {
 ///
 /// # Errors
 ///
-/// A sandbox fault if the sandbox cannot be opened or searched; a set-up fault if the mask does not
+/// A sandbox fault if the sandbox cannot be opened or searched; a setup fault if the mask does not
 /// apply.
 pub async fn find_leaks(
     backend: &dyn Backend,

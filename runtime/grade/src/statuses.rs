@@ -84,7 +84,7 @@ pub(crate) fn determine_phase_status(
 fn rerun_status(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| RERUN_OUTCOMES.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
-    // The plugin `flaky` reports the set-up and tear-down of a failed try, but not its call.
+    // The plugin `flaky` reports the setup and teardown of a failed try, but not its call.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
     if !(repeated || setups > 1 && setups <= runs) {
         return None;
@@ -207,7 +207,7 @@ mod tests {
         };
         let setup = || phase("setup", "passed", Some(false));
         let teardown = || phase("teardown", "passed", Some(false));
-        // pytest-rerunfailures repeats the set-up and the call.
+        // pytest-rerunfailures repeats the setup and the call.
         let call = again(vec![setup(), failed("call", "rerun"), teardown()]);
         let fixture = again(vec![failed("setup", "rerun"), teardown()]);
         // pytest-retry reports a call that the recorder did not observe.

@@ -203,7 +203,7 @@ impl CanaryResults {
                 Record::Test(test) if honest.contains(file_from_test_id(&test.id)) => {
                     after.insert(&test.id);
                 }
-                // The set-up phase comes first, so it is already handled.
+                // The setup phase comes first, so it is already handled.
                 _ => {}
             }
         }
@@ -236,7 +236,7 @@ fn has_passing_control(canary_index: usize, records: &Records, run: &TestRun) ->
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
 }
 
-/// The id of the test that a canary copies, if the canary was installed.
+/// Returns the id of the test that a canary copies, if the canary was installed.
 fn copied_test_id(records: &Records, canary_index: usize) -> Option<&str> {
     records.records.iter().find_map(|record| match record {
         Record::CanaryLaid { number: of, what } if *of == canary_index => Some(what.as_str()),

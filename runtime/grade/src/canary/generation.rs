@@ -340,7 +340,7 @@ fn choose_candidates(
 
 impl Canaries {
     /// Returns the control run for these canaries. For each canary, the run has a block of
-    /// `again + 1` items: the unchanged test, then the canary `repeat_count` times.
+    /// `repeat_count + 1` items: the unchanged test, then the canary `repeat_count` times.
     pub(crate) fn control_run(&self, canary_indices: &[usize], repeat_count: usize) -> Self {
         let of = canary_indices.iter().filter_map(|number| self.canaries.get(*number));
         let block = |canary: &Canary| {

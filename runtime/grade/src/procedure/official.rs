@@ -44,7 +44,7 @@ pub struct OfficialRun {
     pub log: Vec<u8>,
     /// Why the results are incomplete, if they are.
     pub incomplete_reason: Option<IncompleteReason>,
-    /// Evidence of screening, and of hidden copies that were kept for the procedure.
+    /// Evidence from screening, and evidence of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
 }
 
@@ -121,8 +121,8 @@ const TIMED_OUT_STATUS: i32 = 124;
 ///
 /// # Errors
 ///
-/// A set-up fault if the mask does not apply, a grading fault if the policy is unknown, or a
-/// sandbox fault.
+/// A setup fault if the mask does not apply, a grading fault if the policy is unknown, or a sandbox
+/// fault.
 pub async fn run_official(
     handle: &SandboxHandle,
     task: &Task,

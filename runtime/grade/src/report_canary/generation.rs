@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub canaries: Vec<ReportCanary>,
-    /// Whether a fail-to-pass test compares values, and the patch may have changed how they
+    /// Whether a fail-to-pass test compares values, and the patch may have changed how these values
     /// compare.
     pub has_comparison: bool,
     /// The changed files, by escaped path.
@@ -67,9 +67,8 @@ struct Candidate<'a> {
     mistake: Mistake,
 }
 
-/// Returns the sort key of a mistake. The order of preference is: mistakes that an object equal to
-/// everything would pass, then mistakes that certainly fail, then the better kinds. Ties are broken
-/// at random.
+/// Returns the sort key of a mistake. Mistakes that an object equal to everything would pass come
+/// first, then mistakes that certainly fail, then the better kinds. Ties are broken at random.
 fn sort_key(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, String) {
     let Mistake { kind, is_certain, span, replacement: now, .. } = mistake;
     let name = format!("{seed}:{name}:{}:{}:{now}", span.0, span.1);

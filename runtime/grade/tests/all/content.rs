@@ -33,7 +33,7 @@ const HELPER_TEST_ID: &str = "tests/test_helped.py::test_helped";
 const HELPER: &str = "def expected(number):\n    return {4: 'IV'}[number]\n";
 const FAKE_HELPER: &str = "def expected(number):\n    return None\n";
 
-/// A package that solves nothing but runs code on import.
+/// A package that does not solve the task, but runs code on import.
 pub fn attack_at_import(
     name: &'static str,
     import_code: &str,

@@ -17,8 +17,8 @@ pub(super) struct ReportCommand {
 }
 
 /// Redirects the report to the results pipe if `test_command` starts one of `programs` and an
-/// option sets the report's path. Other commands are unchanged. In particular, a wrapper would not
-/// pass the pipe on to the program.
+/// option sets the report's path. Other commands are unchanged. This includes commands that start
+/// the program through a wrapper, because a wrapper would not pass the pipe to the program.
 pub(super) fn redirect_report(
     test_command: &[String],
     results: &TestResults,
@@ -114,7 +114,8 @@ mod tests {
             ("node --test --test-reporter=tap --test-reporter-destination=stdout", None, None),
             ("node --test test/", None, None),
             ("node --test --test-reporter=tap --test-reporter=spec", None, None),
-            // Wrappers do not pass the pipe on. A path that no option sets may be something else.
+            // Wrappers such as `npx` don't pass the pipe's file descriptor to the test program. A
+            // path that isn't an option's value might not be the report's path.
             ("npx jest --json --outputFile=out.json", Some("out.json"), None),
             ("node report.js out.json", Some("out.json"), None),
             ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),
