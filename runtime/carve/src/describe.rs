@@ -89,7 +89,7 @@ fn render_function(
         out.push_str(&text[docstring]);
         out.push('\n');
     }
-    // Overloads have no notes. The implementation after them has the notes.
+    // Skip overloads: the implementation after them has the notes.
     let overload = |it: &Decorator| match &it.expression {
         Expr::Name(name) => name.id.as_str() == "overload",
         Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",

@@ -19,7 +19,8 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// The search continues here, because no event ends before this position.
+    /// The position at which the search for the next event's end continues. No event ends before
+    /// it.
     search_start: usize,
 }
 

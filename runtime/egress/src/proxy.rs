@@ -193,7 +193,8 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // Record only one such refusal, because a flood of entries would fill the disk.
+            // Record only the first request over the limit, because a flood of entries would fill
+            // the disk.
             if made == self.limits.requests {
                 return self.reject(DenyReason::TooMany, &method, &url).await;
             }

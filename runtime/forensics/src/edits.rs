@@ -16,7 +16,8 @@ struct TestPaths<'a> {
     task_paths: BTreeSet<String>,
 }
 
-/// Returns the edits. They are only notes, because grading restores all of these files.
+/// Returns the agent's edits to tests and their configuration. These findings are only notes,
+/// because grading restores all of these files.
 pub(crate) fn find_test_edits(
     task: &Task,
     names: &TestNames,

@@ -37,7 +37,7 @@ impl FindingKind {
         Self::AnswerUpstream,
     ];
 
-    /// Returns the name that `evidence` uses.
+    /// Returns the kind's name in evidence.
     pub fn name(self) -> &'static str {
         match self {
             Self::HistoryMined => "history_mined",

@@ -40,8 +40,9 @@ struct ShellParser {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
-    /// Start of the current command, then the position at which a comment ends it.
+    /// Index at which the current command starts.
     command_start: usize,
+    /// Index at which a comment ends the current command.
     comment_start: Option<usize>,
     current: SimpleCommand,
     /// Whether the next word is an output file instead of an argument.

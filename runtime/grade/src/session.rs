@@ -324,7 +324,8 @@ impl TestSession<'_> {
         }
         let complete = evidence.len() == before && records.begin_record().is_some();
         if exit.left_behind > 0 {
-            let what = format!("{}, killed", count_with_noun(exit.left_behind, "process"));
+            let what =
+                format!("{} still running, killed", count_with_noun(exit.left_behind, "process"));
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         complete

@@ -314,7 +314,7 @@ mod tests {
         files.sort();
         let shipped: Vec<String> =
             POLICY_FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-        assert_eq!(files, shipped, "TEXTS has every file, sorted by name");
+        assert_eq!(files, shipped, "POLICY_FILES lists every file, sorted by name");
         let all = OfficialPolicy::all().unwrap();
         for ((name, _), policy) in POLICY_FILES.iter().zip(all) {
             let versions = all.iter().filter(|other| other.benchmark == policy.benchmark).count();

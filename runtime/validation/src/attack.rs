@@ -30,8 +30,8 @@ pub struct AttackRun<'a> {
 }
 
 impl<'a> AttackRun<'a> {
-    /// Creates the patches of the attacks in `pack_digest` and of the tasks' own cheats.
-    /// `validation_dir` is the directory of the run with the gold and noop arms.
+    /// Creates the patches of the attacks in `pack` and of the tasks' own cheats. `validation_dir`
+    /// is the directory of the run with the gold and noop arms.
     ///
     /// # Errors
     /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.

@@ -90,7 +90,7 @@ fn find_log(trial: &TrialDir) -> Option<PathBuf> {
     logs.into_iter().find(|log| log.exists())
 }
 
-/// A problem with a task's hidden files or fail-to-pass tests.
+/// A problem with a task's `hidden` paths or fail-to-pass tests.
 pub struct Exposure {
     pub description: String,
     /// Whether the problem is a fail-to-pass test that the agent can read.
@@ -178,8 +178,8 @@ impl InitialState {
     }
 }
 
-/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results for other
-/// tests but not for this one, or the test's file does not exist and no patch creates it.
+/// Finds fail-to-pass ids that match no test. An id matches no test if gold's run has results for
+/// other tests but not for that id, or if the test's file does not exist and no patch creates it.
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
@@ -350,6 +350,6 @@ fn format_failed_tests(verdict: &Verdict) -> String {
 fn format_passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),
-        passed => format!("; fail-to-pass passed: {}", join_first_few(passed.to_vec())),
+        passed => format!("; fail-to-pass tests that passed: {}", join_first_few(passed.to_vec())),
     }
 }

@@ -1,5 +1,5 @@
-//! Extracts the texts that each request adds to the conversation, and the author of each text, in
-//! any wire format.
+//! Extracts, from requests in any wire format, the texts that each request adds to the
+//! conversation, and the author of each text.
 
 use std::{
     collections::{BTreeMap, HashSet},

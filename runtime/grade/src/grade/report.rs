@@ -533,8 +533,10 @@ impl ReportGrading<'_> {
             evidence.push(new_evidence(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
-            let what =
-                format!("{}, killed", count_with_noun(exited.left_behind as usize, "process"));
+            let what = format!(
+                "{} still running, killed",
+                count_with_noun(exited.left_behind as usize, "process")
+            );
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         let doubts =

@@ -1,4 +1,5 @@
-//! `parse_log_django`: `runtests.py --verbosity 2`, which prints unittest's output and more.
+//! Port of `parse_log_django`, which reads the output of `runtests.py --verbosity 2`: unittest's
+//! output and Django's own.
 
 use std::sync::LazyLock;
 

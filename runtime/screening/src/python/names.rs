@@ -25,7 +25,7 @@ const IMPORTING_FUNCTIONS: [&str; 5] = [
     "sys.modules.get",
 ];
 
-/// Methods that return an entry of a table.
+/// Methods that return an entry of a mapping.
 const ENTRY_METHODS: [&str; 4] = ["get", "__getitem__", "pop", "setdefault"];
 
 /// Maximum number of components of a dotted name.
@@ -288,7 +288,7 @@ impl<'a> NameTable<'a> {
         (!path.contains(['(', '['])).then_some(path)
     }
 
-    /// Whether a table of names has a module under a constant key.
+    /// Whether a mapping such as `sys.modules` has a module under a constant key.
     fn is_module_entry(&self, table: &str, key: &Expr) -> bool {
         match table {
             "builtins.globals()" => constant_string(key).is_some_and(|key| {

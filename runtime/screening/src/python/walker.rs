@@ -278,7 +278,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Checks for a table that is iterated over or passed as a whole.
+    /// Checks for a table such as `sys.modules` that code iterates over or passes as a whole.
     fn check_iterated_table(&mut self, expr: &Expr) {
         let whole = match expr {
             Expr::Starred(starred) => &*starred.value,
