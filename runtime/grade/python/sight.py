@@ -777,7 +777,7 @@ class Sight:
 
             return seen
 
-        # pytest explains failed comparisons with `_format_explanation`; unittest formats messages with `_formatMessage`.
+        # pytest explains failed comparisons with `_format_explanation`, and unittest with `_formatMessage`.
         if hasattr(rewrite, "_format_explanation"):
             rewrite._format_explanation = seen(rewrite._format_explanation)
         if hasattr(unittest.TestCase, "_formatMessage"):
