@@ -103,7 +103,7 @@ pub(super) fn remove_definitions(
     };
     let edits = collect_edits(text, body, MODULE_SCOPE, &mut judge);
     if let Some(path) = target_paths.iter().find(|path| !objects.contains_key(*path)) {
-        // Skip a path inside another wanted path. Removing the outer one removes both.
+        // Skip a path inside another wanted path, because removing the outer path removes both.
         let inside = target_paths.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest_path(path, &known);

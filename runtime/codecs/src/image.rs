@@ -68,7 +68,7 @@ mod tests {
 
     const DATA: &str = "data:image/png;base64,AAAA";
 
-    /// A user message with one image, and a tool result with another.
+    /// Returns a conversation with one image in a user message and another in a tool result.
     fn conversation(api: Api) -> Value {
         match api {
             Chat => json!({"messages": [

@@ -149,7 +149,7 @@ struct TaskSubjects {
 
 impl TaskSubjects {
     /// Adds a repository, and a package with the same name. If the package actually has a different
-    /// name, that unrelated name is blocked as well.
+    /// name, the unrelated package with the repository's name is also blocked.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {

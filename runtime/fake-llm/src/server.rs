@@ -143,7 +143,7 @@ async fn serve(listener: TcpListener, router: Router) {
                 Ok((stream, _)) => stream,
                 Err(_) => {
                     // The process is probably out of file descriptors. Wait until other connections
-                    // close theirs.
+                    // are closed.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }

@@ -86,7 +86,7 @@ impl Findings {
             if !whats.contains(&one.description) {
                 whats.push(one.description);
             }
-            // Step 0 means before the first response. It is not listed.
+            // Step 0 stands for the time before the first response, so don't list it.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds

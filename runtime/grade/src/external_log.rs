@@ -102,8 +102,8 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
     Ok(add_official_verdict(strict, grade_official(policy, task, log)?))
 }
 
-/// How a log was read and what it contains. Any file can be passed as a log. A file without results
-/// leaves the task unresolved, just like a bad patch. These counts tell the two apart.
+/// How a log was read and what it contains. A file that isn't a log has no results, so its task is
+/// unresolved, as it is with a bad patch. The counts distinguish these cases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
     /// A phrase that names the parser.

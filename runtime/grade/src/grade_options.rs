@@ -20,8 +20,8 @@ pub struct GradeOptions {
     /// The content that was hidden when the sandbox was prepared, and the content to hide in the
     /// work directory.
     pub hidden_copies: HiddenCopies,
-    /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
-    /// against other patches.
+    /// Evidence that a grading of the gold patch also produces, by kind and text. Such evidence
+    /// does not count against other patches.
     pub expected_evidence: ExpectedEvidence,
     /// Identifies the sandbox's content and preparation. The interpreter's probe is cached under
     /// this key. If `None`, each grading probes again.

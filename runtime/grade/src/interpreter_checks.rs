@@ -27,8 +27,8 @@ pub(crate) struct TrustedCode<'a> {
 
 impl TrustedCode<'_> {
     /// Whether a file belongs to the environment, which means that it is below an import folder and
-    /// older than the run. It is not enough that the file is outside the work directory, because
-    /// the graded code can write there.
+    /// older than the run. Being outside the work directory is not enough, because the graded code
+    /// can write there.
     fn is_in_environment(&self, file: &str) -> bool {
         let probe = self.probe;
         let is_below = |folder: &String| {

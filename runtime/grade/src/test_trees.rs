@@ -87,9 +87,9 @@ fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>)
         .map(up_to)
 }
 
-/// Whether a folder without a test-like name (`checks`, `qa`) looks like tests. It must not contain
-/// the solution, nor a source file that one of its tests is named after. If it is in a package of
-/// the solution, at least half of its files must be tests.
+/// Whether a folder without a test-like name (`checks`, `qa`) looks like a test folder. The folder
+/// must not contain the solution, nor a source file after which one of its tests is named. If it is
+/// in a package of the solution, at least half of its files must be tests.
 fn looks_like_tests(
     folder: &str,
     task_paths: &BTreeSet<String>,

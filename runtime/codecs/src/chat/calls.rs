@@ -1,4 +1,4 @@
-//! Calls in forms other than the standard one.
+//! Converts calls from nonstandard forms to the standard form.
 //!
 //! Some proxies send the bare function, without `function` around its name and arguments. Older
 //! servers send a single call as `function_call`.

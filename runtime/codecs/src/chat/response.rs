@@ -174,7 +174,7 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let mut input = read_token_count(&usage["prompt_tokens"])?;
     let mut output = read_token_count(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
-    // DeepSeek, and routers to Anthropic models, use other names.
+    // DeepSeek and routers to Anthropic models name these counts differently.
     let read = [
         &details["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],

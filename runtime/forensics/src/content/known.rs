@@ -44,8 +44,8 @@ impl<'a> KnownLines<'a> {
         }
     }
 
-    /// Sets the initial tree. It is read only when the first run is found, because reading it is
-    /// expensive.
+    /// Sets the initial tree. The tree is read only when the first run of lines is found, because
+    /// reading a tree is expensive.
     pub(super) fn set_base_tree(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
         self.base_tree = blobs.map(|blobs| (blobs, snapshot));
     }

@@ -381,7 +381,7 @@ mod tests {
             judged.evaluate_passed(&canaries, Some((&records(call), run)), 8);
             assert_eq!(evidence_kinds(&judged), [kind]);
         }
-        // A canary must pass every time when it runs again.
+        // A passed canary is evidence only if it also passes in every repeated run.
         for (last, kind) in
             [("failed", evidence::CANARY_UNFIT), ("passed", evidence::CANARY_PASSED)]
         {

@@ -76,7 +76,7 @@ fn sort_key(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKi
     (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
 }
 
-/// Creates canaries from passed tests. `apart` contains the tests that do not count, and `patch` is
+/// Creates canaries from passed tests. `apart` contains the quarantined tests, and `patch` is
 /// the graded patch. Returns `None` if no test file is in a language that supports canaries.
 pub(crate) fn create_report_canaries(
     task: &Task,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The official parser raises an exception for this log. Its harness counts the instance as an
-/// error.
+/// An exception that an official parser raises for a log. The parser's harness then counts the
+/// instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
     /// The class of the exception.
