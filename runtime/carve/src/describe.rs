@@ -53,8 +53,8 @@ impl StubOptions<'_> {
     }
 }
 
-/// Maximum number of lines of a class attribute. If an attribute is longer, its value is replaced
-/// with `...`.
+/// Maximum length of a class attribute in lines. A longer attribute is shown with `...` as its
+/// value.
 const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.

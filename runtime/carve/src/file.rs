@@ -116,8 +116,8 @@ pub(super) fn remove_definitions(
     Ok(EditedFile { text, objects: objects.into_values().collect(), lost_paths: gone })
 }
 
-/// Returns the aliases of the targets (the alias's path, then the path to which the alias refers),
-/// and all defined paths.
+/// Returns the targets' aliases, and all defined paths. The map contains each alias's path and the
+/// path to which the alias refers.
 fn find_aliases(
     text: &str,
     body: &[Stmt],
@@ -161,8 +161,8 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     at.to_owned()
 }
 
-/// For an assignment such as `a = b = name`, returns the paths of the new names and of the name to
-/// which they refer.
+/// For an assignment such as `a = b = name`, returns the paths of the new names (`a`, `b`) and the
+/// name to which they refer.
 fn alias_of(stmt: &Stmt, scope: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),

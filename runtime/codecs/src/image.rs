@@ -20,7 +20,7 @@ impl Image {
         };
         let (head, data) = rest.split_once(',')?;
         let media_type = head.strip_suffix(";base64")?;
-        // Drop the parameters of the media type, because nothing uses them.
+        // Drop the media type's parameters, because nothing uses them.
         let media_type = media_type.split(';').next().unwrap_or_default();
         media_type
             .starts_with("image/")

@@ -80,7 +80,7 @@ impl Part {
         image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
     }
 
-    /// Returns the parts of a tool result other than text, which are placed after the result.
+    /// Returns a tool result's non-text parts, which are placed after the result.
     pub(super) fn non_text_parts(
         parts: Vec<Self>,
         losses: &mut Losses,

@@ -9,7 +9,7 @@ use url::{Host, Url};
 /// A path with more levels of percent-encoding than this counts as ambiguous.
 const MAX_DECODING_DEPTH: usize = 4;
 
-/// Maximum number of characters of a URL that the ledger records.
+/// Maximum number of URL characters that the ledger records.
 const MAX_URL_CHARS: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@ use crate::{
 /// identical byte for byte.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
-/// Number of bytes of text in each chunk of a stream.
+/// Number of text bytes in each chunk of a stream.
 const CHUNK_BYTES: usize = 12;
 
 /// A response, together with the request that it answers.

@@ -15,7 +15,7 @@ use crate::{
     upstream::ledger_findings,
 };
 
-/// The input of an examination.
+/// The input of [`examine`].
 #[derive(Debug, Clone, Copy)]
 pub struct ExaminationInput<'a> {
     pub task: &'a Task,

@@ -36,7 +36,7 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
-/// Maximum number of characters of a parser's name in an error.
+/// Maximum number of characters that an error shows of a parser's name.
 const MAX_SHOWN_NAME_CHARS: usize = 80;
 /// Maximum number of parsers listed in a hint.
 const MAX_LISTED_PARSERS: usize = 12;
@@ -63,7 +63,7 @@ pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
 }
 
 impl OfficialPolicy {
-    /// Returns the policy of the task's benchmark; `None` for a task without a benchmark.
+    /// Returns the policy for the task's benchmark; `None` for a task without a benchmark.
     ///
     /// # Errors
     ///

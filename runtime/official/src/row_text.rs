@@ -1,4 +1,4 @@
-//! The details of a row that a policy may refer to.
+//! The row details to which a policy may refer.
 
 use std::borrow::Cow;
 

@@ -59,7 +59,7 @@ impl LineScreen {
         rule.is_some_and(|rule| rule.files.iter().any(|file| file == ALL_FILES))
     }
 
-    /// Returns the indices of the rules that apply to a file.
+    /// Returns the indices of the rules for a file.
     fn rules_for_file(&self, path: &str) -> Vec<usize> {
         self.rules.find_rules(|rule| {
             let is_off = rule.lines.is_empty() || (self.is_judged_by_pytest && rule.own_runner);

@@ -20,7 +20,7 @@ use crate::ValidationError;
 /// The generated attacks by task index. Each entry has the arm's index and the patch, in arm order.
 type AttackPatches = BTreeMap<usize, Vec<(usize, AttackPatch)>>;
 
-/// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
+/// The attacks on a validation's tasks, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
     attacks: Vec<CertifiedAttack>,

@@ -59,7 +59,7 @@ fn is_bare(call: &Value) -> bool {
             || ARGUMENT_MEMBERS.iter().any(has))
 }
 
-/// Moves the name and the arguments of a bare call to `function`.
+/// Moves a bare call's name and arguments into `function`.
 fn wrap_bare_call(call: &Value) -> Value {
     let (true, Some(members)) = (is_bare(call), call.as_object()) else { return call.clone() };
     let (mut members, mut function) = (members.clone(), Map::new());

@@ -71,7 +71,7 @@ impl TextDeduplicator {
         }
     }
 
-    /// Returns the text that is still held back at the end of the stream. A stream of only two
+    /// Returns the text that is still held back when the stream ends. A stream of only two
     /// fragments is cumulative if the second one repeats the first.
     pub(super) fn take_held_text(&mut self) -> String {
         match std::mem::take(self) {

@@ -147,7 +147,7 @@ pub(super) fn read_content(content: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
-/// Returns the calls of a message. Some servers send a single call without a list.
+/// Returns a message's calls. Some servers send a single call without a list.
 pub(super) fn as_call_slice(calls: &Value) -> &[Value] {
     match calls {
         Value::Array(calls) => calls,

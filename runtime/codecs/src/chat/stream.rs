@@ -224,8 +224,8 @@ impl ChatReader {
         }
     }
 
-    /// Returns the end of a stream whose only end marker is `[DONE]`. If the stream has no content,
-    /// or only part of a call, it was cut off and has no end.
+    /// Returns the end delta of a stream whose only end marker is `[DONE]`. Returns `None` if the
+    /// stream has no content or only part of a call, because it was then cut off.
     fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
         let says = self.has_text || !self.calls.is_empty();

@@ -101,7 +101,7 @@ pub(super) fn for_each_authored_text(
     }
 }
 
-/// Calls `visit` with each text in a response, including the strings in the arguments of its calls.
+/// Calls `visit` with each text in a response, including the strings in its calls' arguments.
 pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl FnMut(&str)) {
     visit(&response.content);
     for_each_string(&serde_json::to_value(&response.extra).unwrap_or_default(), visit);

@@ -1,4 +1,4 @@
-//! Collects the parts of the solution that were found, by source.
+//! Collects, by source, the parts of the solution that reached the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -47,7 +47,7 @@ static RERUN_LETTERS: LazyLock<Regex> =
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// Lines that report the failure of a subtest.
+    /// Lines that report a failed subtest.
     subtest_failures: Vec<&'a str>,
     /// Names of rerun tests.
     reruns: BTreeSet<String>,
@@ -182,7 +182,7 @@ impl<'a> LogResults<'a> {
         }
     }
 
-    /// Returns the status of the last attempt of a rerun test.
+    /// Returns the status of a rerun test's last attempt.
     fn last_status(&self, id: &str) -> TestStatus {
         // If a file could not be collected, all its tests count as failed.
         let file = file_from_test_id(id);

@@ -9,7 +9,7 @@ use crate::quality::{
     gold::added_lines, interfaces::requested_interfaces, settings::DuplicateSettings,
 };
 
-/// Returns the positions of the earlier tasks that each task duplicates.
+/// Returns, for each task, the positions of the earlier tasks that it duplicates.
 pub(crate) fn find_duplicates(
     tasks: &[&Task],
     settings: &DuplicateSettings,

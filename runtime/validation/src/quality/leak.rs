@@ -12,7 +12,7 @@ pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
     for lines in added_lines(task) {
         let mut code = code_lines(&lines, settings);
-        // A word sequence does not continue across the lines of an interface.
+        // A word sequence does not continue across an interface's lines.
         while !code.is_empty() {
             let end = code.iter().position(Option::is_none).unwrap_or(code.len());
             let piece: Vec<&str> = code.drain(..end).flatten().collect();

@@ -62,7 +62,7 @@ fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
         return None;
     }
     for (depth, name) in names.iter().enumerate() {
-        // Skip the line of the class itself.
+        // Skip the `class` line itself.
         let inside = lines.get(usize::from(depth > 0)..)?;
         let is_placed = |line: &str| depth > 0 || indent_width(line) == 0;
         let start =

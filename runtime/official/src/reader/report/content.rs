@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the statuses of the expected tests.
+    /// Returns the expected tests' statuses.
     pub fn expected_statuses(&self, expected_ids: &[String]) -> BTreeMap<String, TestStatus> {
         let status = |id: &String| {
             self.resolve_id(id)
@@ -69,7 +69,7 @@ impl Report {
         Some(found.next().is_none().then_some(first.as_str()))
     }
 
-    /// Adds a result. The worst of a test's results counts.
+    /// Adds a result. If a test has several results, the worst one counts.
     pub(in crate::reader) fn add(&mut self, id: String, status: TestStatus) {
         let now = self.tests.entry(id).or_insert(status);
         *now = worst_status(&[*now, status]);

@@ -38,7 +38,7 @@ struct TapReader {
     results_by_level: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces, by level.
     open_tests: BTreeMap<usize, String>,
-    /// Names from `# Subtest: name`, by the level of the comment.
+    /// Names from `# Subtest: name` comments, by the comment's level.
     announced_names: BTreeMap<usize, String>,
     planned_count: usize,
     has_plan: bool,
@@ -50,7 +50,7 @@ struct TapReader {
 }
 
 impl TapReader {
-    /// Moves the results below a test to the level of the test.
+    /// Moves the results below a test to the test's own level.
     fn nest_results(&mut self, level: usize, name: &str) {
         let below = self.results_by_level.remove(&(level + 1)).unwrap_or_default();
         let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));

@@ -124,7 +124,7 @@ impl Walker<'_> {
     }
 }
 
-/// Returns the value of a number that is not negative.
+/// Returns an expression's value if it is a non-negative integer literal.
 fn constant_number(expr: &Expr) -> Option<u64> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
