@@ -1,10 +1,10 @@
-//! Reads the costs of a test run from its raw results. Only certificates contain these costs.
+//! Reads a test run's costs from its raw results. Only certificates contain these costs.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The durations of the tests, and the peak memory of the run.
+/// Test durations, and the peak memory of the run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
     /// Seconds by test id: setup, call and teardown together.
@@ -30,8 +30,8 @@ enum CostRecord {
 }
 
 impl Costs {
-    /// Reads a grading's `results.jsonl`. Skips lines that the recorder did not write. Records are
-    /// not authenticated, because the key is discarded after grading.
+    /// Reads a graded patch's `results.jsonl`. Skips lines that the recorder did not write. Records
+    /// are not authenticated, because the key is discarded after grading.
     pub fn read(results: &[u8]) -> Self {
         let mut costs = Self::default();
         for line in results.split(|byte| *byte == b'\n') {

@@ -23,7 +23,8 @@ use crate::{
 /// The logs of a test run that Proctor did not start.
 #[derive(Debug, Clone)]
 pub enum ExternalLog {
-    /// One log of one run of all tests: from a harness or a test runner, or a JUnit XML report.
+    /// A single log for one run of all tests: from a harness or a test runner, or a JUnit XML
+    /// report.
     Whole(Vec<u8>),
     /// One log per test file, as FeatureBench runs them.
     Files { fail_to_pass: FileRun, pass_to_pass: Vec<FileRun> },
@@ -201,8 +202,8 @@ fn grade_strict(task: &Task, log: &ExternalLog) -> Result<Verdict, Fault> {
     build_verdict(task, &tests, ended, evidence, &BTreeSet::new())
 }
 
-/// Returns the status of a file. A file passes if at least one of its tests passed and none failed.
-/// A skipped test does not count as passed, and only a pass-to-pass file (`may_skip`) may have
+/// Returns a file's status. A file passes if at least one of its tests passed and none failed. A
+/// skipped test does not count as passed, and only a pass-to-pass file (`may_skip`) may have
 /// skipped tests.
 fn file_status(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = parse_totals(&run.log) else { return TestStatus::Missing };

@@ -17,8 +17,8 @@ struct Tools {
     declared: Vec<String>,
 }
 
-/// Returns the copies of the task's hidden content in the environment, and which of them the test
-/// tools need.
+/// Returns the environment's copies of the task's hidden content, and which of these copies the
+/// test tools need.
 ///
 /// # Errors
 ///

@@ -120,7 +120,7 @@ pub async fn grade_with_fresh_sandboxes(
     }
 }
 
-/// The state of a grading before the model's patch is applied.
+/// The grader's state before it applies the model's patch.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
     /// Provides sandboxes for second runs.

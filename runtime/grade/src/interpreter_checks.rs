@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct TrustedCode<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
-    /// The folder of a from-scratch submission, if the task is graded that way.
+    /// The from-scratch submission's folder, if the task starts from scratch.
     pub submission: Option<&'a str>,
     pub run_changes: &'a RunChanges,
     /// Whether a path below the work directory is unchanged by the patch.

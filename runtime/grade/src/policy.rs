@@ -66,7 +66,7 @@ pub(crate) struct ReportRules {
     pub canaries: ReportCanaryRules,
 }
 
-/// Maximum number of canaries per run, by the group of the test that they copy.
+/// Maximum number of canaries per run, for each group of tests that the canaries copy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CanaryLimits {

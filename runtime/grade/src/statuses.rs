@@ -36,7 +36,7 @@ pub(crate) fn determine_statuses(
 /// the test.
 const RERUN_OUTCOMES: [&str; 2] = ["rerun", "retried"];
 
-/// Derives the status of a test from its phases.
+/// Derives a test's status from its phases.
 pub(crate) fn determine_phase_status(
     id: &str,
     phases: &[&TestRecord],
@@ -79,8 +79,8 @@ pub(crate) fn determine_phase_status(
     try_status(phases)
 }
 
-/// Returns the status of the last try of a test that a plugin ran several times; `None` if there
-/// was only one try. The caller has already handled final failures.
+/// Returns the last try's status for a test that a plugin ran several times; `None` if there was
+/// only one try. The caller has already handled final failures.
 fn rerun_status(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| RERUN_OUTCOMES.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl OfficialPolicy {
-    /// Grades the log of one run of a task's tests as the benchmark's harness would.
+    /// Grades a log of a task's tests as the benchmark's harness would.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::{
 /// Prefix of the recorder's message when installing a canary fails for an unknown reason.
 const INSTALL_FAILURE_PREFIX: &str = "failed: ";
 
-/// The results of the canaries of one run.
+/// One run's canary results.
 #[derive(Debug, Default)]
 pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,

@@ -1,4 +1,4 @@
-//! Chooses mistakes based on the pristine test files and the report of the original run.
+//! Chooses mistakes, based on the pristine test files and the original run's report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,7 +202,7 @@ impl CanaryBuilder<'_> {
         places
     }
 
-    /// Returns the position of the test that an id of the report refers to, if exactly one fits
+    /// Returns the position of the test to which a reported id refers, if exactly one test fits
     /// best.
     fn locate_test(&self, id: &str) -> Option<(usize, usize)> {
         let reported = self.report.resolve_id(id)?;

@@ -192,7 +192,7 @@ fn attacks_on_test_content_are_detected_and_succeed_without_their_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The changed data is next to a test at the top of the tree, where there is no test folder.
+/// The attack changes data next to a test at the top of the tree, where there is no test folder.
 #[test]
 fn changed_data_beside_a_top_level_test_is_detected() {
     let attack = attack_at_import(

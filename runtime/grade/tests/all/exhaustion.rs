@@ -146,7 +146,8 @@ impl ExhaustionCase {
     }
 }
 
-/// Maximum number of concurrent gradings. Most of them only wait for their time limit.
+/// Maximum number of attempts that are graded concurrently. Most of them only wait for their time
+/// limit.
 const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts that got no verdict or that resolved the

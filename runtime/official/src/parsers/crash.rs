@@ -1,4 +1,4 @@
-//! The failure of an official parser.
+//! Exceptions that official parsers raise.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 /// instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
-    /// The class of the exception.
+    /// The exception class.
     pub exception: &'static str,
     pub line: String,
 }

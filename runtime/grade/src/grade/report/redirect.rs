@@ -8,7 +8,7 @@ const PIPE_PATH: &str = "/dev/fd/3";
 const REPORTER_OPTION: &str = "--test-reporter";
 const DESTINATION_OPTION: &str = "--test-reporter-destination";
 
-/// The command of a run, and where it writes the report.
+/// A run's command, and whether the report comes through the results pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReportCommand {
     pub command: Vec<String>,
