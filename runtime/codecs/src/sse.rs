@@ -19,8 +19,8 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// The position at which the search for the next event's end continues. No event ends before
-    /// it.
+    /// Position at which the search for the end of the next event continues. No event ends before
+    /// this position.
     search_start: usize,
 }
 

@@ -423,7 +423,7 @@ class Sight:
         self._remember_modules()
         self._openings = openings
         self._opened, self._is_moved, self._expands = set(), False, False
-        # Whether tests started any program, one that may read tests, or such a one before the first test call.
+        # Whether tests started any program, a program that may read tests, or such a program outside a test's call.
         self._started = self._may_read = self._serves = False
         self._finding, self._environ = {}, os.environ
         self._initial = dict(os.environ)

@@ -115,7 +115,8 @@ mod tests {
             ("node --test test/", None, None),
             ("node --test --test-reporter=tap --test-reporter=spec", None, None),
             // Wrappers such as `npx` don't pass the pipe's file descriptor to the test program. A
-            // path that isn't an option's value might not be the report's path.
+            // path that isn't an option's value might not be the report's path, so leave it
+            // unchanged.
             ("npx jest --json --outputFile=out.json", Some("out.json"), None),
             ("node report.js out.json", Some("out.json"), None),
             ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),
