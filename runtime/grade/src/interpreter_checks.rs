@@ -164,7 +164,7 @@ pub(crate) fn content_evidence(
         } else if is_elsewhere {
             found.push(format!("{path}: collected, but not compiled"));
         } else if texts.is_some_and(|all| all.iter().any(is_other)) {
-            found.push(format!("{path}: other content was compiled"));
+            found.push(format!("{path}: different content was compiled"));
         }
     }
     let moved = records.end_record().map(|end| &end.sight.moved[..]).unwrap_or_default();

@@ -283,7 +283,7 @@ impl OfficialPolicy {
             .ok_or_else(|| PolicyError {
                 message: match &task.repo {
                     Some(repo) => format!("repo: {repo} has no test command"),
-                    None => "repo: is missing, so there is no test command".into(),
+                    None => "repo: missing, so there is no test command".into(),
                 },
                 hint: "set it in benchmark.details.test_cmd".into(),
             })
