@@ -88,13 +88,13 @@ impl CanaryResults {
                 self.failed_canaries.push(canary_index)
             }
             TestStatus::Failed | TestStatus::Error => {
-                self.inconclusive_reasons.push("the canary failed, but not at its mistake")
+                self.inconclusive_reasons.push("a canary failed, but not at its mistake")
             }
             TestStatus::Missing if run.is_complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
-            TestStatus::Missing => self.inconclusive_reasons.push("the canary did not run"),
-            TestStatus::Flaky => self.inconclusive_reasons.push("the canary was rerun"),
+            TestStatus::Missing => self.inconclusive_reasons.push("a canary did not run"),
+            TestStatus::Flaky => self.inconclusive_reasons.push("a canary was rerun"),
             _ if phases
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
@@ -411,7 +411,7 @@ mod tests {
                 said,
                 new_evidence(
                     evidence::NO_CANARY,
-                    "0 of 1 canaries gave a result: the canary failed, but not at its mistake"
+                    "0 of 1 canaries gave a result: a canary failed, but not at its mistake"
                 )
             );
         }
