@@ -1,4 +1,5 @@
-//! Computes the grader's fingerprint, so that cached verdicts of a different grader are never reused.
+//! Computes the grader's fingerprint, so that cached verdicts of a different grader are never
+//! reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;

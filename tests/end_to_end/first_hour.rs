@@ -414,7 +414,7 @@ fn failed_validation_keeps_its_log() {
     let there = write_rows(&stage, "there.jsonl", &[there]);
     let error = checked_output(&stage, &["tasks", "validate", "--tasks", &there], 1);
     let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
-    let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
+    let named = format!("fail-to-pass tests that passed: {}", test.as_str().unwrap());
     assert!(line.contains(&named), "{line}");
     let kept = error.lines().find_map(|line| line.strip_prefix("run directory kept: ")).unwrap();
     fs::remove_dir_all(kept).unwrap();

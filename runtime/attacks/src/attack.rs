@@ -30,7 +30,7 @@ pub struct Attack {
     /// disable them with the others and never rely on one of them alone.
     #[serde(default)]
     pub stopped_by_chance: Vec<String>,
-    /// The files of the patch. Empty for the empty patch.
+    /// The patch's files. Empty for the empty patch.
     #[serde(default)]
     pub files: Vec<AttackFile>,
 }

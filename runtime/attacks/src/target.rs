@@ -1,4 +1,4 @@
-//! The parts of a task that an attack needs: its modules, its tests, and its test runner.
+//! The parts of a task that an attack uses: the task's modules, tests and test runner.
 
 use proctor_patch::{Patch, gold_patch};
 use proctor_types::{Fault, FaultLayer, Task, file_from_test_id};
@@ -57,7 +57,7 @@ impl Target {
         })
     }
 
-    /// Returns the file of the first fail-to-pass test.
+    /// Returns the first fail-to-pass test's file.
     pub fn test_file(&self) -> Option<&str> {
         let file = file_from_test_id(self.tests.first()?);
         file.ends_with(".py").then_some(file)

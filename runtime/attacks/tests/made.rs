@@ -96,7 +96,7 @@ fn generate_patch_creates_a_patch_for_every_attack() {
         let read = Patch::parse(&patch);
         let touched = read.touched_paths().unwrap();
         let distinct = read.paths();
-        assert_eq!(distinct.len(), read.files.len(), "{}: a path twice", attack.name);
+        assert_eq!(distinct.len(), read.files.len(), "{}: duplicate path", attack.name);
         assert!(!touched.is_empty() || patch.is_empty(), "{}", attack.name);
     }
     let both = patch_text(generate("late-writer", &task));

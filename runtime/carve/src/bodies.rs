@@ -15,8 +15,8 @@ pub const NONE_VALUE: &str = "None";
 /// Placeholder in a return value. It is replaced with the name of the function's first argument.
 pub const FIRST_ARGUMENT: &str = "{first}";
 
-/// Replaces the bodies of the functions at or below the given dotted paths with a `return` of the
-/// value `return_value`. Returns the new text, or `None` if the text cannot be parsed.
+/// Replaces the body of each function at or below the given dotted paths with a `return` of
+/// `return_value`. Returns the new text, or `None` if the text cannot be parsed.
 pub fn replace_bodies(
     text: &str,
     return_value: &str,
@@ -52,7 +52,8 @@ fn replacement_body(def: &StmtFunctionDef, return_value: &str) -> String {
     format!("return {}", return_value.replace(FIRST_ARGUMENT, &first_argument(def)))
 }
 
-/// Returns the name of the first argument that a caller passes, which is never `self` or `cls`.
+/// Returns the name of the first argument that a caller passes. This argument is never `self` or
+/// `cls`.
 fn first_argument(def: &StmtFunctionDef) -> String {
     let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
     let mut names = parameters.map(|it| it.parameter.name.to_string());

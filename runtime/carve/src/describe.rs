@@ -53,8 +53,8 @@ impl StubOptions<'_> {
     }
 }
 
-/// Maximum number of lines of a class attribute. If an attribute is longer, its value is replaced
-/// with `...`.
+/// Maximum length of a class attribute in lines. A longer attribute is shown with `...` as its
+/// value.
 const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.
@@ -89,7 +89,7 @@ fn render_function(
         out.push_str(&text[docstring]);
         out.push('\n');
     }
-    // Overloads have no notes. The implementation after them has the notes.
+    // Skip overloads: the implementation after them has the notes.
     let overload = |it: &Decorator| match &it.expression {
         Expr::Name(name) => name.id.as_str() == "overload",
         Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
@@ -180,8 +180,8 @@ fn render_attribute(
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
-/// Returns the names on the right side of assignments in a class body: `_refuse` for `__ior__ =
-/// _refuse`.
+/// Returns the names on the right side of assignments in a class body, such as `_refuse` in
+/// `__ior__ = _refuse`.
 fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {

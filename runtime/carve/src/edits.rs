@@ -176,8 +176,8 @@ fn statement_removal(text: &str, block: &[Stmt], index: usize, is_last: bool) ->
     Edit::deletion(from, to)
 }
 
-/// Returns the start of the comment lines directly above a statement whose indentation is the same
-/// as the statement's.
+/// Returns the start of the comment lines that are directly above a statement and have the same
+/// indentation as the statement.
 fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
     let column = statement_indent(text, stmt);

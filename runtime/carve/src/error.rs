@@ -12,7 +12,7 @@ pub enum CarveError {
     /// The remaining code needs removed code at import time.
     #[error(
         "{file}:{line}: importing this file needs `{name}`, so removing it would break the \
-         package; carve the code that needs it as well, or keep `{name}`"
+         package; also carve the code that needs it, or keep `{name}`"
     )]
     Needed { file: String, line: usize, name: String },
     /// The result cannot be parsed, which means that the carver has a bug.

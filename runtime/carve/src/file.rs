@@ -103,7 +103,7 @@ pub(super) fn remove_definitions(
     };
     let edits = collect_edits(text, body, MODULE_SCOPE, &mut judge);
     if let Some(path) = target_paths.iter().find(|path| !objects.contains_key(*path)) {
-        // Skip a path inside another wanted path. Removing the outer one removes both.
+        // Skip a path inside another wanted path, because removing the outer path removes both.
         let inside = target_paths.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest_path(path, &known);
@@ -116,8 +116,8 @@ pub(super) fn remove_definitions(
     Ok(EditedFile { text, objects: objects.into_values().collect(), lost_paths: gone })
 }
 
-/// Returns the aliases of the targets (the alias's path, then the path to which the alias refers),
-/// and all defined paths.
+/// Returns the targets' aliases, and all defined paths. The map contains each alias's path and the
+/// path to which the alias refers.
 fn find_aliases(
     text: &str,
     body: &[Stmt],
@@ -161,8 +161,8 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     at.to_owned()
 }
 
-/// For an assignment such as `a = b = name`, returns the paths of the new names and of the name to
-/// which they refer.
+/// For an assignment such as `a = b = name`, returns the paths of the new names (`a`, `b`) and the
+/// name to which they refer.
 fn alias_of(stmt: &Stmt, scope: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
@@ -188,7 +188,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
     !path.is_empty() && !scope::class_bodies(body, path).is_empty()
 }
 
-/// Returns those of the paths that the text does not bind.
+/// Returns the paths that the text does not bind.
 pub(super) fn unbound_paths<'a>(
     file: &str,
     text: &str,

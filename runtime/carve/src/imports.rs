@@ -38,7 +38,7 @@ impl Module {
     }
 }
 
-/// An import of a removed name. The import runs at import time.
+/// An import of a removed name that runs when the module is imported.
 pub(super) struct LostImport {
     pub(super) offset: usize,
     pub(super) name: String,

@@ -11,8 +11,8 @@ pub(super) struct ListItem {
     pub(super) is_removed: bool,
 }
 
-/// Returns the edits that remove items. The result is a valid list, with the comments of the items
-/// that remain. At least one item must remain: callers handle lists that become empty.
+/// Returns the edits that remove items. The result is a valid list in which the remaining items
+/// keep their comments. At least one item must remain: callers handle lists that become empty.
 pub(super) fn removal_edits(text: &str, items: &[ListItem]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.is_removed) {

@@ -1,4 +1,4 @@
-//! Finds the names that the body of a module or class binds.
+//! Finds the names that a module or class body binds.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ pub fn top_level_statements(block: &[Stmt]) -> Vec<&Stmt> {
     out
 }
 
-/// Adds the plain names in the target of an assignment.
+/// Adds the plain names in an assignment's target.
 pub(super) fn collect_target_names(target: &Expr, out: &mut BTreeSet<String>) {
     match target {
         Expr::Name(name) => {

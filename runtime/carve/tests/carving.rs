@@ -544,7 +544,7 @@ fn importers_option_removes_imports_from_other_modules() {
     assert_mask_is_reversible(&carving);
     assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
     assert_eq!(carving.files["p/c.py"].1, "def use(): return eff()\n");
-    // The error names the watched file that imports removed code.
+    // The error names the protected file that imports removed code.
     let refused = carve(&[("p/a.py", &["g"])], &["tests/test_a.py".to_owned()]);
     match refused {
         Err(CarveError::Needed { file, line, name }) => {

@@ -229,7 +229,7 @@ mod tests {
         // The total may be absent.
         let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation": creation.clone()}});
-        // The format of proxies in front of Anthropic.
+        // The format that proxies in front of Anthropic use.
         let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
         let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,

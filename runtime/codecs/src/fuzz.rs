@@ -34,7 +34,7 @@ fn fuzz_requests(api: Api, name: &str) {
             match write_request(other, &request, &mut Losses::default()) {
                 Ok(written) => {
                     let again = read_request(other, &written, &mut Losses::default());
-                    assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
+                    assert!(again.is_ok(), "{other:?} cannot read its own output: {again:?}");
                 }
                 Err(why) => assert_error_text(&why, ""),
             }
@@ -55,7 +55,7 @@ fn fuzz_responses(api: Api, name: &str) {
         for other in ALL_APIS {
             let written = write_response(other, &Map::new(), &whole, &count);
             let again = read_response(other, &written, 1);
-            assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
+            assert!(again.is_ok(), "{other:?} cannot read its own output: {again:?}");
         }
         whole.to_model_response();
         true

@@ -20,7 +20,7 @@ impl Image {
         };
         let (head, data) = rest.split_once(',')?;
         let media_type = head.strip_suffix(";base64")?;
-        // Drop the parameters of the media type, because nothing uses them.
+        // Drop the media type's parameters, because nothing uses them.
         let media_type = media_type.split(';').next().unwrap_or_default();
         media_type
             .starts_with("image/")
@@ -68,7 +68,7 @@ mod tests {
 
     const DATA: &str = "data:image/png;base64,AAAA";
 
-    /// A user message with one image, and a tool result with another.
+    /// Returns a conversation with one image in a user message and another in a tool result.
     fn conversation(api: Api) -> Value {
         match api {
             Chat => json!({"messages": [

@@ -54,7 +54,7 @@ fn fresh_call_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// Returns the error for a file, a sound, or an image where no image is allowed.
+/// Returns the error for a file, for audio, or for an image where the format allows no image.
 fn unsupported_media(kind: &str) -> String {
     format!(
         "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"

@@ -80,7 +80,7 @@ impl Part {
         image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
     }
 
-    /// Returns the parts of a tool result other than text, which are placed after the result.
+    /// Returns a tool result's non-text parts, which are placed after the result.
     pub(super) fn non_text_parts(
         parts: Vec<Self>,
         losses: &mut Losses,
@@ -92,7 +92,7 @@ impl Part {
     }
 }
 
-/// The visible part of the model's reasoning.
+/// A part of the model's reasoning: the visible text, and the provider's opaque data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     pub text: String,
@@ -126,7 +126,7 @@ pub enum ResponseFormat {
     Schema { name: String, schema: Value, strict: Option<bool> },
 }
 
-/// A fragment of a response, in order of arrival.
+/// A fragment of a response. Fragments are processed in order of arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Started {
@@ -153,7 +153,8 @@ pub enum Delta {
         value: Value,
     },
     Stopped(StopReason),
-    /// The last reported usage counts, because some endpoints report running totals.
+    /// The usage so far. If it is reported several times, the last report counts, because some
+    /// endpoints report running totals.
     Usage(Usage),
 }
 
@@ -277,8 +278,8 @@ impl CollectedResponse {
         })
     }
 
-    /// Returns the reason why the response ended. For responses with tool calls, corrects the
-    /// reported reason, because several endpoints report `reported_stop` for them.
+    /// Returns the reason why the response ended. If the response contains tool calls, corrects the
+    /// reported reason, because several endpoints report a normal end for such responses.
     pub fn stop_reason(&self) -> StopReason {
         let stop = self.reported_stop.clone().unwrap_or_default();
         if stop == StopReason::End && self.calls().next().is_some() {

@@ -1,6 +1,6 @@
-//! Applies the arm's parameters to a request in any format. These parameters are factors of the
-//! arm, so they override the scaffold's parameters. If the arm does not set a parameter, the
-//! scaffold's value stays.
+//! Applies the arm's parameters to a request in any format. The arm's parameters are what an
+//! experiment varies, so they override the scaffold's parameters. If the arm does not set a
+//! parameter, the scaffold's value stays.
 
 use proctor_types::{Api, ModelSpec};
 use serde_json::{Map, Value, json};

@@ -65,7 +65,7 @@ fn rewrite(
         }
         out.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
         out.push(b':');
-        // As in the parser, the last one of duplicate keys counts.
+        // If a key is duplicated, the last value counts, as in the parser.
         let kept = spans.iter().rev().find(|(name, ..)| name == key);
         match kept.filter(|_| old_fields.get(key) == Some(value)) {
             Some((_, start, end)) => out.extend_from_slice(&bytes[*start..*end]),

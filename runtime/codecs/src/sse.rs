@@ -19,7 +19,8 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// The search continues here, because no event ends before this position.
+    /// Position at which the search for the end of the next event continues. No event ends before
+    /// this position.
     search_start: usize,
 }
 

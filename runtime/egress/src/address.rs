@@ -35,8 +35,8 @@ pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     }
 }
 
-/// Whether the address belongs to one of this machine's interfaces. Only in that case does a
-/// connection to the address have the same address as its source. No packet is sent.
+/// Whether the address belongs to one of this machine's interfaces. If so, the system chooses the
+/// address itself as the source of a connection to it. Connecting the UDP socket sends no packet.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -54,7 +54,8 @@ impl TaskRules {
                 if let [repo, owner] = parts[..] {
                     things.add_repository(owner, repo);
                 }
-                // The proxy never sees file paths or SSH addresses as URLs.
+                // Git can clone from a file path or an SSH address, but the proxy never sees these
+                // as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
                     rules.alias_patterns.push(Pattern::parse_task(bare)?);
@@ -147,8 +148,8 @@ struct TaskSubjects {
 }
 
 impl TaskSubjects {
-    /// Adds a repository, and a package with the same name. If the package has a different name,
-    /// one name too many is blocked.
+    /// Adds a repository, and a package with the same name. If the package actually has a different
+    /// name, the unrelated package with the repository's name is also blocked.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {

@@ -33,7 +33,7 @@ impl CertificateAuthority {
     pub(crate) fn new() -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name =
-            distinguished_name("Proctor egress proxy: the authority of one run");
+            distinguished_name("Proctor egress proxy: per-run certificate authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;

@@ -106,7 +106,8 @@ impl UpstreamSlot {
                     return to_client_response(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // The server closed the reused connection before anything was sent.
+                    // The server closed the reused connection before anything was sent, so retry on
+                    // a new one.
                     Some(unsent) if !fresh => request = unsent,
                     _ => {
                         return fail_request(
@@ -202,8 +203,8 @@ fn to_client_response(response: Response<Incoming>, mut entry: LedgerEntry) -> R
     Response::from_parts(parts, CountedBody::for_response(body, entry))
 }
 
-/// Whether this content coding can be recognized from its first bytes and decoded. Only then can
-/// the body be compared.
+/// Whether this content coding can be recognized from its first bytes and decoded. Other bodies
+/// cannot be compared with the hidden solution.
 fn is_decodable(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {

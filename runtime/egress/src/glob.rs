@@ -36,8 +36,7 @@ fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
             match token {
                 Token::Char(wanted) if *wanted == c => {
                     next[at + 1] = true;
-                    // `**` between two separators may match nothing. In that case, `**` and one of
-                    // the separators match together.
+                    // `/**/` also matches a single `/`: skip `**` and the second separator.
                     if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
                         && c == separator
                         && *end == separator

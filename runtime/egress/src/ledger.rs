@@ -108,8 +108,8 @@ pub(crate) struct ByteCounts {
     pub(crate) download: AtomicU64,
 }
 
-/// A request in progress. It is recorded when it is dropped, regardless of how it ended. As a
-/// result, the ledger also contains requests whose connections were aborted.
+/// A request in progress. The request is recorded when the entry is dropped, regardless of how the
+/// request ended. As a result, the ledger also contains requests whose connections were aborted.
 pub(crate) struct LedgerEntry {
     step: u64,
     start: Instant,

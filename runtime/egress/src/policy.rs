@@ -88,8 +88,9 @@ impl Policy {
         }
     }
 
-    /// Returns `Some` if every request to a host is allowed. Its connections are then passed on
-    /// without inspection. The inner value is the rule that allows them, if there is one.
+    /// Returns `Some` if every request to a host is allowed. In that case, the proxy relays
+    /// connections to the host without inspecting them. The inner value is the rule that allows the
+    /// requests, if there is one.
     pub(crate) fn uninspected_rule(&self, origin: &Origin) -> Option<Option<String>> {
         if self.is_audit
             || self.task_rules.matches_origin(origin)
@@ -232,7 +233,7 @@ mod tests {
         let blocking = Policy::new(&arm, &task(r#""https://z.example/p""#)).unwrap();
         assert!(
             blocking.uninspected_rule(&origin("a.example")).is_none(),
-            "a URL may contain another"
+            "a URL may contain another URL"
         );
     }
 

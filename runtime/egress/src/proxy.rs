@@ -193,7 +193,8 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // Record only one such refusal, because a flood of entries would fill the disk.
+            // Record only the first request over the limit, because a flood of entries would fill
+            // the disk.
             if made == self.limits.requests {
                 return self.reject(DenyReason::TooMany, &method, &url).await;
             }
@@ -240,7 +241,7 @@ impl EgressProxy {
         }
     }
 
-    /// Records and refuses a request on which the policy need not decide.
+    /// Records and refuses a request that is refused under any policy.
     pub(crate) async fn reject(
         &self,
         reason: DenyReason,

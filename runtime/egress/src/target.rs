@@ -9,7 +9,7 @@ use url::{Host, Url};
 /// A path with more levels of percent-encoding than this counts as ambiguous.
 const MAX_DECODING_DEPTH: usize = 4;
 
-/// Maximum number of characters of a URL that the ledger records.
+/// Maximum number of URL characters that the ledger records.
 const MAX_URL_CHARS: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,8 +131,8 @@ pub struct Target {
     /// The subset of `paths` that must be allowed. The encoded path is omitted if decoding does not
     /// change the segment boundaries. (`%2B` is always a plus.)
     pub allow_paths: Vec<String>,
-    /// All absolute URLs inside the path and query. Archives, mirrors and redirectors have such
-    /// URLs.
+    /// All absolute URLs inside the path and query, as in the URLs of archives, mirrors and
+    /// redirectors.
     pub embedded_urls: Vec<(Origin, String)>,
 }
 

@@ -22,7 +22,7 @@ use crate::{
     target::Origin,
 };
 
-/// The first byte of every TLS connection: the type of a handshake record.
+/// The first byte of every TLS connection: the record type for handshakes.
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
 impl EgressProxy {

@@ -12,7 +12,7 @@ use crate::{
 /// identical byte for byte.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
-/// Number of bytes of text in each chunk of a stream.
+/// Number of text bytes in each chunk of a stream.
 const CHUNK_BYTES: usize = 12;
 
 /// A response, together with the request that it answers.
@@ -167,7 +167,7 @@ fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
             let said: usize = messages.iter().map(|message| message_text(message).len()).sum();
-            // Endpoints count tools as input tokens if they pass them to the model.
+            // Endpoints that pass tool definitions to the model count them as input tokens.
             let tools = &request["tools"];
             let asked = said + if tools.is_null() { 0 } else { tools.to_string().len() };
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();

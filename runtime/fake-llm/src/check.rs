@@ -1,5 +1,5 @@
-//! Rejects conversations that a strict endpoint would reject. This finds scaffolds that omit tool
-//! results before any paid model is called.
+//! Rejects conversations that a strict endpoint would reject. This catches scaffolds that omit tool
+//! results, before they call any paid model.
 
 use std::collections::HashSet;
 

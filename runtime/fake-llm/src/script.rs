@@ -146,8 +146,8 @@ pub struct TokenCounts {
     pub reasoning: u64,
 }
 
-/// A fault that is returned for the first `times` requests for this response. Requests are counted
-/// separately for each response and for each text before the first assistant message.
+/// A fault that the server returns for the first `times` requests for a response. Requests are
+/// counted separately for each response and for each text before the first assistant message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -241,7 +241,7 @@ impl Script {
             match (fault.kind, fault.status) {
                 (FaultKind::Status, Some(100..=599)) => {}
                 (FaultKind::Status, _) => {
-                    return Err("a fault of kind `status` needs `status` of 100 to 599".into());
+                    return Err("a fault of kind `status` needs a `status` from 100 to 599".into());
                 }
                 (_, Some(_)) => {
                     return Err("`status` is only allowed for a fault of kind `status`".into());

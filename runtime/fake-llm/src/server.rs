@@ -40,8 +40,8 @@ pub struct ReceivedRequest {
     pub bytes: Bytes,
     /// The request path.
     pub path: String,
-    /// The `Authorization` header, or the API key in another API's header. Not included in
-    /// responses over HTTP.
+    /// The API key: the `Authorization` header, or the header that another API uses instead. Not
+    /// included in responses over HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
     /// The part of the script that provided the response, or the fault that was returned.
@@ -143,7 +143,7 @@ async fn serve(listener: TcpListener, router: Router) {
                 Ok((stream, _)) => stream,
                 Err(_) => {
                     // The process is probably out of file descriptors. Wait until other connections
-                    // close theirs.
+                    // are closed.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }

@@ -10,7 +10,7 @@ use crate::{
     upstream::detect_fetch,
 };
 
-/// Returns the findings for one call.
+/// Applies the rules to one tool call and returns the findings.
 pub(crate) fn apply_rules(
     call: &Call,
     rules: &Rules,

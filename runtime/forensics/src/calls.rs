@@ -1,4 +1,4 @@
-//! Extracts the commands that an agent ran from a trial's events.
+//! Extracts, from a trial's events, the commands that the agent ran.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub(crate) struct Call {
     pub output: String,
 }
 
-/// Returns a trial's calls, in order. A client that runs its own tools leaves no tool calls in the
-/// record. In that case, the calls are the ones that the model requested.
+/// Returns a trial's calls, in order. If the client runs its own tools, the record contains no tool
+/// calls. In that case, returns the calls that the model requested.
 pub(crate) fn shell_calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     let outputs: BTreeMap<(u64, &str), &str> = events
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn shell_calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     if any { called } else { asked }
 }
 
-/// Returns the shell lines in a call with these arguments.
+/// Returns the shell lines in a tool call's arguments.
 pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     let mut all = Vec::new();
     for name in &file.shell.line_arguments {
@@ -70,8 +70,8 @@ pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             _ => {}
         }
     }
-    // A file tool may also have an argument named `command`, which names an operation and not a
-    // shell line.
+    // A file tool may also have an argument named `command`, which names an operation instead of a
+    // shell line. Therefore, a path takes precedence.
     let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
     if let Some(path) = path {
         all = vec![format!("view {}", quote_word(path))];

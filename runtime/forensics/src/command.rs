@@ -7,11 +7,11 @@ use crate::{
     shell::{SimpleCommand, parse_simple_commands},
 };
 
-/// Maximum number of commands to go back in a pipeline. There is a limit because the agent controls
-/// the line's length.
+/// Maximum number of preceding commands to search in a pipeline. The search is limited because the
+/// agent controls the line's length.
 const MAX_PIPE_COMMANDS: usize = 16;
 
-/// Files that earlier commands wrote: the words in each file, by the file's path.
+/// The words in each file that earlier commands wrote, by the file's path.
 pub(crate) type WrittenFiles = BTreeMap<String, String>;
 
 /// A command in the form against which rules are matched.
@@ -26,7 +26,8 @@ pub(crate) struct Command {
     pub display_text: String,
     /// The file to which the command writes, and the words written to it, if the line shows them.
     pub written_file: Option<(String, String)>,
-    /// Whether the command takes more arguments from input that the line does not show in full.
+    /// Whether the command reads further arguments from an input that the shell line does not show
+    /// in full.
     pub takes_unknown_arguments: bool,
     pub is_background: bool,
 }

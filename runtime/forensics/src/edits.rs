@@ -10,13 +10,14 @@ use proctor_wire::RawPath;
 
 use crate::finding::{Finding, FindingKind};
 
-/// The task's test files whose paths are known.
+/// The test naming patterns, and the paths of the task's own test files.
 struct TestPaths<'a> {
     names: &'a TestNames,
     task_paths: BTreeSet<String>,
 }
 
-/// Returns the edits. They are only notes, because grading restores all of these files.
+/// Returns the agent's edits to tests and their configuration. These findings are only notes,
+/// because grading restores all of these files.
 pub(crate) fn find_test_edits(
     task: &Task,
     names: &TestNames,

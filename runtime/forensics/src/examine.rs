@@ -15,11 +15,12 @@ use crate::{
     upstream::ledger_findings,
 };
 
-/// The input of an examination.
+/// The input of [`examine`].
 #[derive(Debug, Clone, Copy)]
 pub struct ExaminationInput<'a> {
     pub task: &'a Task,
-    /// The naming patterns of tests. The grader uses the same patterns, so that both always agree.
+    /// The naming patterns of tests. The grader uses the same patterns, so forensics and grading
+    /// always agree on which files are tests.
     pub names: &'a TestNames,
     /// The events of the counted try. Empty if there is only a patch.
     pub events: &'a [Envelope],

@@ -37,7 +37,7 @@ impl FindingKind {
         Self::AnswerUpstream,
     ];
 
-    /// Returns the name that `evidence` uses.
+    /// Returns the kind's name in evidence.
     pub fn name(self) -> &'static str {
         match self {
             Self::HistoryMined => "history_mined",
@@ -86,7 +86,7 @@ impl Findings {
             if !whats.contains(&one.description) {
                 whats.push(one.description);
             }
-            // Step 0 means before the first response. It is not listed.
+            // Step 0 stands for the time before the first response, so don't list it.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds
@@ -108,8 +108,8 @@ impl Findings {
         Self { evidence, integrity }
     }
 
-    /// Adds the findings to a verdict. The verdict's integrity becomes the worse of the two.
-    /// `resolved` does not change: the report's readers decide how to treat a doubtful score.
+    /// Adds the findings to a verdict. The verdict's integrity becomes the worse of its own and the
+    /// findings' integrity.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

@@ -21,7 +21,8 @@ const REASONS_TOML: &str = include_str!("../../../configs/reasons.toml");
 /// Kinds of evidence that grading records if the tests did not finish.
 const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
 
-/// The start of a failed assertion in pytest's output, which omits the exception class.
+/// How pytest's output starts a line about a failed assertion. Such a line omits the exception
+/// class.
 const ASSERT_PREFIX: &str = "assert ";
 const ASSERTION_ERROR: &str = "AssertionError";
 

@@ -9,7 +9,7 @@ pub(crate) struct SimpleCommand {
     pub words: Vec<String>,
     /// The command's source text, including redirections.
     pub source: String,
-    /// Whether the command reads the output of the command before it.
+    /// Whether the command reads the preceding command's output.
     pub is_piped: bool,
     /// The file to which the output is redirected, if any.
     pub output: Option<String>,
@@ -40,8 +40,9 @@ struct ShellParser {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
-    /// Start of the current command, then the position at which a comment ends it.
+    /// Index at which the current command starts.
     command_start: usize,
+    /// Index at which a comment ends the current command.
     comment_start: Option<usize>,
     current: SimpleCommand,
     /// Whether the next word is an output file instead of an argument.
@@ -143,7 +144,7 @@ impl ShellParser {
         }
     }
 
-    /// Parses the content of a substitution separately. The word keeps the substitution as written.
+    /// Parses a substitution's content separately. The word keeps the substitution as written.
     fn read_substitution(&mut self, open: char) {
         let mut inner = String::new();
         if open == '(' {

@@ -79,8 +79,8 @@ impl SolutionNames {
         }
     }
 
-    /// Adds a repository. The package usually has the same name, which the egress proxy assumes,
-    /// too.
+    /// Adds a repository, and a package with the same name, because the two names are usually
+    /// identical. The egress proxy makes the same assumption.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         if !owner.is_empty() && !repo.is_empty() {
@@ -139,8 +139,8 @@ impl SolutionNames {
         Ok(())
     }
 
-    /// Returns each placeholder in the patterns with its alternatives, or with `None` if the task
-    /// has none.
+    /// Returns each placeholder in the patterns with the task's alternatives for it, or with `None`
+    /// if the task has no alternatives.
     pub(crate) fn placeholders(&self) -> [(&'static str, Option<String>); 5] {
         let packages = || self.packages.iter();
         let modules = packages()
@@ -175,8 +175,8 @@ fn blocked_url_pattern(url_without_scheme: &str) -> String {
     format!(r#"://{escaped}(?:[/?# "')]|\.git|$)"#)
 }
 
-/// Normalizes a name according to PEP 503, and drops all other characters, so that the name
-/// contains no regular expression operators.
+/// Normalizes a package name according to PEP 503. Drops all characters that are not valid in a
+/// package name, so that the result contains no regular expression operators.
 pub(crate) fn normalize_name(name: &str) -> String {
     let lower = name.to_lowercase();
     let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -156,7 +156,7 @@ fn package_names_are_followed_through_pipes_and_files() {
     assert_eq!(kind("xargs pip install < r.txt", "Collecting boltons\n").unwrap(), "install_tried");
     for (line, shown) in [
         ("pip install -r r.txt", "Collecting pytest (from -r r.txt (line 1))\n"),
-        // Another package depends on the package.
+        // `boltons` is only a dependency of another package.
         ("pip install -r r.txt", "Collecting boltons (from glom->-r r.txt (line 1))\n"),
         // The agent's own work, installed from the repository's own requirements file.
         (

@@ -18,8 +18,8 @@ pub(crate) fn detect_fetch(
         .then_some((FindingKind::UpstreamTried, "tried to fetch the source under test"))
 }
 
-/// Returns the findings from the proxy's ledger. If audit mode allowed a request and the request
-/// returned content, it is a success. Any other request for a blocked resource is an attempt.
+/// Returns the findings from the proxy's ledger. A request that audit mode allowed and that
+/// returned content is a success. Any other request for a blocked resource is an attempt.
 pub(crate) fn ledger_findings(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {
         let Event::UrlRequested(request) = &envelope.event else { return None };

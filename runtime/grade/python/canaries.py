@@ -262,7 +262,7 @@ class Canaries:
 
     def give(self, item):
         """Replaces the test's own value with the mistaken one, either in the arguments and everything else that
-        refers to the value, or in the module. Called after the set-up, because a parameter may have created a
+        refers to the value, or in the module. Called after the setup phase, because a parameter may have created a
         fixture with a wider scope."""
         if self.current not in self._given:
             return

@@ -61,7 +61,7 @@ CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "expect", "
 CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
 KINDS = ("value", "wrapped", "operator", "negated")
 RANKS = ("value", "raises", "wrapped", "operator", "negated", "fail")
-# A mark is inserted into compiled code, which can be copied with changes from Python 3.8 on.
+# Marks are inserted into copies of compiled code. Code objects have a `replace` method since Python 3.8.
 MARKS = sys.version_info >= (3, 8)
 WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

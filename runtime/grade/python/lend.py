@@ -1,4 +1,4 @@
-"""Provides modules to the test tool that are hidden in the sandbox: the tool's own copies of the package under
+"""Provides the test tool with modules that are hidden in the sandbox: the tool's own copies of the package under
 test, which the code under test must not be able to read. The modules are imported from memory. Their names, paths
 and compiled code are the same as those of the environment's files. Runs on Python 3.6 and later.
 """

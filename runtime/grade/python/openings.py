@@ -10,7 +10,7 @@ import os
 import struct
 
 ACCESSED, OPENED = 0x1, 0x20  # IN_ACCESS, IN_OPEN
-OVERFLOW = -1  # The number of the event for events that the kernel dropped.
+OVERFLOW = -1  # The watch descriptor of the event with which the kernel reports dropped events.
 EVENT = struct.Struct("iIII")
 
 

@@ -94,7 +94,7 @@ def plugin(emit, is_same, order, origin, canaries, sight, answer, ask):
     count, held = [0], []
 
     def send(record):
-        """Sends a test's records only after its call, because the set-up's record shows whether it is a canary."""
+        """Sends a test's records only after its call, because the setup phase's record shows whether it is a canary."""
         held.append(record)
         if record["when"] not in ("setup", "subtest"):
             release()

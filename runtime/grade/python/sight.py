@@ -423,13 +423,13 @@ class Sight:
         self._remember_modules()
         self._openings = openings
         self._opened, self._is_moved, self._expands = set(), False, False
-        # Whether tests started a program, one that may read tests, or one of these before any test was called.
+        # Whether tests started any program, a program that may read tests, or such a program outside a test's call.
         self._started = self._may_read = self._serves = False
         self._finding, self._environ = {}, os.environ
         self._initial = dict(os.environ)
         if order["pythonpath"] is not None:
             self._initial["PYTHONPATH"] = order["pythonpath"]
-        # Data of tests that tests read, and that code under test read by itself.
+        # Data files that the tests read, and data files that code under test read on its own.
         self._data_of_tests, self._data_taken = set(), {}
         self._naming, self._exchanging = {}, None
         self._opened_in_forks = {}
@@ -777,7 +777,7 @@ class Sight:
 
             return seen
 
-        # Pytest explains a failed comparison with this function, and unittest formats its message with that one.
+        # pytest explains failed comparisons with `_format_explanation`, and unittest with `_formatMessage`.
         if hasattr(rewrite, "_format_explanation"):
             rewrite._format_explanation = seen(rewrite._format_explanation)
         if hasattr(unittest.TestCase, "_formatMessage"):
@@ -785,7 +785,7 @@ class Sight:
 
         stop = getattr(unittest.case, "_ShouldStop", None)
         if stop is not None:
-            # unittest ends a test on this exception without a failure, whatever code raises it.
+            # If any code raises `_ShouldStop`, unittest ends the test without a failure.
             def raised(error, *given):
                 ask("stopped", frame_of(1))
 
@@ -972,7 +972,7 @@ class Sight:
                     for one in strings(part, depth + 1):
                         yield one
             elif isinstance(value, PATH_LIKE):
-                # Its value may change later; only the present value counts.
+                # The object's value may change later. Only its current value counts.
                 yield plain(type(value).__fspath__(value))
 
         def told_of(arguments, folder):
@@ -1025,7 +1025,7 @@ class Sight:
 
         def audit(event, arguments):
             if event == "os.chdir":
-                # True after code under test changed the directory, until a test itself changes it.
+                # True from when code under test changes the working directory until a test itself changes it.
                 self._is_moved = unseen(self._is_of_graded, frame_of(2))
                 return
             if event == "open" or event in MOVING:
@@ -1070,7 +1070,7 @@ class Sight:
         def safely(event, arguments):
             if event not in watched:
                 return
-            # This condition holds for nine out of ten events.
+            # Return early: nine out of ten events are of this kind.
             if event == "object.__getattr__" and arguments[1] not in SEARCHED:
                 return
             if event == "os.putenv":
@@ -1643,7 +1643,7 @@ class Sight:
         watcher = watcher if callable(watcher) else None
         if watcher is not None:
             self._set_profile(None)
-        # A check creates many objects and no garbage.
+        # A check creates many objects but no garbage.
         collects = gc.isenabled()
         gc.disable()
         try:

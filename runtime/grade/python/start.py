@@ -19,12 +19,12 @@ def prepare():
     import os
     import sys
 
-    # The following code creates many objects and no garbage.
+    # The following code creates many objects but no garbage.
     gc.disable()
     here = os.path.dirname(os.path.abspath(__file__))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     early = sorted(sys.modules)
-    # The same rule as in `probe.py`.
+    # `probe.py` applies the same rule.
     root = os.path.realpath(os.getcwd())
     inside = lambda real: real == root or real.startswith(root + os.sep)
     prefixes = {os.path.realpath(p) for p in (sys.prefix, sys.exec_prefix, sys.base_prefix)}

@@ -1,13 +1,13 @@
-//! Reads the costs of a test run from its raw results. Only certificates contain these costs.
+//! Reads a test run's costs from its raw results. Only certificates contain these costs.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Seconds by test id, and peak memory.
+/// Test durations, and the peak memory of the run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
-    /// Set-up, call and tear-down together.
+    /// Seconds by test id: setup, call and teardown together.
     pub seconds: BTreeMap<String, f64>,
     /// Peak memory in KiB of the test process or its largest child.
     pub peak_kb: Option<u64>,
@@ -30,8 +30,8 @@ enum CostRecord {
 }
 
 impl Costs {
-    /// Reads `results.jsonl` of a grading. Skips lines that the recorder did not write. Records are
-    /// not authenticated, because the key is discarded after the grading.
+    /// Reads a graded patch's `results.jsonl`. Skips lines that the recorder did not write. Records
+    /// are not authenticated, because the key is discarded after grading.
     pub fn read(results: &[u8]) -> Self {
         let mut costs = Self::default();
         for line in results.split(|byte| *byte == b'\n') {

@@ -58,7 +58,8 @@ pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
 pub(crate) const RUN_AGAIN: &str = "run_again";
 /// The sandbox's content prevented a grading step.
 pub(crate) const SANDBOX_EXHAUSTED: &str = "sandbox_exhausted";
-/// The kernel killed the sandbox at its memory limit. Another grading with more memory may succeed.
+/// The kernel killed the sandbox at its memory limit. Grading the patch with more memory may
+/// succeed.
 pub const SANDBOX_KILLED: &str = "sandbox_killed";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
@@ -68,7 +69,7 @@ pub(crate) const TESTS_READ: &str = "tests_read";
 /// The function that was called is not the one in the test file.
 pub(crate) const TEST_REPLACED: &str = "test_replaced";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
-/// The test run reached its time limit. Another grading may finish in time.
+/// The test run reached its time limit. Grading the patch again may succeed.
 pub const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 

@@ -18,7 +18,7 @@ use crate::policy::Policy;
 ///
 /// # Errors
 ///
-/// The grader's own policy cannot be read. This is a fault of the build.
+/// The grader's own policy cannot be read, which means that the build is defective.
 pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
     let limits = &Policy::get()?.limits;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

@@ -23,7 +23,8 @@ use crate::{
 /// The logs of a test run that Proctor did not start.
 #[derive(Debug, Clone)]
 pub enum ExternalLog {
-    /// One log of one run of all tests: from a harness or a test runner, or a JUnit XML report.
+    /// A single log for one run of all tests: from a harness or a test runner, or a JUnit XML
+    /// report.
     Whole(Vec<u8>),
     /// One log per test file, as FeatureBench runs them.
     Files { fail_to_pass: FileRun, pass_to_pass: Vec<FileRun> },
@@ -102,8 +103,8 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
     Ok(add_official_verdict(strict, grade_official(policy, task, log)?))
 }
 
-/// How a log was read and what it contains. Any file can be passed as a log. A file without results
-/// leaves the task unresolved, just like a bad patch. These counts tell the two apart.
+/// How a log was read and what it contains. A file that isn't a log has no results, so its task is
+/// unresolved, as it is with a bad patch. The counts distinguish these cases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
     /// A phrase that names the parser.
@@ -201,8 +202,8 @@ fn grade_strict(task: &Task, log: &ExternalLog) -> Result<Verdict, Fault> {
     build_verdict(task, &tests, ended, evidence, &BTreeSet::new())
 }
 
-/// Returns the status of a file. A file passes if at least one of its tests passed and none failed.
-/// A skipped test does not count as passed, and only a pass-to-pass file (`may_skip`) may have
+/// Returns a file's status. A file passes if at least one of its tests passed and none failed. A
+/// skipped test does not count as passed, and only a pass-to-pass file (`may_skip`) may have
 /// skipped tests.
 fn file_status(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = parse_totals(&run.log) else { return TestStatus::Missing };
@@ -221,7 +222,7 @@ fn parse_totals(log: &[u8]) -> Option<reader::Totals> {
     reader::read_totals(&reader::to_plain_text(log))
 }
 
-/// The exit status that pytest returns for the counts at the end of its log: 5 if no test ran.
+/// Returns the exit status that pytest has for the counts at the end of its log: 5 if no test ran.
 fn infer_exit_status(log: &[u8]) -> Option<i32> {
     let totals = parse_totals(log)?;
     Some(if totals.failure_count() > 0 {

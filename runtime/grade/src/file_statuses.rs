@@ -55,7 +55,7 @@ fn strip_parameters(id: &str) -> &str {
     id.split('[').next().unwrap_or(id)
 }
 
-/// The names of all functions in the pristine version of a file, at any depth.
+/// Returns the names of all functions, at any depth, in a file's pristine version.
 fn function_names(file: &str, pristine: &PristineTree) -> BTreeSet<String> {
     let Some(CurrentFile::File { bytes, .. }) = pristine.files.get(&escape_task_path(file)) else {
         return BTreeSet::new();
@@ -99,7 +99,7 @@ mod tests {
     fn whole_file_passes_only_if_every_earlier_pass_ran() {
         let before = ["test_a[1]", "T::test_b", "test_gone"];
         assert_eq!(file_status(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
-        // The code under test prevented the collection of the test.
+        // The code under test prevented pytest from collecting the test.
         assert_eq!(file_status(&before, &[("test_a[1]", Passed)]), Missing);
         assert_eq!(file_status(&before, &[]), Missing);
         assert_eq!(file_status(&before, &[("test_a[1]", Passed), ("T::test_b", Skipped)]), Skipped);

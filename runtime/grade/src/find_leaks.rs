@@ -17,12 +17,12 @@ struct Tools {
     declared: Vec<String>,
 }
 
-/// Returns the copies of the task's hidden content in the environment, and which of them the test
-/// tools need.
+/// Returns the environment's copies of the task's hidden content, and which of these copies the
+/// test tools need.
 ///
 /// # Errors
 ///
-/// A sandbox fault if the sandbox cannot be opened or searched; a set-up fault if the mask does not
+/// A sandbox fault if the sandbox cannot be opened or searched; a setup fault if the mask does not
 /// apply.
 pub async fn find_leaks(
     backend: &dyn Backend,

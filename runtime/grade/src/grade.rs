@@ -65,7 +65,7 @@ const MAX_WATCHED_DATA_FILES: usize = 2000;
 ///
 /// # Errors
 ///
-/// A set-up fault if the mask or the test patch does not apply, a grading fault if the test command
+/// A setup fault if the mask or the test patch does not apply, a grading fault if the test command
 /// or its interpreter cannot be used, or a sandbox fault.
 pub async fn grade(
     handle: &SandboxHandle,
@@ -120,7 +120,7 @@ pub async fn grade_with_fresh_sandboxes(
     }
 }
 
-/// The state of a grading before the model's patch is applied.
+/// The grader's state before it applies the model's patch.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
     /// Provides sandboxes for second runs.
@@ -317,7 +317,7 @@ impl<'a> Grading<'a> {
                     || touched_paths.contains(path)
                     || self.masked_paths.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
-                    // `ImportRoots::find` reads the import path from these files.
+                    // `ImportRoots::find` reads these files to determine the import path.
                     || (paths.guard_reason(path) == Some(GuardReason::Config) && !path.contains('/'))
             }
         };

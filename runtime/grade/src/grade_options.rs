@@ -1,4 +1,4 @@
-//! Options of a grading.
+//! Options for grading a patch.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,7 +6,7 @@ use proctor_setup::HiddenCopies;
 
 use crate::{Defences, ExpectedEvidence, FrozenIds, ProbeCache};
 
-/// Options of a grading.
+/// Options for grading a patch.
 #[derive(Debug, Clone, Default)]
 pub struct GradeOptions {
     /// Time limit of the test run. The lower of this and the task's own limit applies.
@@ -20,8 +20,8 @@ pub struct GradeOptions {
     /// The content that was hidden when the sandbox was prepared, and the content to hide in the
     /// work directory.
     pub hidden_copies: HiddenCopies,
-    /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
-    /// against other patches.
+    /// Evidence that grading the gold patch also produces, by kind and text. Such evidence does not
+    /// count against other patches.
     pub expected_evidence: ExpectedEvidence,
     /// Identifies the sandbox's content and preparation. The interpreter's probe is cached under
     /// this key. If `None`, each grading probes again.

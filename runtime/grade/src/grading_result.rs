@@ -1,8 +1,8 @@
-//! The result of a grading.
+//! The result of grading a patch.
 
 use proctor_types::Verdict;
 
-/// The result of a grading.
+/// The result of grading a patch.
 #[derive(Debug, Clone)]
 pub struct GradingResult {
     pub verdict: Verdict,

@@ -207,7 +207,7 @@ async fn read_small_file(
     handle.read(path, REWARD_LIMIT).await.map(Some).map_err(|error| error.to_string())
 }
 
-/// Returns the tests of a CTRF report. An invalid report has none.
+/// Returns the tests in a CTRF report. An invalid report has none.
 fn parse_ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
     let report: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let mut tests: BTreeMap<String, TestStatus> = BTreeMap::new();

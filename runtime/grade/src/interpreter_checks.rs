@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct TrustedCode<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
-    /// The folder of a from-scratch submission, if the task is graded that way.
+    /// The from-scratch submission's folder, if the task starts from scratch.
     pub submission: Option<&'a str>,
     pub run_changes: &'a RunChanges,
     /// Whether a path below the work directory is unchanged by the patch.
@@ -27,8 +27,8 @@ pub(crate) struct TrustedCode<'a> {
 
 impl TrustedCode<'_> {
     /// Whether a file belongs to the environment, which means that it is below an import folder and
-    /// older than the run. It is not enough that the file is outside the work directory, because
-    /// the graded code can write there.
+    /// older than the run. Being outside the work directory is not enough, because the graded code
+    /// can write there.
     fn is_in_environment(&self, file: &str) -> bool {
         let probe = self.probe;
         let is_below = |folder: &String| {
@@ -164,7 +164,7 @@ pub(crate) fn content_evidence(
         } else if is_elsewhere {
             found.push(format!("{path}: collected, but not compiled"));
         } else if texts.is_some_and(|all| all.iter().any(is_other)) {
-            found.push(format!("{path}: other content was compiled"));
+            found.push(format!("{path}: different content was compiled"));
         }
     }
     let moved = records.end_record().map(|end| &end.sight.moved[..]).unwrap_or_default();

@@ -65,7 +65,7 @@ impl Launch {
     }
 }
 
-/// Whether [`Launch::read`] accepts a test command. Does not check that the script exists.
+/// Whether [`Launch::from_command`] accepts a test command. Does not check that the script exists.
 pub(crate) fn starts_pytest(command: &[String]) -> bool {
     Launch::is_script(command) || Launch::parse_module_command(command).is_some()
 }

@@ -185,7 +185,7 @@ impl<'a> PathRules<'a> {
                 .any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
 
-    /// Whether a path is the file of an expected test, is hidden, or belongs to the test patch.
+    /// Whether a path is an expected test's file, is hidden, or belongs to the test patch.
     pub(crate) fn is_task_path(&self, path: &str) -> bool {
         self.task_paths.iter().any(|own| is_at_or_below(own, path))
     }

@@ -1,4 +1,4 @@
-//! The plan and the results of a test run.
+//! A test run's plan and results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,7 +63,7 @@ impl TestRun {
         self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
     }
 
-    /// Adds the results of a rerun of failed tests, including its log and evidence. Returns the
+    /// Adds the results, log and evidence of a run in which failed tests were rerun. Returns the
     /// tests that passed in the rerun.
     pub(crate) fn merge_rerun(&mut self, rerun: Self) -> Vec<String> {
         let bad = [TestStatus::Failed, TestStatus::Error];

@@ -66,7 +66,7 @@ pub(crate) struct ReportRules {
     pub canaries: ReportCanaryRules,
 }
 
-/// Maximum number of canaries per run, by the group of the test that they copy.
+/// Maximum number of canaries per run, for each group of tests that the canaries copy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CanaryLimits {
@@ -97,14 +97,13 @@ pub(crate) struct Limits {
 ///
 /// # Errors
 ///
-/// The grader's own policy cannot be read. This is a fault of the build.
+/// The grader's own policy cannot be read, which means that the build is defective.
 pub fn test_names() -> Result<&'static TestNames, Fault> {
     Policy::get().map(|policy| &policy.names)
 }
 
 impl Environment {
-    /// Returns the environment variables of the interpreter, for probing as well as for running
-    /// tests.
+    /// Returns the environment variables of the interpreter, for both the probe and the test run.
     pub(crate) fn for_task(
         &self,
         task_variables: &BTreeMap<String, String>,

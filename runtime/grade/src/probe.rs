@@ -71,8 +71,8 @@ pub(crate) struct ProbeRequest<'a> {
 }
 
 impl ProbeRequest<'_> {
-    /// Returns a hash of everything that determines the probe's result in a `preparation_key`
-    /// sandbox.
+    /// Returns a hash of everything that determines the probe's result in a sandbox with this
+    /// `preparation_key`.
     fn cache_key(&self, preparation_key: &str) -> Result<String, Fault> {
         let parts = (
             preparation_key,
@@ -88,7 +88,7 @@ impl ProbeRequest<'_> {
     }
 }
 
-/// A cache of probe results, shared by clones. One result takes about 30 KB.
+/// A cache of probe results, shared by clones. A result takes about 30 KB of memory.
 #[derive(Debug, Clone, Default)]
 pub struct ProbeCache(Arc<Memo<String, Probe>>);
 
@@ -128,7 +128,7 @@ impl Probe {
         if probe.pytest.is_none() {
             return Err(probe_fault(launch, "cannot import pytest".into())
                 .cause(FaultCause::Missing)
-                .hint("install pytest in the task's set-up lines"));
+                .hint("install pytest in the task's setup commands"));
         }
         Ok(probe)
     }

@@ -81,7 +81,7 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test that raised the exception.
+    /// The test's line that raised the exception.
     pub line: Option<usize>,
     /// Whether the exception is of the kind that a failed expectation raises.
     pub expectation: bool,
@@ -140,7 +140,7 @@ pub(crate) struct Records {
     pub records: Vec<Record>,
     /// Number of lines that the recorder did not write.
     pub garbage_line_count: usize,
-    /// The start of the first such line.
+    /// The start of the first line that the recorder did not write.
     pub garbage_sample: String,
 }
 

@@ -116,7 +116,7 @@ impl RunChanges {
                 folders.insert(path);
             }
         }
-        // Listing the work directory does not return an entry for the directory itself.
+        // The entries do not include the work directory itself, so check it separately.
         if paths.contains_watched_entry("") {
             folders.insert("");
         }

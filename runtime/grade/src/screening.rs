@@ -1,4 +1,4 @@
-//! Screens a patch before it is applied, while the sandbox still contains the base of the patch.
+//! Screens a patch before it is applied, while the sandbox still contains the patch's base.
 
 use std::collections::{BTreeMap, BTreeSet};
 

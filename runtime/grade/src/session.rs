@@ -324,16 +324,17 @@ impl TestSession<'_> {
         }
         let complete = evidence.len() == before && records.begin_record().is_some();
         if exit.left_behind > 0 {
-            let what = format!("{}, killed", count_with_noun(exit.left_behind, "process"));
+            let what =
+                format!("{} still running, killed", count_with_noun(exit.left_behind, "process"));
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         complete
     }
 }
 
-/// Encrypts the canaries: graded code can read them from the pipe before the recorder does.
+/// Encrypts the canaries, because graded code can read them from the pipe before the recorder does.
 ///
-/// Combines each block of 32 bytes with the SHA-256 digest of the key and the block's number.
+/// XORs each block of 32 bytes with the SHA-256 digest of the key and the block's number.
 fn encrypt(text: &[u8], key: &[u8; 32]) -> Vec<u8> {
     let mut encrypted = Vec::with_capacity(text.len());
     for (block, number) in text.chunks(32).zip(0_u64..) {

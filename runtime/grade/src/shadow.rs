@@ -1,5 +1,5 @@
-//! Detects modules of a patch that shadow a module of the environment: one of pytest, of the
-//! standard library, or any other that can be imported from outside the work directory.
+//! Detects modules in a patch that shadow a module of pytest, of the standard library, or of
+//! another package that can be imported from outside the work directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,8 +42,8 @@ pub(crate) async fn remove_shadows(
 pub(crate) struct ImportRoots {
     /// Folders on the interpreter's import path. These are always import roots.
     searched_folders: BTreeSet<String>,
-    /// Folders that are import roots according to pytest, the configuration or convention. They
-    /// only count if the folder is not itself a package.
+    /// Folders that are import roots according to pytest, the configuration or convention. Such a
+    /// folder counts only if it is not itself a package.
     likely_folders: BTreeSet<String>,
     /// Like `likely_folders`, but only the last components of the path are known. They come from a
     /// conftest that changes `sys.path`, or from a `pythonpath` setting.

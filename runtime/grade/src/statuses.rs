@@ -36,7 +36,7 @@ pub(crate) fn determine_statuses(
 /// the test.
 const RERUN_OUTCOMES: [&str; 2] = ["rerun", "retried"];
 
-/// Derives the status of a test from its phases.
+/// Derives a test's status from its phases.
 pub(crate) fn determine_phase_status(
     id: &str,
     phases: &[&TestRecord],
@@ -79,12 +79,12 @@ pub(crate) fn determine_phase_status(
     try_status(phases)
 }
 
-/// Returns the status of the last try of a test that a plugin ran several times; `None` if there
-/// was only one try. The caller has already handled final failures.
+/// Returns the last try's status for a test that a plugin ran several times; `None` if there was
+/// only one try. The caller has already handled final failures.
 fn rerun_status(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| RERUN_OUTCOMES.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
-    // The plugin `flaky` reports the set-up and tear-down of a failed try, but not its call.
+    // The plugin `flaky` reports the setup and teardown of a failed try, but not its call.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
     if !(repeated || setups > 1 && setups <= runs) {
         return None;
@@ -207,7 +207,7 @@ mod tests {
         };
         let setup = || phase("setup", "passed", Some(false));
         let teardown = || phase("teardown", "passed", Some(false));
-        // pytest-rerunfailures repeats the set-up and the call.
+        // pytest-rerunfailures repeats the setup and the call.
         let call = again(vec![setup(), failed("call", "rerun"), teardown()]);
         let fixture = again(vec![failed("setup", "rerun"), teardown()]);
         // pytest-retry reports a call that the recorder did not observe.

@@ -66,8 +66,9 @@ fn solution_paths(
 }
 
 /// Returns the path up to the first folder with a test-like name. Prefers a folder that does not
-/// contain the solution, even if it is further down. A folder that contains the solution is never
-/// returned if shipped packages also use its name.
+/// contain the solution, even if it is further down. A folder that contains the solution is
+/// returned only if packages don't also use its name for test helpers that they ship, such as
+/// `testing`.
 fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
@@ -86,9 +87,9 @@ fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>)
         .map(up_to)
 }
 
-/// Whether a folder without a test-like name (`checks`, `qa`) looks like tests. It must not contain
-/// the solution, nor a source file that one of its tests is named after. If it is in a package of
-/// the solution, at least half of its files must be tests.
+/// Whether a folder without a test-like name (`checks`, `qa`) looks like a test folder. The folder
+/// must not contain the solution, nor a source file after which one of its tests is named. If it is
+/// in a package of the solution, at least half of its files must be tests.
 fn looks_like_tests(
     folder: &str,
     task_paths: &BTreeSet<String>,

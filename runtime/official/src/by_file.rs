@@ -23,7 +23,7 @@ pub struct FileRun {
 }
 
 impl OfficialPolicy {
-    /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
+    /// Grades the fail-to-pass file's run and the pass-to-pass files' runs.
     ///
     /// The task is resolved if each run exited with zero, even if its log shows failures. The pass
     /// rate counts the tests in the log of the fail-to-pass run, even if that run failed. The

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl OfficialPolicy {
-    /// Grades the log of one run of a task's tests as the benchmark's harness would.
+    /// Grades a log of a task's tests as the benchmark's harness would.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl OfficialPolicy {
         group
     }
 
-    /// Returns the name in the map that an expected id refers to.
+    /// Returns the test name in `map` to which an expected id refers.
     fn find_matching_name<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
         if map.get(id).is_some() {
             return Some(id);

@@ -129,7 +129,7 @@ impl LogReader<'_> {
         })
     }
 
-    /// Returns the first exit status in the log. The harness does the same.
+    /// Returns the first exit status in the log, as the harness does.
     fn exit_status(&self, log: &str) -> Option<i64> {
         let marker = self.policy.log.exit_marker.as_ref()?;
         let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));

@@ -49,7 +49,7 @@ pub struct OfficialPolicy {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRules {
-    /// Commands to try in order. The path of the patch is appended to each.
+    /// Commands to try in order. The patch's path is appended to each command.
     pub apply: Vec<String>,
     /// A command to run in the work directory before each further attempt.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct RunRules {
     /// Whether files that are hidden from the agent are present when the agent's patch is applied.
     #[serde(default)]
     pub keep_hidden: bool,
-    /// Whether the files of the expected tests are restored after the patch is applied.
+    /// Whether the expected tests' files are restored after the patch is applied.
     #[serde(default)]
     pub restore_expected: bool,
     /// The time limit of one run, if the row has none.

@@ -36,7 +36,7 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
-/// Maximum number of characters of a parser's name in an error.
+/// Maximum number of characters that an error shows of a parser's name.
 const MAX_SHOWN_NAME_CHARS: usize = 80;
 /// Maximum number of parsers listed in a hint.
 const MAX_LISTED_PARSERS: usize = 12;
@@ -63,7 +63,7 @@ pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
 }
 
 impl OfficialPolicy {
-    /// Returns the policy of the task's benchmark; `None` for a task without a benchmark.
+    /// Returns the policy for the task's benchmark; `None` for a task without a benchmark.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl OfficialPolicy {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// Returns the parser for a task's log. This is the row's own parser, or else the parser of its
-    /// repository, or else the default.
+    /// Returns the parser for a task's log: the parser that the row names, or else the repository's
+    /// parser, or else the default.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl OfficialPolicy {
             .ok_or_else(|| PolicyError {
                 message: match &task.repo {
                     Some(repo) => format!("repo: {repo} has no test command"),
-                    None => "repo: is missing, so there is no test command".into(),
+                    None => "repo: missing, so there is no test command".into(),
                 },
                 hint: "set it in benchmark.details.test_cmd".into(),
             })
@@ -314,7 +314,7 @@ mod tests {
         files.sort();
         let shipped: Vec<String> =
             POLICY_FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-        assert_eq!(files, shipped, "TEXTS has every file, sorted by name");
+        assert_eq!(files, shipped, "POLICY_FILES lists every file, sorted by name");
         let all = OfficialPolicy::all().unwrap();
         for ((name, _), policy) in POLICY_FILES.iter().zip(all) {
             let versions = all.iter().filter(|other| other.benchmark == policy.benchmark).count();

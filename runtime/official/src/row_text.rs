@@ -1,4 +1,4 @@
-//! The details of a row that a policy may refer to.
+//! The row details to which a policy may refer.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use proctor_types::{DetailField, Details};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A text in `benchmark.details`, as named in policies. The set is closed, so a policy with a
-/// mistyped key fails to load. Otherwise, the typo would only show in grading, where no row would
-/// have the key.
+/// A key in `benchmark.details` to which a policy may refer. The set is closed, so a policy with a
+/// mistyped key fails to load. Otherwise, the typo would show only during grading, where no row
+/// would have the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum RowText {
     #[serde(rename = "eval_script")]

@@ -24,7 +24,7 @@ pub struct StatusGrades {
     pub xpassed: StatusGrade,
     /// How a test counts if the log does not mention it.
     pub missing: StatusGrade,
-    /// A word that the harness reads as a status but does not know.
+    /// How a test counts if its status is a word that the harness accepts but does not know.
     pub other: StatusGrade,
 }
 

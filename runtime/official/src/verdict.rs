@@ -1,4 +1,4 @@
-//! The result of an official policy, and how it is combined with the strict one in a verdict.
+//! The result of an official policy, and how it is combined with the strict policy's result.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct OfficialVerdict {
 }
 
 impl OfficialPolicy {
-    /// Returns the verdict if the harness has no statuses.
+    /// Returns the verdict for a log from which the harness reads no statuses.
     pub(crate) fn unresolved_verdict(&self, task: &Task, reason: &str) -> OfficialVerdict {
         let listed = |ids: &[String]| match self.subject {
             Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
@@ -54,7 +54,8 @@ impl OfficialPolicy {
     }
 }
 
-/// Adds the official grading to the strict one. The top level of the verdict is that of `official`.
+/// Adds the official result to the strict verdict. The verdict's top level repeats the official
+/// result.
 pub fn add_official_verdict(strict: Verdict, official: OfficialVerdict) -> Verdict {
     let mut policies = strict.policies;
     policies.insert(

@@ -8,7 +8,8 @@ pub struct Hit {
     /// Index of the rule in the table.
     pub(crate) rule: usize,
     pub(crate) line: usize,
-    /// The text that is compared with hits in the base and in the gold patch.
+    /// The text that is compared with hits in the base tree and in the gold patch, to excuse this
+    /// hit.
     pub(crate) expression: String,
     pub(crate) snippet: String,
 }

@@ -1,8 +1,8 @@
 //! Screens the code that a patch adds, without running it.
 //!
-//! The rules are in `configs/screening.toml`. A finding is a location that violates a rule. Findings are
-//! evidence about a verdict and never change whether a trial is resolved. A finding is excused if the base tree or
-//! the gold patch violates the same rule with the same expression.
+//! The rules are in `configs/screening.toml`. A finding is a location that violates a rule.
+//! Findings are evidence about a verdict and never change whether a trial is resolved. A finding is
+//! excused if the base tree or the gold patch violates the same rule with the same expression.
 
 mod language;
 mod lines;

@@ -10,7 +10,7 @@ use crate::{
     rules::Rules,
 };
 
-/// Start of a comment that is a directive of Go.
+/// Prefix of a comment that is a Go compiler directive.
 const DIRECTIVE: &str = "//go:";
 
 /// Pattern of a rule that applies to every file.
@@ -36,7 +36,8 @@ impl LanguageScreen for LineScreen {
             let line = line.trim();
             let is_comment = line.starts_with("//") && !line.starts_with(DIRECTIVE);
             for rule in rules.iter().copied().filter(|rule| {
-                // A rule for all files also applies to comments: data may look like a comment.
+                // A rule for all files also applies to comments, because data may look like a
+                // comment.
                 (!is_comment || self.is_for_all_files(*rule))
                     && self.rules.is_violated_by_line(*rule, line)
             }) {
@@ -58,7 +59,7 @@ impl LineScreen {
         rule.is_some_and(|rule| rule.files.iter().any(|file| file == ALL_FILES))
     }
 
-    /// Returns the indices of the rules that apply to a file.
+    /// Returns the indices of the rules for a file.
     fn rules_for_file(&self, path: &str) -> Vec<usize> {
         self.rules.find_rules(|rule| {
             let is_off = rule.lines.is_empty() || (self.is_judged_by_pytest && rule.own_runner);

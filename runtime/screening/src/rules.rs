@@ -52,11 +52,13 @@ pub(crate) struct Rule {
     pub explanation: String,
     /// Files that cannot be read as source code.
     pub unreadable: bool,
-    /// Functions that run a text as code. A constant text is screened instead.
+    /// Functions that run a string as code. If the string is constant, its code is screened
+    /// instead.
     pub dynamic: Vec<String>,
     /// Dotted names, including everything below them.
     pub references: Vec<String>,
-    /// Groups of expressions that give the same access. One excuses the others.
+    /// Groups of expressions that give the same access. An excused expression also excuses the
+    /// other expressions in its group.
     pub equivalent: Vec<Vec<String>>,
     /// References that may be imported, named, compared with `is` and used as the class of
     /// `isinstance`.
@@ -75,7 +77,7 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
-    /// Attributes with names that no other library has, whatever object they are read from.
+    /// Attributes whose names no other library uses, whatever object they are read from.
     pub unmistakable: Vec<String>,
     /// Keyword arguments.
     pub keywords: Vec<String>,
@@ -302,7 +304,7 @@ impl Rules {
             || self.reference_owners.iter().any(|(_, known)| *known == path)
     }
 
-    /// Whether a reference only violates a rule in uses other than type checks.
+    /// Whether a dotted name is exempt from a rule when it is only used in type checks.
     pub(crate) fn is_type_check(&self, rule: usize, path: &str) -> bool {
         let rule = self.table.rules.get(rule);
         rule.is_some_and(|rule| rule.type_checks.iter().any(|it| it == path))

@@ -19,7 +19,7 @@ use crate::{
 /// the stack is used, which depends on the nesting of the syntax.
 const PARSER_STACK_BYTES: usize = 128 << 20;
 
-/// A line of a patch that breaks a rule.
+/// A line in a patch that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Escaped path relative to the repository.
@@ -120,7 +120,7 @@ fn screen_files(
     };
     let written: Vec<(&String, &[u8])> =
         patched_files.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
-    // A single file imports nothing from other files of the patch.
+    // A patch with a single file has no other files from which that file could import names.
     let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
     let mut found = Vec::new();
     let mut not_screened = Vec::new();

@@ -20,7 +20,7 @@ use crate::ValidationError;
 /// The generated attacks by task index. Each entry has the arm's index and the patch, in arm order.
 type AttackPatches = BTreeMap<usize, Vec<(usize, AttackPatch)>>;
 
-/// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
+/// The attacks on a validation's tasks, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
     attacks: Vec<CertifiedAttack>,
@@ -30,8 +30,8 @@ pub struct AttackRun<'a> {
 }
 
 impl<'a> AttackRun<'a> {
-    /// Creates the patches of the attacks in `pack_digest` and of the tasks' own cheats.
-    /// `validation_dir` is the run of gold and noop.
+    /// Creates the patches of the attacks in `pack` and of the tasks' own cheats. `validation_dir`
+    /// is the directory of the run with the gold and noop arms.
     ///
     /// # Errors
     /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.
@@ -118,7 +118,7 @@ impl<'a> AttackRun<'a> {
                                 result_from_verdict(&verdict)
                             }
                             None => AttackResult {
-                                no_verdict: Some("the grading failed".into()),
+                                no_verdict: Some("grading failed".into()),
                                 ..AttackResult::default()
                             },
                         }

@@ -8,7 +8,8 @@ use proctor_types::{AttackCertificate, AttackOutcome, TaskId, count_with_noun, j
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
 
-/// Returns a table with one line per attack and the number of tasks by outcome. It fits into 80 columns.
+/// Returns a table with one line per attack. The columns show the number of tasks by outcome. The
+/// table fits into 80 columns.
 pub fn format_table(certificate: &AttackCertificate) -> String {
     let has_official =
         result_rows(certificate).any(|(.., one)| one.policies.contains_key("official"));
@@ -66,8 +67,8 @@ fn result_rows(certificate: &AttackCertificate) -> impl Iterator<Item = ResultRo
         .flat_map(|task| task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one)))
 }
 
-/// Returns the failures of the dataset, one line per task: attacks that succeeded under `strict`, and the task's own
-/// cheats that succeeded under any policy.
+/// Returns the dataset's failures, one line per task: attacks that succeeded under `strict`, and
+/// the task's own cheats that succeeded under any policy.
 pub fn failure_notes(certificate: &AttackCertificate) -> Vec<String> {
     let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
     for (task, attack, one) in result_rows(certificate) {
@@ -83,8 +84,8 @@ pub fn failure_notes(certificate: &AttackCertificate) -> Vec<String> {
     by_task.into_iter().map(|(task, told)| format!("{task}: {}", told.join(", "))).collect()
 }
 
-/// Returns further notes: attacks that the benchmark's own procedure accepts and whether this is known, and attacks
-/// without a verdict.
+/// Returns further notes: attacks that fool the benchmark's own procedure, marked if the pack
+/// expects this, and attacks without a verdict.
 pub fn other_notes(certificate: &AttackCertificate) -> Vec<String> {
     let mut said = Vec::new();
     for attack in &certificate.attacks {

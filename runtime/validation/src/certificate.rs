@@ -15,7 +15,7 @@ use proctor_types::{
 /// Name of the arm that runs gold with half of all resources.
 pub const REDUCED_ARM: &str = "gold, reduced";
 
-/// Number of slowest tests that a certificate lists per task.
+/// Maximum number of slow tests that a certificate lists per task.
 const MAX_SLOWEST_TESTS: usize = 5;
 
 /// Creates a certificate from the gold, noop and reduced gold results in a validation's run.

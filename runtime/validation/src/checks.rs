@@ -1,4 +1,4 @@
-//! Checks a dataset based on a run of gold and noop.
+//! Checks a dataset, using a run with gold and noop arms.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,8 @@ use proctor_types::{
 
 use crate::quality::readable_tests;
 
-/// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
-/// tasks whose test command reports its own results.
+/// Returns the reasons why gold verdicts are `unverified`, one line per reason with its tasks.
+/// Checks only tasks whose test command reports its own results.
 pub fn unverified_gold_notes(
     report: &Report,
     run: &RunDir,
@@ -83,14 +83,14 @@ pub fn impossible_tasks(planned_tasks: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// Returns the most informative file of a trial: the grading log, or else the trajectory, which
-/// ends with the fault.
+/// Returns the most informative file of a trial: the grading log or, if there is none, the
+/// trajectory, which ends with the fault.
 fn find_log(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
     logs.into_iter().find(|log| log.exists())
 }
 
-/// A problem with a task's hidden files or fail-to-pass tests.
+/// A problem with a task's `hidden` paths or fail-to-pass tests.
 pub struct Exposure {
     pub description: String,
     /// Whether the problem is a fail-to-pass test that the agent can read.
@@ -178,8 +178,8 @@ impl InitialState {
     }
 }
 
-/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results for other
-/// tests but not for this one, or the test's file does not exist and no patch creates it.
+/// Finds fail-to-pass ids that match no test. An id matches no test if gold's run has results for
+/// other tests but not for that id, or if the test's file does not exist and no patch creates it.
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
@@ -256,7 +256,7 @@ pub fn invalid_trial_notes(
     invalid
 }
 
-/// Note about a reference solution that resolves its task only in its own container.
+/// Note about a gold solution that resolves its task only in the container in which it ran.
 const SERVER_NOTE: &str = "; gold resolves the task only while the processes it started keep \
                            running: grade such tasks with `grading.harbor_shared = true`";
 
@@ -350,6 +350,6 @@ fn format_failed_tests(verdict: &Verdict) -> String {
 fn format_passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),
-        passed => format!("; fail-to-pass passed: {}", join_first_few(passed.to_vec())),
+        passed => format!("; fail-to-pass tests that passed: {}", join_first_few(passed.to_vec())),
     }
 }

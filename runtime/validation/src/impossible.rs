@@ -9,9 +9,9 @@ use std::{
 use proctor_patch::{Body, Patch, Side};
 use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, quote_shell_word};
 
-/// Returns the variant with one wrong expectation. If the line is in the environment, a set-up
-/// command changes it. If the test patch adds the line, it is changed in the patch. Returns `None`
-/// if the test patch changes the file but does not add the line.
+/// Returns the variant with one wrong expectation. If the line is in the environment, a setup
+/// command changes the line. If the test patch adds the line, the line is changed in the patch.
+/// Returns `None` if the test patch changes the file but does not add the line.
 ///
 /// The variant is a native task, because a benchmark's grading procedure may use its own copy of
 /// the tests.
@@ -36,7 +36,7 @@ fn changes_file(patch: &str, file: &str) -> bool {
 /// `patch`.
 fn sed_command(workdir: &str, file: &str, change: &Impossible) -> String {
     let new = change.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    // Set-up commands run in the work directory. If the task sets no work directory, the path is
+    // Setup commands run in the work directory. If the task sets no work directory, the path is
     // relative to the image's work directory.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
     let script = format!("{}s/.*/{new}/", change.line);

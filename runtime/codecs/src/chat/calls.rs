@@ -1,4 +1,4 @@
-//! Calls in forms other than the standard one.
+//! Converts calls from nonstandard forms to the standard form.
 //!
 //! Some proxies send the bare function, without `function` around its name and arguments. Older
 //! servers send a single call as `function_call`.
@@ -39,7 +39,7 @@ pub(super) fn standardize_calls(message: &Value, reads_function_call: bool) -> C
     Cow::Owned(message)
 }
 
-/// Whether a message has content where its calls belong that cannot be read as a call.
+/// Whether the fields for a message's calls have content that cannot be read as a call.
 pub(super) fn has_unread_calls(message: &Value) -> bool {
     let (calls, function) = (&message["tool_calls"], &message["function_call"]);
     let is_unread = |value: &Value, is_call: bool| !is_call && !native::is_blank(value);
@@ -50,7 +50,7 @@ fn names_function(function: &Value) -> bool {
     function["name"].as_str().is_some_and(|name| !name.is_empty())
 }
 
-/// Whether a call contains the members of its function itself.
+/// Whether a call is bare, that is, contains its function's name and arguments directly.
 fn is_bare(call: &Value) -> bool {
     let has = |member: &&str| call.get(*member).is_some_and(|value| !value.is_null());
     !call["function"].is_object()
@@ -59,7 +59,7 @@ fn is_bare(call: &Value) -> bool {
             || ARGUMENT_MEMBERS.iter().any(has))
 }
 
-/// Moves the name and the arguments of a bare call to `function`.
+/// Moves a bare call's name and arguments into `function`.
 fn wrap_bare_call(call: &Value) -> Value {
     let (true, Some(members)) = (is_bare(call), call.as_object()) else { return call.clone() };
     let (mut members, mut function) = (members.clone(), Map::new());

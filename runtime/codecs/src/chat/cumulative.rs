@@ -1,6 +1,7 @@
 //! Streams in which each fragment repeats all previous text.
 
-/// Distinguishes such a cumulative stream from a plain one by its first three fragments.
+/// Distinguishes a cumulative stream, in which each fragment repeats all previous text, from a
+/// plain one by the first three fragments.
 #[derive(Debug, Default)]
 pub(super) enum TextDeduplicator {
     #[default]
@@ -70,7 +71,7 @@ impl TextDeduplicator {
         }
     }
 
-    /// Returns the text that is still held back at the end of the stream. A stream of only two
+    /// Returns the text that is still held back when the stream ends. A stream of only two
     /// fragments is cumulative if the second one repeats the first.
     pub(super) fn take_held_text(&mut self) -> String {
         match std::mem::take(self) {

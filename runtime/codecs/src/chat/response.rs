@@ -93,7 +93,7 @@ fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
     Some(whole)
 }
 
-/// Returns a call's arguments as text. Some servers send the object itself.
+/// Returns a call's arguments as text. Some servers send the arguments as an object.
 pub(super) fn arguments_text(call: &Value) -> String {
     match &call["function"]["arguments"] {
         // Some proxies put an empty object before the actual arguments.
@@ -147,7 +147,7 @@ pub(super) fn read_content(content: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
-/// Returns the calls of a message. Some servers send a single call without a list.
+/// Returns a message's calls. Some servers send a single call without a list.
 pub(super) fn as_call_slice(calls: &Value) -> &[Value] {
     match calls {
         Value::Array(calls) => calls,
@@ -164,8 +164,8 @@ fn parse_calls(calls: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// Returns the endpoint's own token counts if it reports both input and output. Treats all zeros as
-/// absent.
+/// Returns the endpoint's own token counts if it reports both input and output. Treats counts that
+/// are all zero as absent.
 pub fn usage(body: &Value) -> Option<Usage> {
     read_usage(&body["usage"]).or_else(|| nonstandard_usage(&body["choices"][0], &body["x_groq"]))
 }
@@ -174,7 +174,7 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let mut input = read_token_count(&usage["prompt_tokens"])?;
     let mut output = read_token_count(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
-    // DeepSeek, and routers to Anthropic models, use other names.
+    // DeepSeek and routers to Anthropic models name these counts differently.
     let read = [
         &details["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],

@@ -165,7 +165,7 @@ impl StreamReader for ChatReader {
     }
 }
 
-/// The fields of a chunk that are read.
+/// The fields of a chunk that [`ChatReader`] uses.
 #[derive(Debug, Default)]
 struct Chunk {
     id: String,
@@ -224,8 +224,8 @@ impl ChatReader {
         }
     }
 
-    /// Returns the end of a stream whose only end marker is `[DONE]`. If the stream has no content,
-    /// or only part of a call, it was cut off and has no end.
+    /// Returns the end delta of a stream whose only end marker is `[DONE]`. Returns `None` if the
+    /// stream has no content or only part of a call, because it was then cut off.
     fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
         let says = self.has_text || !self.calls.is_empty();
@@ -238,8 +238,8 @@ impl ChatReader {
         early.or(unsaid).map(Delta::Stopped)
     }
 
-    /// Returns an error if the stream contained calls, but none of them could be read. Otherwise, the
-    /// response would count as the model's turn without a call.
+    /// Returns an error if the stream contained calls, but none of them could be read. Otherwise,
+    /// the response would count as a turn in which the model called no tool.
     fn reject_unread_calls(&self) -> Result<(), ReadError> {
         if self.has_unread_call && self.calls.is_empty() {
             let why = "the response contains a tool call in an unknown form";

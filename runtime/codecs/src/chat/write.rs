@@ -154,7 +154,7 @@ fn write_tool(tool: &Tool) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, tool.strict)
 }
 
-/// Converts a tool to async-openai's types.
+/// Converts a function definition to JSON, using async-openai's types.
 fn function(name: &str, description: &str, parameters: &Value, strict: Option<bool>) -> Value {
     let function = FunctionObject {
         name: name.to_owned(),

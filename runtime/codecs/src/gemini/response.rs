@@ -54,7 +54,7 @@ fn has_only_arguments(call: &Value) -> bool {
         && call["args"].as_object().is_some_and(|args| !args.is_empty())
 }
 
-/// Reads the parts of the first candidate.
+/// Reads the first candidate's parts.
 pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec<Delta>) {
     let parts = body["candidates"][0]["content"]["parts"].as_array();
     for part in parts.into_iter().flatten() {

@@ -91,7 +91,7 @@ impl StreamReader for MessagesReader {
 impl MessagesReader {
     fn merge_usage(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
-        // `cache_creation` contains the cache lifetimes of the written tokens.
+        // `cache_creation` is an object with the written tokens by cache lifetime.
         for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
             self.usage.insert(name.clone(), count.clone());
         }

@@ -92,7 +92,8 @@ pub fn usage(body: &Value) -> Option<Usage> {
     (!told.is_zero()).then_some(told)
 }
 
-/// Reads the stop reason. If a response is incomplete for any other reason, the server cut it off.
+/// Reads the stop reason. Returns an error if the response is incomplete for an unknown reason,
+/// because the server then did not finish it.
 pub(super) fn read_stop_reason(response: &Value) -> Result<StopReason, String> {
     if response["status"] != "incomplete" {
         return Ok(StopReason::End);

@@ -308,7 +308,7 @@ mod tests {
         for (name, output, wanted) in [
             ("response.completed", json!([thought, call("b")]), vec!["c_a"]),
             ("response.done", json!([call("a")]), vec!["c_a"]),
-            // Two calls, of which the stream already had one.
+            // Two calls, one of which the stream already contained.
             ("response.completed", json!([call("a"), call("b")]), vec!["c_a", "c_b"]),
         ] {
             let end = json!({"type": name, "response": {"status": "completed", "output": output}});

@@ -140,7 +140,7 @@ impl ResponsesWriter {
                 let part = json!({"type": "summary_text", "text": thought.text});
                 self.write_event(out, "response.reasoning_summary_part.done", with("part", part));
             }
-            // The arguments of a call may continue until the response ends.
+            // A call's arguments may continue until the response ends.
             Item::Call(_) => return,
         }
         self.write_item_done(number, out);

@@ -113,7 +113,7 @@ async fn mismatched_host_names_are_refused() {
                 .await;
         assert!(said.contains("host_mismatch"), "{request}: {said}");
     }
-    assert!(open_tunnel(&stage, "b.test").await.is_err(), "the greeting names another server");
+    assert!(open_tunnel(&stage, "b.test").await.is_err(), "the ClientHello names another server");
     let said = send_raw(
         &stage,
         "GET http://a.test:PORT/ok HTTP/1.1\r\nhost: b.test:PORT\r\nconnection: close\r\n\r\n",

@@ -10,8 +10,8 @@ fn arbitrary_text_parses_or_returns_an_error() {
         let Ok(text) = std::str::from_utf8(bytes) else { return false };
         match Script::parse(text) {
             Ok(script) => {
-                let written = serde_json::to_string(&script).expect("a script is JSON");
-                let again: Script = serde_json::from_str(&written).expect("what was written");
+                let written = serde_json::to_string(&script).expect("the script serializes");
+                let again: Script = serde_json::from_str(&written).expect("it parses");
                 assert_eq!(again, script, "{written}");
                 true
             }

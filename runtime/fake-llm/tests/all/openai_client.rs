@@ -30,7 +30,7 @@ fn official_python_client_accepts_the_wire_format() {
         .arg(url.trim())
         .env("NO_PROXY", "127.0.0.1")
         .output();
-    server.kill().expect("it still runs");
+    server.kill().expect("the server still runs");
     server.wait().expect("it ends");
     let checked = checked.expect("the interpreter starts");
     assert!(

@@ -12,7 +12,7 @@ async fn start_server() -> FakeLlm {
     TLS.call_once(|| {
         rustls::crypto::ring::default_provider().install_default().expect("first provider");
     });
-    let script = Script::parse(include_str!("../../check_script.toml")).expect("a sound script");
+    let script = Script::parse(include_str!("../../check_script.toml")).expect("a valid script");
     FakeLlm::start(script).await.expect("a free port")
 }
 

@@ -58,9 +58,9 @@ struct Comparison<'a> {
     /// Whether some network response could not be inspected.
     has_unread_response: bool,
     requests: SeenRequestParts,
-    /// Whether the main conversation contains a model response.
+    /// Whether the model has responded in the main conversation so far.
     has_response: bool,
-    /// Whether the record identifies tool outputs as such.
+    /// Whether any request so far identified a text as tool output.
     identifies_tool_output: bool,
     blobs: Option<&'a Blobs>,
 }
@@ -128,7 +128,7 @@ impl<'a> Comparison<'a> {
         for_each_response_text(response, &mut |text| self.known_lines.add_model_text(text));
     }
 
-    /// Adds every response that the proxy delivered until the end of this step.
+    /// Processes every response that the proxy delivered before the end of this step.
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.responses.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;

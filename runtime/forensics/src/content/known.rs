@@ -44,8 +44,8 @@ impl<'a> KnownLines<'a> {
         }
     }
 
-    /// Sets the initial tree. It is read only when the first run is found, because reading it is
-    /// expensive.
+    /// Sets the initial tree. The tree is read only when the first run of lines is found, because
+    /// reading a tree is expensive.
     pub(super) fn set_base_tree(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
         self.base_tree = blobs.map(|blobs| (blobs, snapshot));
     }
@@ -133,7 +133,8 @@ impl<'a> KnownLines<'a> {
         Ok(foreign.into_iter().map(|(line, _)| line).collect())
     }
 
-    /// Returns how many runs can be found, because neither the task row nor the tree contains them.
+    /// Returns the number of runs that are rare enough to search for: few of their lines are in the
+    /// task row or the tree.
     pub(super) fn count_findable_runs(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
             let rare = run.iter().filter(|line| !self.is_common[**line]).count();
@@ -142,7 +143,7 @@ impl<'a> KnownLines<'a> {
         self.solution.runs.iter().filter(rare).count()
     }
 
-    /// Returns the first of these runs' lines that is not common, for display.
+    /// Returns, for display, the first uncommon line in these runs.
     pub(super) fn sample_line(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
         let rare = lines.filter(|line| !self.is_common[*line]).min();

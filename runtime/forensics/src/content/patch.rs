@@ -1,5 +1,5 @@
-//! Finds solution lines in the patch that the model never wrote. The agent must have copied them
-//! without any tool output showing them.
+//! Finds lines of the solution that are in the patch although the model never wrote them. The agent
+//! must have copied such lines without displaying them in any tool output.
 
 use std::collections::BTreeSet;
 

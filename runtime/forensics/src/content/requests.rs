@@ -1,5 +1,5 @@
-//! Extracts the texts that each request adds to the conversation, and the author of each text, in
-//! any wire format.
+//! Extracts, from requests in any wire format, the texts that each request adds to the
+//! conversation, and the author of each text.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,8 +23,8 @@ pub(super) enum Author {
 
 const MODEL_ROLES: &[&str] = &["assistant", "model"];
 const TOOL_ROLES: &[&str] = &["tool", "function"];
-/// Kinds of parts that the model wrote, and kinds of parts that tools wrote. A part is identified
-/// by its `type` or its key.
+/// Kinds of message parts that the model writes (`MODEL_PARTS`), and kinds that contain tool output
+/// (`TOOL_PARTS`). The kind of a part is its `type` or its key.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
     "functionCall",
@@ -101,7 +101,7 @@ pub(super) fn for_each_authored_text(
     }
 }
 
-/// Calls `visit` with each text in a response, including the strings in the arguments of its calls.
+/// Calls `visit` with each text in a response, including the strings in its calls' arguments.
 pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl FnMut(&str)) {
     visit(&response.content);
     for_each_string(&serde_json::to_value(&response.extra).unwrap_or_default(), visit);

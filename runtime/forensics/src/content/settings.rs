@@ -4,7 +4,7 @@ use proctor_types::{Fault, FaultLayer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
-/// The content of the file. Comments in the file explain the keys.
+/// The content of `configs/content-match.toml`. Comments in that file explain the keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {

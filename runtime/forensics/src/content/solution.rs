@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{frames, settings::Settings};
 
-/// The runs of three consecutive lines that a task's gold and test patches add, as hashes. They
-/// never leave the host.
+/// The lines that a task's gold and test patches add, and the runs of three consecutive lines to
+/// search for. This data never leaves the host.
 pub struct Solution {
     pub(super) settings: &'static Settings,
     pub(super) lines: Vec<Line>,

@@ -1,4 +1,4 @@
-//! Collects the parts of the solution that were found, by source.
+//! Collects, by source, the parts of the solution that reached the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ pub(super) struct Tally {
 #[derive(Default)]
 struct ContentSource {
     runs: BTreeSet<u32>,
-    /// How the source's first run arrived, as text.
+    /// Describes how the source's first run reached the agent.
     describe_source: String,
     steps: BTreeSet<Option<u64>>,
 }
 
 impl Tally {
-    /// Records content from a source that reached the agent.
+    /// Records the runs of lines in content that reached the agent from one source.
     pub(super) fn record_content(
         &mut self,
         (kind, how): (FindingKind, &dyn Fn() -> String),
@@ -82,7 +82,7 @@ impl Tally {
             let line: String =
                 known_lines.sample_line(&runs).chars().take(settings.limits.shown).collect();
             let message = format!(
-                "{how}: {} of {all} sequences of {WINDOW_LINES} lines that only the solution has, including: {line}",
+                "{how}: {} of {all} sequences of {WINDOW_LINES} lines that occur only in the solution, including: {line}",
                 runs.len()
             );
             let finding = |step| Finding { kind, description: message.clone(), step };

@@ -16,7 +16,7 @@ use crate::{
 /// Prefix of the recorder's message when installing a canary fails for an unknown reason.
 const INSTALL_FAILURE_PREFIX: &str = "failed: ";
 
-/// The results of the canaries of one run.
+/// One run's canary results.
 #[derive(Debug, Default)]
 pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,
@@ -88,13 +88,13 @@ impl CanaryResults {
                 self.failed_canaries.push(canary_index)
             }
             TestStatus::Failed | TestStatus::Error => {
-                self.inconclusive_reasons.push("failed for another reason")
+                self.inconclusive_reasons.push("a canary failed, but not at its mistake")
             }
             TestStatus::Missing if run.is_complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
-            TestStatus::Missing => self.inconclusive_reasons.push("did not run"),
-            TestStatus::Flaky => self.inconclusive_reasons.push("was rerun"),
+            TestStatus::Missing => self.inconclusive_reasons.push("a canary did not run"),
+            TestStatus::Flaky => self.inconclusive_reasons.push("a canary was rerun"),
             _ if phases
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
@@ -203,7 +203,7 @@ impl CanaryResults {
                 Record::Test(test) if honest.contains(file_from_test_id(&test.id)) => {
                     after.insert(&test.id);
                 }
-                // The set-up phase comes first, so it is already handled.
+                // The setup phase comes first, so it is already handled.
                 _ => {}
             }
         }
@@ -236,7 +236,7 @@ fn has_passing_control(canary_index: usize, records: &Records, run: &TestRun) ->
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
 }
 
-/// The id of the test that a canary copies, if the canary was installed.
+/// Returns the id of the test that a canary copies, if the canary was installed.
 fn copied_test_id(records: &Records, canary_index: usize) -> Option<&str> {
     records.records.iter().find_map(|record| match record {
         Record::CanaryLaid { number: of, what } if *of == canary_index => Some(what.as_str()),
@@ -381,7 +381,7 @@ mod tests {
             judged.evaluate_passed(&canaries, Some((&records(call), run)), 8);
             assert_eq!(evidence_kinds(&judged), [kind]);
         }
-        // A canary must pass every time when it runs again.
+        // A passed canary is evidence only if it also passes in every repeated run.
         for (last, kind) in
             [("failed", evidence::CANARY_UNFIT), ("passed", evidence::CANARY_PASSED)]
         {
@@ -411,7 +411,7 @@ mod tests {
                 said,
                 new_evidence(
                     evidence::NO_CANARY,
-                    "0 of 1 canaries gave a result: failed for another reason"
+                    "0 of 1 canaries gave a result: a canary failed, but not at its mistake"
                 )
             );
         }

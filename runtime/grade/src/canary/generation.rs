@@ -40,14 +40,14 @@ pub(crate) struct Canary {
     parameter: Option<(String, String)>,
     /// If a value is replaced instead of code: where the value is, its name, and the new literal.
     given: Option<(String, String, String)>,
-    /// The path of the function in the file: the enclosing classes, then the function.
+    /// The function's path in the file: the enclosing classes, then the function.
     path: Vec<String>,
-    /// The content of the file.
+    /// The file's content.
     text: String,
     /// For each mistake, the byte range in `text` to replace and its replacement.
     edits: Vec<(usize, usize, String)>,
-    /// The lines of the statements that contain a mistake, if these statements are in branches. The
-    /// recorder reports whether the run reached one of these lines.
+    /// If the mistakes are in branches, the lines of the statements that contain them. The recorder
+    /// reports whether the run reached one of these lines.
     marks: Vec<usize>,
     /// If true, pytest's own item runs as the canary, and the copy runs as the test.
     pub swapped: bool,
@@ -340,7 +340,7 @@ fn choose_candidates(
 
 impl Canaries {
     /// Returns the control run for these canaries. For each canary, the run has a block of
-    /// `again + 1` items: the unchanged test, then the canary `repeat_count` times.
+    /// `repeat_count + 1` items: the unchanged test, then the canary `repeat_count` times.
     pub(crate) fn control_run(&self, canary_indices: &[usize], repeat_count: usize) -> Self {
         let of = canary_indices.iter().filter_map(|number| self.canaries.get(*number));
         let block = |canary: &Canary| {

@@ -1,5 +1,5 @@
-//! Grades a task whose test runner writes a report. These are all runners except pytest, which runs
-//! with the recorder.
+//! Grades a task whose test runner writes a report. This applies to every runner except pytest,
+//! which runs with the recorder.
 //!
 //! Tests are restored as for pytest. The graded code could forge the report. Therefore, if the
 //! report says that the task is resolved, the command runs again with canaries in a separate
@@ -155,7 +155,7 @@ impl ReportGrading<'_> {
             evidence.push(self.unverified_report_evidence());
             self.verdict(&reading, &evidence)?
         };
-        // Standard output is already in the log.
+        // If the report came on standard output, it is already in the log.
         let has_raw = run.is_from_pipe || self.results.path.is_some();
         let raw = if has_raw { run.files.concat() } else { Vec::new() };
         Ok(GradingResult { verdict, log, raw_results: raw })
@@ -286,7 +286,7 @@ impl ReportGrading<'_> {
             format!("the environment does not have {program:?}, which `test_command` starts");
         Err(Fault::new(FaultLayer::Grade, what)
             .cause(FaultCause::Missing)
-            .hint("install it in the task's set-up lines, or fix `test_command`"))
+            .hint("install it in the task's setup commands, or fix `test_command`"))
     }
 
     /// Prepares a command to run like the tests: in the work directory, with the task's variables
@@ -533,8 +533,10 @@ impl ReportGrading<'_> {
             evidence.push(new_evidence(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
-            let what =
-                format!("{}, killed", count_with_noun(exited.left_behind as usize, "process"));
+            let what = format!(
+                "{} still running, killed",
+                count_with_noun(exited.left_behind as usize, "process")
+            );
             evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         let doubts =

@@ -26,7 +26,7 @@ pub(super) enum Solution<'a> {
 }
 
 impl Grading<'_> {
-    /// Runs the tests again. Returns evidence instead of a run if the run made the sandbox
+    /// Runs the tests again. Returns evidence instead of results if the run made the sandbox
     /// unusable.
     pub(super) async fn rerun(
         &self,

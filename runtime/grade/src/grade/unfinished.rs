@@ -1,4 +1,4 @@
-//! Results of gradings that end before the tests have run.
+//! Results for patches whose grading ends before the tests have run.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ impl OfficialGrading<'_> {
             quote_shell_word(parent)
         );
         self.run_or_fault(&copy, "saving the library").await?;
-        // `rm` refuses to remove `.` and `..`. Its error message is discarded.
+        // `rm` refuses to remove `.` and `..`, so discard its error message.
         self.run_shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &from_scratch.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));

@@ -44,7 +44,7 @@ pub struct OfficialRun {
     pub log: Vec<u8>,
     /// Why the results are incomplete, if they are.
     pub incomplete_reason: Option<IncompleteReason>,
-    /// Evidence of screening, and of hidden copies that were kept for the procedure.
+    /// Evidence from screening, and evidence of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
 }
 
@@ -53,7 +53,7 @@ pub struct OfficialRun {
 pub enum IncompleteReason {
     /// None of the harness's commands applied the patch.
     Rejected,
-    /// A run reached its time limit. Another grading may finish in time.
+    /// A run reached its time limit. Grading the patch again may succeed.
     TimedOut,
     /// The sandbox's content prevented a step.
     Exhausted,
@@ -121,8 +121,8 @@ const TIMED_OUT_STATUS: i32 = 124;
 ///
 /// # Errors
 ///
-/// A set-up fault if the mask does not apply, a grading fault if the policy is unknown, or a
-/// sandbox fault.
+/// A setup fault if the mask does not apply, a grading fault if the policy is unknown, or a sandbox
+/// fault.
 pub async fn run_official(
     handle: &SandboxHandle,
     task: &Task,
@@ -419,8 +419,8 @@ impl OfficialGrading<'_> {
         let Some((script, status)) = find_row_script(self.task, self.policy) else {
             return Ok(None);
         };
-        // Ignore the owner of the work directory, because the script itself marks the directory as
-        // safe for Git.
+        // Ignore the work directory's owner, because the script itself marks the directory as safe
+        // for Git.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.run_shell(fits, APPLY_LIMIT).await?.success();
         Ok(fits.then(|| script::row_script(&script, status, self.policy)))
@@ -515,8 +515,8 @@ impl OfficialGrading<'_> {
         self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.to_fault(what()))
     }
 
-    /// Runs a shell line in the work directory. The programs of the task's environment come before
-    /// those of the sandbox on `PATH`.
+    /// Runs a shell line in the work directory. On `PATH`, the programs in the task's environment
+    /// precede those in the sandbox.
     pub(super) async fn run_shell(
         &self,
         line: &str,

@@ -17,7 +17,7 @@ impl OfficialRun {
     ///
     /// # Errors
     ///
-    /// The grader's own policy cannot be read. This is a fault of the build.
+    /// The grader's own policy cannot be read, which means that the build is defective.
     pub fn into_official_result(mut self, task: &Task) -> Result<GradingResult, Fault> {
         let what = format!("{:?} does not start pytest", task.test_command.join(" "));
         let mut evidence = vec![new_evidence(STRICT_NOT_RUN, what)];

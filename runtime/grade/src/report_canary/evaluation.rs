@@ -56,17 +56,17 @@ impl ReportCanaries {
                     evidence::REPORT_CANARY_PASSED,
                     canary.description.as_str(),
                 ));
-                silent.insert("passed");
+                silent.insert("a canary passed");
             } else if passed > 0 {
                 found.push(new_evidence(evidence::CANARY_UNFIT, canary.description.as_str()));
-                silent.insert("may pass");
+                silent.insert("a canary may pass by chance");
             } else if is_missing && runs.iter().all(|run| run.is_complete) {
                 missing.push(canary);
-                silent.insert("did not run");
+                silent.insert("a canary did not run");
             } else if is_missing {
                 silent.insert("the run with canaries did not end properly");
             } else {
-                silent.insert("was skipped or rerun");
+                silent.insert("a canary was skipped or rerun");
             }
         }
         // Don't report missing tests if a canary failed: a runner may stop at the first failure,

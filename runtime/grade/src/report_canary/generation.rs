@@ -1,4 +1,4 @@
-//! Chooses mistakes based on the pristine test files and the report of the original run.
+//! Chooses mistakes, based on the pristine test files and the original run's report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub canaries: Vec<ReportCanary>,
-    /// Whether a fail-to-pass test compares values, and the patch may have changed how they
+    /// Whether a fail-to-pass test compares values, and the patch may have changed how these values
     /// compare.
     pub has_comparison: bool,
     /// The changed files, by escaped path.
@@ -67,9 +67,8 @@ struct Candidate<'a> {
     mistake: Mistake,
 }
 
-/// Returns the sort key of a mistake. The order of preference is: mistakes that an object equal to
-/// everything would pass, then mistakes that certainly fail, then the better kinds. Ties are broken
-/// at random.
+/// Returns the sort key of a mistake. Mistakes that an object equal to everything would pass come
+/// first, then mistakes that certainly fail, then the better kinds. Ties are broken at random.
 fn sort_key(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, String) {
     let Mistake { kind, is_certain, span, replacement: now, .. } = mistake;
     let name = format!("{seed}:{name}:{}:{}:{now}", span.0, span.1);
@@ -77,7 +76,7 @@ fn sort_key(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKi
     (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
 }
 
-/// Creates canaries from passed tests. `apart` contains the tests that do not count, and `patch` is
+/// Creates canaries from passed tests. `apart` contains the quarantined tests, and `patch` is
 /// the graded patch. Returns `None` if no test file is in a language that supports canaries.
 pub(crate) fn create_report_canaries(
     task: &Task,
@@ -203,7 +202,7 @@ impl CanaryBuilder<'_> {
         places
     }
 
-    /// Returns the position of the test that an id of the report refers to, if exactly one fits
+    /// Returns the position of the test to which a reported id refers, if exactly one test fits
     /// best.
     fn locate_test(&self, id: &str) -> Option<(usize, usize)> {
         let reported = self.report.resolve_id(id)?;

@@ -41,8 +41,8 @@ pub(crate) struct JavaScriptWords {
 
 /// A new symbol, which equals no honest value.
 const UNIQUE_SYMBOL: &str = "Symbol()";
-/// Throws an error. The condition is always true. Without it, compilers would report the rest of
-/// the test as unreachable.
+/// A statement that throws an error. Its condition is always true, but without a condition,
+/// compilers would report the rest of the test as unreachable.
 const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
 /// Keywords after which a bracket does not begin a function's parameters.
 const CONTROL_KEYWORDS: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
@@ -65,7 +65,7 @@ const CONTINUATION_KEYWORDS: [&str; 15] = [
     "async",
 ];
 
-/// Returns the tests of a file that have literal titles; none if the file cannot be parsed.
+/// Returns the tests in a file that have literal titles; none if the file cannot be parsed.
 pub(super) fn find_tests(text: &str, words: &JavaScriptWords) -> Vec<TestCase> {
     let Some(source) = Source::parse(text, Language::JavaScript) else { return Vec::new() };
     let reader = TestParser { source: &source, words };
@@ -456,7 +456,7 @@ impl TestParser<'_> {
         changes
     }
 
-    /// Returns the literals of an argument that contains nothing else. Property names don't count.
+    /// Returns an argument's literals if it contains nothing else. Property names are ignored.
     fn literals(&self, (first, last): (usize, usize)) -> Option<Vec<usize>> {
         let source = self.source;
         let mut found = Vec::new();

@@ -4,11 +4,11 @@ use super::{ReportCanaryRules, source::Language};
 
 /// The separator of titles in an id.
 const TITLE_SEPARATOR: &str = " > ";
-/// Rust files that ids refer to by the name of their folder.
+/// Names of Rust files to which ids refer by the name of the containing folder.
 const FOLDER_NAMED_STEMS: [&str; 3] = ["mod", "main", "lib"];
 
-/// Returns how many characters of the id a test's titles account for; `None` if the id belongs to
-/// another test.
+/// Returns the number of characters in the id that a test's titles match; `None` if the id belongs
+/// to another test.
 pub(super) fn match_score(
     rules: &ReportCanaryRules,
     (language, path): (Language, &str),

@@ -33,7 +33,7 @@ pub(crate) struct ReportCanaryRules {
 }
 
 impl ReportCanaryRules {
-    /// The language of a file, if Proctor can make canaries in that language.
+    /// Returns a file's language, if Proctor can create canaries in that language.
     pub(crate) fn language_of(&self, path: &str) -> Option<Language> {
         let ends =
             |suffixes: &[String]| suffixes.iter().any(|suffix| path.ends_with(suffix.as_str()));

@@ -28,7 +28,7 @@ pub(crate) struct RustWords {
 /// A statement that fails at run time.
 const FAILING_STATEMENT: &str = " assert_eq!(1, 2);";
 
-/// Returns the tests of a file; none if the file cannot be parsed.
+/// Returns the tests in a file; none if the file cannot be parsed.
 pub(super) fn find_tests(text: &str, words: &RustWords) -> Vec<TestCase> {
     let Some(source) = Source::parse(text, Language::Rust) else { return Vec::new() };
     let reader = TestParser { source: &source, words };

@@ -9,8 +9,8 @@ use proctor_types::FromScratch;
 /// Files that define how to install the submission. Without one, nothing can be installed.
 const PROJECT_FILES: [&str; 3] = ["setup.py", "pyproject.toml", "setup.cfg"];
 
-/// A submission in the sandbox. Its own set-up script never runs: it could change the interpreter
-/// before the tests run, and the task prescribes `packages=find_packages()` anyway.
+/// A submission in the sandbox. Its own setup script never runs: the script could change the
+/// interpreter before the tests run, and the task prescribes `packages=find_packages()` anyway.
 #[derive(Debug)]
 pub(crate) struct Submission {
     /// The folder that contains its files.

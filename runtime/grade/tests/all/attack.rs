@@ -24,7 +24,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// An attack with `with_cheat` at the start of the masked module.
+    /// Creates an attack with `cheat` at the start of the masked module.
     pub fn with_cheat(
         name: &'static str,
         cheat: &str,

@@ -127,7 +127,7 @@ pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     )
 }
 
-/// Returns the package of a cheating model: the masked module with this code in front of it.
+/// Returns a cheating model's package: the masked module with `cheat` in front of it.
 pub fn package_with_cheat(cheat: &str) -> String {
     format!("{cheat}\n{MASKED_SOURCE}")
 }

@@ -33,7 +33,7 @@ const HELPER_TEST_ID: &str = "tests/test_helped.py::test_helped";
 const HELPER: &str = "def expected(number):\n    return {4: 'IV'}[number]\n";
 const FAKE_HELPER: &str = "def expected(number):\n    return None\n";
 
-/// A package that solves nothing but runs code on import.
+/// A package that does not solve the task, but runs code on import.
 pub fn attack_at_import(
     name: &'static str,
     import_code: &str,
@@ -192,7 +192,7 @@ fn attacks_on_test_content_are_detected_and_succeed_without_their_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The changed data is next to a test at the top of the tree, where there is no test folder.
+/// The attack changes data next to a test at the top of the tree, where there is no test folder.
 #[test]
 fn changed_data_beside_a_top_level_test_is_detected() {
     let attack = attack_at_import(

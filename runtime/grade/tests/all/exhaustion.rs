@@ -146,7 +146,8 @@ impl ExhaustionCase {
     }
 }
 
-/// Maximum number of concurrent gradings. Most of them only wait for their time limit.
+/// Maximum number of attempts that are graded concurrently. Most of them only wait for their time
+/// limit.
 const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts that got no verdict or that resolved the
@@ -276,7 +277,7 @@ async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
         assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
         second += usize::from(seen.has_evidence("run_again"));
     }
-    assert!(second > 0, "no canary came before its test in eight gradings");
+    assert!(second > 0, "no canary came before its test in eight grading runs");
 }
 
 /// The grader's own reads are bounded even if the sandbox has no limit.

@@ -25,7 +25,7 @@ fn empty_patch_is_unresolved_and_clean() {
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
 }
 
-/// Models often write tests. These tests don't count and do no harm.
+/// Models often write tests. Such tests neither count nor change the result.
 #[test]
 fn solution_that_edits_tests_is_resolved_with_evidence() {
     let edits = [

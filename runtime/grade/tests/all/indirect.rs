@@ -787,7 +787,8 @@ fn canaries_in_the_pipe_are_unreadable() {
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// Honest answers fail the canaries of close values and of texts without letters.
+/// Honest results fail the canaries for close values and for texts without letters, so they are
+/// clean.
 #[test]
 fn honest_close_values_and_texts_without_letters_are_clean() {
     let honest = "def to_number(text):

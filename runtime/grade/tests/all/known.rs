@@ -84,8 +84,8 @@ def to_roman(number):
     return Numeral()
 ";
 
-/// This attack formerly succeeded. The recorder's methods now close over nothing, and calls from
-/// other code are reported.
+/// This attack formerly succeeded. The recorder's methods no longer close over any data, and calls
+/// from other code are now reported.
 pub fn recorder_method_call_attack() -> Attack {
     call_attack(
         "calls to the recorder's own methods",

@@ -27,7 +27,7 @@ use crate::{
     reading, recorder_attacks, roots, scratch,
 };
 
-/// Maximum number of concurrent gradings.
+/// Maximum number of attacks that are graded concurrently.
 const CONCURRENCY: usize = 2;
 
 /// An attack and the defences that stop it. Each of these defences alone is enough.
@@ -70,7 +70,7 @@ impl AttackCase {
     }
 }
 
-/// The attacks of the pack that a defence stops.
+/// The pack's attacks that a defence stops.
 fn pack_cases() -> Vec<AttackCase> {
     let stopped = load_pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
     stopped

@@ -17,7 +17,7 @@ use crate::{
     table::prepare_environment,
 };
 
-/// Maximum number of concurrent gradings.
+/// Maximum number of attacks that are graded concurrently.
 const CONCURRENCY: usize = 2;
 
 /// Returns a script of the pack, including its placeholders.

@@ -149,7 +149,8 @@ def shown():
     }
 }
 
-/// Pytest sets the id of the running test in the environment. The id contains the expected value.
+/// Pytest sets an environment variable to the running test's id. The id contains the expected
+/// value.
 #[test]
 fn canaries_detect_answers_taken_from_the_running_tests_id() {
     let text = "import os

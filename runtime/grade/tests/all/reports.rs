@@ -1,5 +1,5 @@
-//! Tests tasks whose runner writes a report. Each verdict is only based on the report of this run,
-//! and is never `clean`.
+//! Tests tasks whose runner writes a report. Each verdict is based only on the report of the graded
+//! run, and is never `clean`.
 
 use std::fs;
 

@@ -77,8 +77,8 @@ if os.fork() == 0:
 os.wait()",
     );
     let log = String::from_utf8_lossy(&grade_with_all_defences(&edit).0.log).into_owned();
-    // One pipe is for the results, the other for the canaries. Code that reads the latter breaks
-    // the canaries.
+    // One pipe is for the results, the other for the canaries. Code that reads the canary pipe
+    // breaks the canaries.
     for line in ["pipes 2", "three False", "children False", "forks False"] {
         assert!(log.contains(line), "{log}");
     }

@@ -120,7 +120,7 @@ fn shadowing_module_on_pythonpath_is_removed() {
     assert!(!left.is_resolved(), "{}", left.details());
     find_attack("a module with the name of a pytest dependency in a PYTHONPATH folder")
         .assert_stopped_by(&[]);
-    // This module ends the interpreter before it reads the recorder.
+    // This module ends the interpreter before the interpreter reads the recorder.
     let attack = find_attack("encodings in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
     let open = Defences::default().without("remove_shadowing");

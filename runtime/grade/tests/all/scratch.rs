@@ -175,8 +175,8 @@ fn use_of_the_library_is_reported_by_name() {
     }
 }
 
-/// Libraries may expose their classes under another module than the one that defines them, and a
-/// rewrite may do the same. A class that really belongs to the library is still reported.
+/// A library may set a class's `__module__` to a module other than the one that defines the class,
+/// and a rewrite may do the same. A class that really belongs to the library is still reported.
 #[test]
 fn own_class_may_claim_the_module_of_the_library() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\

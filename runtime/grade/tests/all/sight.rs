@@ -406,7 +406,7 @@ fn changes_inside_the_interpreter_are_detected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each attack succeeds without the check for it.
+/// Each attack succeeds if the check that detects it is disabled.
 #[test]
 fn changes_inside_the_interpreter_resolve_without_fingerprints() {
     for name in [

@@ -59,7 +59,7 @@ fn gold_is_resolved_with_single_module_versions_of_pytest() {
     for version in ["4.6.11", "5.0.1", "5.3.5"] {
         let python =
             python_with_packages(&format!("pytest-{version}"), &[&format!("pytest=={version}")]);
-        // These versions cannot rewrite assertions on Python 3.8 and later.
+        // These versions of pytest cannot rewrite assertions on Python 3.8 and later.
         let plain = |task: &mut Task, _: &Path| task.test_command.push("--assert=plain".into());
         let seen = grade_with_edit(&python, &gold(), &[], plain).unwrap().verdict;
         assert!(seen.resolved, "{version}: {seen:#?}");

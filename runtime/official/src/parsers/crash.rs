@@ -1,12 +1,12 @@
-//! The failure of an official parser.
+//! Exceptions that official parsers raise.
 
 use std::fmt;
 
-/// The official parser raises an exception for this log. Its harness counts the instance as an
-/// error.
+/// An exception that an official parser raises for a log. The parser's harness then counts the
+/// instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
-    /// The class of the exception.
+    /// The exception class.
     pub exception: &'static str,
     pub line: String,
 }

@@ -1,4 +1,5 @@
-//! `parse_log_django`: `runtests.py --verbosity 2`, which prints unittest's output and more.
+//! Port of `parse_log_django`, which reads the output of `runtests.py --verbosity 2`: unittest's
+//! output and Django's own.
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,7 @@ use crate::parsers::{
     text::{SPACE, pattern, strip, words},
 };
 
-/// Test names that are separated from their `ok` by other output of Django.
+/// Match test names that other Django output separates from their `ok`.
 static SPLIT_RESULTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"Testing against Django installed in ((?s:.*?)) silenced\)\.",

@@ -38,7 +38,7 @@ static SUMMARY_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\n[ 
 static NUMBER_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\d+\)"));
 static DURATION_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\(\d+ms\)"));
 
-/// `parse_log_highlightjs`: mocha's output, with one suite at a time.
+/// Port of `parse_log_highlightjs`, which reads mocha's output. Only one suite is open at a time.
 pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
@@ -78,7 +78,7 @@ static NEXT_ERROR: LazyLock<Regex> =
 static NEXT_FAILED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✗\s*(.*)"));
 static NEXT_PASSED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✓\s*(.*)"));
 
-/// `parse_log_next`: the output of karma or, in one version, of cypress.
+/// Port of `parse_log_next`, which reads the output of karma or, for one version, of cypress.
 pub(super) fn parse_next(log: &str, version: Option<&str>) -> StatusMap {
     if version == Some("1.27") {
         return parse_next_cypress(log);
@@ -143,7 +143,7 @@ static MOCHA_TEST: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
     .map(|(text, status)| (python_pattern(text), status))
 });
 
-/// `parse_log_lighthouse_mocha`: mocha's output.
+/// Port of `parse_log_lighthouse_mocha`, which reads mocha's output.
 pub(super) fn parse_lighthouse_mocha(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for run in MOCHA_RUN.split(log).skip(1) {
@@ -171,7 +171,8 @@ static CALYPSO_RESULTS: LazyLock<[(char, &str, Regex, Regex); 2]> = LazyLock::ne
     })
 });
 
-/// `parse_log_calypso`: jest's verbose lines, up to the details of the first failure.
+/// Port of `parse_log_calypso`, which reads jest's verbose lines up to the details of the first
+/// failure.
 pub(super) fn parse_calypso(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut suites = SuiteStack::default();
@@ -199,7 +200,8 @@ pub(super) fn parse_calypso(log: &str) -> Result<StatusMap, ParserCrash> {
 
 static KARMA_LINE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
 
-/// `parse_log_karma`: a test's name includes every enclosing suite that the indentation shows.
+/// Port of `parse_log_karma`. A test's name includes every enclosing suite that the indentation
+/// shows.
 pub(super) fn parse_karma(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut depth: Option<usize> = None;

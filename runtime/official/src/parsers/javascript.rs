@@ -1,4 +1,4 @@
-//! JavaScript parsers. Some search the whole log for patterns, others choose another parser
+//! JavaScript parsers. Some search the whole log for patterns, and others choose another parser
 //! depending on the row.
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -22,7 +22,7 @@ fn collapse_spaces(text: &str) -> String {
 
 const PRISM_COMMAND: &str = "./node_modules/.bin/mocha tests/run.js --reporter json";
 
-/// `parse_log_prismjs`: mocha's JSON after each occurrence of the command.
+/// Port of `parse_log_prismjs`, which reads mocha's JSON after each occurrence of the command.
 pub(super) fn parse_prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for part in log.split(PRISM_COMMAND).skip(1) {
@@ -46,7 +46,7 @@ pub(super) fn parse_prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
 static ESLINT_FAILURE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"(\s{2}\d+\))([\s\S]*?)\s+(?:(.*)Error)"));
 
-/// `parse_log_eslint`: mocha's list of failures.
+/// Port of `parse_log_eslint`, which reads mocha's list of failures.
 pub(super) fn parse_eslint(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for found in ESLINT_FAILURE.captures_iter(log) {
@@ -65,7 +65,7 @@ static BPMN_FAILURES: LazyLock<[(Regex, usize); 4]> = LazyLock::new(|| {
     .map(|(text, group)| (python_pattern(text), group))
 });
 
-/// `parse_log_bpmn_js`: karma's failures.
+/// Port of `parse_log_bpmn_js`, which reads karma's failures.
 pub(super) fn parse_bpmn_js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for (pattern, group) in BPMN_FAILURES.iter() {
@@ -86,7 +86,8 @@ static OPENLAYERS_FAILURES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     .map(python_pattern)
 });
 
-/// `parse_log_openlayers`: the failures of karma, mocha and OpenLayers' own rendering tests.
+/// Port of `parse_log_openlayers`, which reads the failures of karma, mocha and OpenLayers' own
+/// rendering tests.
 pub(super) fn parse_openlayers(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for pattern in OPENLAYERS_FAILURES.iter() {
@@ -104,7 +105,8 @@ static GROMMET_RESULTS: LazyLock<[(Regex, &str); 2]> = LazyLock::new(|| {
 static GROMMET_TIME: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\s\([\d\.]+\s?(?:ms|s)\)$"));
 
-/// `parse_log_grommet`: jest's list of files. A pass replaces a failure.
+/// Port of `parse_log_grommet`, which reads jest's list of files. A pass replaces a failure of the
+/// same file.
 pub(super) fn parse_grommet(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for (pattern, status) in GROMMET_RESULTS.iter() {
@@ -119,7 +121,8 @@ static FULL_TITLE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| python_pattern("\"fullTitle\":\\s\"(.*)\",\n"));
 const LIGHTHOUSE_COMMAND: &str = "./node_modules/.bin/mocha --reporter json";
 
-/// `parse_log_lighthouse`: mocha, jest or mocha's JSON, chosen by the row's version.
+/// Port of `parse_log_lighthouse`, which reads the output of mocha or jest, or mocha's JSON,
+/// depending on the row's version.
 pub(super) fn parse_lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, ParserCrash> {
     if version.is_some_and(|version| matches!(version, "9.5" | "10.0" | "10.2")) {
         return Ok(parse_lighthouse_mocha(log));
@@ -150,7 +153,8 @@ static QUARTO_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\[(smoke
 static QUARTO_FILES: LazyLock<[Regex; 2]> =
     LazyLock::new(|| [r"/tmp/(\w+)\.qmd", r"/tmp/(\w+)/"].map(python_pattern));
 
-/// `parse_log_quarto_cli`: deno's results. Temporary files are numbered in order of appearance.
+/// Port of `parse_log_quarto_cli`, which reads deno's results. Temporary files are numbered in
+/// order of appearance.
 pub(super) fn parse_quarto_cli(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -188,7 +192,7 @@ pub(super) fn parse_quarto_cli(log: &str) -> StatusMap {
 static CHART_JS_FAILURE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"(?m)Chrome\s[\d\.]+[^\S\r\n]\(.+?\)[^\S\r\n](.*)FAILED$"));
 
-/// `parse_log_chart_js`: karma's failures.
+/// Port of `parse_log_chart_js`, which reads karma's failures.
 pub(super) fn parse_chart_js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let log = strip_ansi_escapes(log);
@@ -202,7 +206,8 @@ static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\
 /// Maximum length of a failure's title in characters.
 const MAX_P5_TITLE_CHARS: usize = 1000;
 
-/// `parse_log_p5js`: mocha's list of failures, ignoring JSON and XML that tests printed.
+/// Port of `parse_log_p5js`, which reads mocha's list of failures and ignores JSON and XML that
+/// tests printed.
 pub(super) fn parse_p5js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let log = strip_ansi_escapes(log);
@@ -291,7 +296,7 @@ fn remove_xml(log: &str) -> String {
     kept
 }
 
-/// `parse_log_immutable_js`: returns the parser for the row.
+/// Port of `parse_log_immutable_js`, which chooses the parser for the row.
 pub(super) fn immutable_js_parser(row_facts: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row_facts.id.rsplit('-').next() {
         Some("2006") => Ok(ParserName::Jest),
@@ -300,7 +305,7 @@ pub(super) fn immutable_js_parser(row_facts: RowFacts<'_>) -> Result<ParserName,
     }
 }
 
-/// `parse_log_jekyll`: returns the parser for the row.
+/// Port of `parse_log_jekyll`, which chooses the parser for the row.
 pub(super) fn jekyll_parser(row_facts: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row_facts.id.split('-').nth(1) {
         Some("9141" | "8047" | "8167") => Ok(ParserName::Minitest),

@@ -1,5 +1,5 @@
-//! SWE-bench-Live's default: the original `parse_log_pytest`, with the status words mapped to pass,
-//! skip and fail.
+//! Port of SWE-bench-Live's default parser: the original `parse_log_pytest`, with the status words
+//! mapped to pass, skip and fail.
 
 use crate::parsers::{Edition, StatusMap, pytest};
 

@@ -1,4 +1,4 @@
-//! `parse_log_pytest`, `parse_log_pytest_options` and `parse_log_matplotlib`.
+//! Ports of `parse_log_pytest`, `parse_log_pytest_options` and `parse_log_matplotlib`.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ pub(super) fn parse_pytest_options(edition: Edition, log: &str) -> StatusMap {
     map
 }
 
-/// Returns the first two words: ids end at the first space.
+/// Returns the first two words of a line: the status and the test id. Ids end at the first space.
 fn parse_line(edition: Edition, line: &str) -> Option<(String, String)> {
     if !starts_with_status(line) {
         return None;

@@ -1,4 +1,5 @@
-//! `parse_log_pytest_v2`, which differs between all four editions, and SWE-Gym's variant.
+//! Ports of `parse_log_pytest_v2`, which differs between all four editions, and of SWE-Gym's
+//! variant.
 
 use std::{borrow::Cow, sync::LazyLock};
 

@@ -21,7 +21,7 @@ struct LineRules {
     patterns: &'static [(&'static str, StatusSource)],
 }
 
-/// How the status of a matching line is determined.
+/// How a matching line's status is determined.
 #[derive(Clone, Copy)]
 enum StatusSource {
     Always(&'static str),

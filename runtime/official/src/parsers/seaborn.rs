@@ -1,4 +1,4 @@
-//! `parse_log_seaborn`: ignores skips, errors and expected failures.
+//! Port of `parse_log_seaborn`, which ignores skips, errors and expected failures.
 
 use crate::parsers::{Edition, ParserCrash, StatusMap, text::words};
 

@@ -1,4 +1,4 @@
-//! SWE-smith's Python profile: verbose lines, `name STATUS`.
+//! Port of SWE-smith's Python profile, which reads verbose lines such as `name STATUS`.
 
 use crate::parsers::{StatusMap, statuses::STATUSES, text::is_space};
 

@@ -14,7 +14,8 @@ static REDIS_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^\[(ok|err|skip|ignore)\]:\s(.+?)(?:\s\((\d+\s*m?s)\))?$"));
 static REDIS_FILE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+in\s+\S+$"));
 
-/// `parse_log_redis`: a failed test is followed by its file, which is not part of the test's name.
+/// Port of `parse_log_redis`. A failed test is followed by ` in FILE`, which is not part of the
+/// test's name.
 pub(super) fn parse_redis(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
@@ -31,7 +32,8 @@ pub(super) fn parse_redis(log: &str) -> StatusMap {
 static PHP_SUITE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\w.+) \(.+\)$"));
 static PHP_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\s*([✔✘↩])\s*(.*)$"));
 
-/// `parse_log_phpunit`: `--testdox` output. A heading is the class of the tests below it.
+/// Port of `parse_log_phpunit`, which reads `--testdox` output. A heading names the class of the
+/// tests below it.
 pub(super) fn parse_phpunit(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
@@ -59,8 +61,9 @@ static MAVEN_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*-Dtest
 static MAVEN_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^.*BUILD (SUCCESS|FAILURE)$"));
 
-/// `parse_log_maven`: each test has its own command, whose build succeeds or fails. Commands and
-/// results are paired in order. A result without a command waits for a later command.
+/// Port of `parse_log_maven`. Each test has its own command, whose build succeeds or fails.
+/// Commands and results are paired in order. Results without a preceding command are paired with
+/// the remaining commands at the end of the log.
 pub(super) fn parse_maven(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut tests: VecDeque<String> = VecDeque::new();
@@ -87,7 +90,7 @@ static GRADLE_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^([^>].+)\s+(PASSED|FAILED)$"));
 static GRADLE_NAME: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^([^>]\S*\s+>\s+\S+)$"));
 
-/// `parse_log_gradle_custom`: a test's status may be on a later line than its name.
+/// Port of `parse_log_gradle_custom`. A test's status may be on a later line than the test's name.
 pub(super) fn parse_gradle(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut pending: Option<String> = None;
@@ -107,7 +110,7 @@ pub(super) fn parse_gradle(log: &str) -> StatusMap {
     map
 }
 
-/// `parse_log_doctest`: the XML report of doctest for C++, anywhere in the log.
+/// Port of `parse_log_doctest`, which reads the XML report of doctest for C++ anywhere in the log.
 pub(super) fn parse_doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let Some(start) = log.find("<doctest") else { return Ok(map) };

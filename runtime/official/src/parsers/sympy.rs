@@ -1,5 +1,5 @@
-//! `parse_log_sympy`: reads `bin/test --verbose`. Names don't contain the file, so tests in
-//! different files may have the same name.
+//! Port of `parse_log_sympy`, which reads the output of `bin/test --verbose`. Test names don't
+//! contain the file, so tests in different files may have the same name.
 
 use std::sync::LazyLock;
 

@@ -5,7 +5,7 @@
 
 use proctor_types::count_with_noun;
 
-/// What the sources for one log report. Values that are `None` are not compared.
+/// The counts that independent sources report for one log. Values that are `None` are not compared.
 #[derive(Debug, Default)]
 pub(super) struct RunCounts {
     /// The exit status of the runner's process.

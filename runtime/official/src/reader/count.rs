@@ -50,7 +50,7 @@ pub(super) fn disagreements(lines: &[&str], last_totals: &Totals) -> Vec<String>
 }
 
 /// Whether the lines form one complete session: the last line counts at least as many tests as the
-/// session of the first heading collected. Returns `false` for a session that quotes another one.
+/// first session in the lines collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last_totals: &Totals) -> bool {
     let first = collected_counts(lines).next();
     first.is_none_or(|first| first <= last_totals.min_outcome_count())

@@ -171,8 +171,8 @@ fn trim_to_suites(text: &str) -> Option<&str> {
     Some(end.map_or(text.trim_end(), |end| &text[..end]))
 }
 
-/// Returns the name of a test case. The class is added as a prefix unless it adds no information:
-/// node uses the class `test` for every test.
+/// Returns a test case's name. The class is added as a prefix unless it adds no information: node
+/// uses the class `test` for every test.
 fn case_id(case: &Node<'_, '_>) -> String {
     let name = case.attribute("name").unwrap_or_default();
     match case.attribute("classname").unwrap_or_default() {
@@ -206,7 +206,7 @@ fn replace_invalid_characters(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the counts of a suite, together with the failures and errors that it lists.
+/// Returns a suite's counts, together with the failures and errors that it lists.
 fn count_suite(suite: &Node<'_, '_>, words: &StatusWords) -> RunCounts {
     let count = |name: &str| -> Option<usize> { suite.attribute(name)?.trim().parse().ok() };
     let counted = match (count("failures"), count("errors")) {
@@ -276,7 +276,7 @@ fn case_status(case: &Node<'_, '_>, words: &StatusWords) -> TestStatus {
     if statuses.is_empty() { TestStatus::Passed } else { worst_status(&statuses) }
 }
 
-/// Whether pytest wrote the suite of this case.
+/// Whether pytest wrote this case's suite.
 fn is_from_pytest(case: &Node<'_, '_>) -> bool {
     case.ancestors().any(|node| {
         node.has_tag_name("testsuite") && node.attribute("name") == Some("pytest")
@@ -376,7 +376,7 @@ mod tests {
                 ],
             ),
             (
-                // This report follows the output of a test.
+                // In this file, the report follows a test's output.
                 include_str!("../../tests/reports/mocha.xml"),
                 vec![
                     ("calc adds::badly", Failed),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_types::TestStatus;
 
-/// The results of the expected tests according to a log.
+/// The expected tests' results according to a log.
 #[derive(Debug, Default)]
 pub struct LogReading {
     pub tests: BTreeMap<String, TestStatus>,
@@ -14,7 +14,7 @@ pub struct LogReading {
     pub doubts: Vec<String>,
 }
 
-/// Returns the worst of the statuses that were printed for one test. A failure is final.
+/// Returns the worst of the statuses that were printed for a test. A failure is final.
 pub fn worst_status(statuses: &[TestStatus]) -> TestStatus {
     let order = [
         TestStatus::Failed,

@@ -41,13 +41,13 @@ static XDIST_LINE: LazyLock<Regex> = LazyLock::new(|| {
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
-/// Lines of a session, by where they occur. A pass counts only in the session's own list of
-/// results.
+/// The results in a log. A pass counts only in the session's own list of results, but a failure
+/// counts wherever it is printed.
 #[derive(Default)]
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// Lines that report the failure of a subtest.
+    /// Lines that report a failed subtest.
     subtest_failures: Vec<&'a str>,
     /// Names of rerun tests.
     reruns: BTreeSet<String>,
@@ -182,7 +182,7 @@ impl<'a> LogResults<'a> {
         }
     }
 
-    /// Returns the status of the last attempt of a rerun test.
+    /// Returns the status of a rerun test's last attempt.
     fn last_status(&self, id: &str) -> TestStatus {
         // If a file could not be collected, all its tests count as failed.
         let file = file_from_test_id(id);

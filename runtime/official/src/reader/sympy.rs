@@ -54,7 +54,7 @@ pub(super) fn read(log: &str, expected_ids: &[String], exit_status: Option<i64>)
             _ => {}
         }
         if line.starts_with("__") && line.ends_with("__") {
-            // Above each heading is a line of underscores.
+            // sympy prints a line of underscores above each heading.
             if line.bytes().all(|byte| byte == b'_') {
                 rules += 1;
             } else if HEADING_PATTERN.is_match(line) {

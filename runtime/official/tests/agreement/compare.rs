@@ -167,8 +167,8 @@ impl Tally {
         )
     }
 
-    /// Also asserts that both kinds of verdicts occurred, because two graders that always reject
-    /// agree trivially.
+    /// Also asserts that both resolved and unresolved verdicts occurred, because two graders that
+    /// always reject agree trivially.
     pub fn assert_agreement(&self) {
         let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();
         assert!(

@@ -55,8 +55,9 @@ impl Exports {
         self.modules.push(ExportingModule { name, is_package, exports });
     }
 
-    /// Returns what `name`, in the repository's module `module_path`, refers to in another package.
-    /// The dots of relative imports are ignored: the end of the path identifies the module.
+    /// Returns the object in another package to which `name` in the repository's module
+    /// `module_path` refers. The dots of relative imports are ignored: the end of the path
+    /// identifies the module.
     pub(super) fn find_foreign(
         &self,
         module_path: &str,

@@ -133,7 +133,7 @@ impl PythonScreen<'_> {
     }
 }
 
-/// Whether `bytes` contains `needle`. An empty mark is never contained.
+/// Whether `bytes` contains `needle`. An empty `needle` is never contained.
 fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && bytes.windows(needle.len()).any(|window| window == needle)
 }

@@ -25,7 +25,7 @@ const IMPORTING_FUNCTIONS: [&str; 5] = [
     "sys.modules.get",
 ];
 
-/// Methods that return an entry of a table.
+/// Methods that return an entry of a mapping.
 const ENTRY_METHODS: [&str; 4] = ["get", "__getitem__", "pop", "setdefault"];
 
 /// Maximum number of components of a dotted name.
@@ -89,8 +89,8 @@ impl<'a> NameTable<'a> {
         aliases.into_iter().map(export).collect()
     }
 
-    /// Returns what `name`, in the repository's module `module_path`, refers to in another package.
-    /// Returns `None` if the patch does not contain that module.
+    /// Returns the object in another package to which `name` in the repository's module
+    /// `module_path` refers. Returns `None` if the patch does not contain that module.
     fn find_export(&self, module_path: &str, name: &str) -> Option<Export> {
         if !self.is_owned(module_path) {
             return None;
@@ -223,7 +223,7 @@ impl<'a> NameTable<'a> {
         }
     }
 
-    /// Returns the dotted name of an entry of a table.
+    /// Returns the dotted name of an entry in a mapping.
     fn entry_path(&self, table: &str, key: &Expr) -> String {
         if let Some(key) = constant_string(key) {
             if table == "sys.modules" {
@@ -243,7 +243,7 @@ impl<'a> NameTable<'a> {
                 return found;
             }
         }
-        // A slice of a stack counts as a stack.
+        // A slice of `inspect.stack()` counts as a stack.
         if matches!(key, Expr::Slice(_)) && table.ends_with(')') && self.rules.is_restricted(table)
         {
             return table.to_owned();
@@ -251,7 +251,8 @@ impl<'a> NameTable<'a> {
         format!("{table}[{}]", subscript_index(key).unwrap_or_default())
     }
 
-    /// Whether a dotted name is a table of names.
+    /// Whether a dotted name is a mapping from names to objects, such as `sys.modules` or a
+    /// `__dict__`.
     fn is_table(&self, path: &str) -> bool {
         let names = ["sys.modules", "builtins.globals()", "builtins.locals()", "builtins.vars()"];
         names.contains(&path) || path.ends_with(".__dict__")
@@ -287,7 +288,7 @@ impl<'a> NameTable<'a> {
         (!path.contains(['(', '['])).then_some(path)
     }
 
-    /// Whether a table of names has a module under a constant key.
+    /// Whether a mapping such as `sys.modules` has a module under a constant key.
     fn is_module_entry(&self, table: &str, key: &Expr) -> bool {
         match table {
             "builtins.globals()" => constant_string(key).is_some_and(|key| {
@@ -322,8 +323,8 @@ impl<'a> NameTable<'a> {
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{base}.{name}");
-        // `signal.signal` is a function. Keep names that have their own references in the rules,
-        // such as `importlib.util`.
+        // The condition on `base` excludes `signal.signal`, which is a function. Keep names to
+        // which the rules refer directly, such as `importlib.util`.
         if is_carried
             && base != module
             && !self.is_owned(base)
@@ -445,7 +446,8 @@ impl<'a> NameTable<'a> {
                 (Expr::Name(name), Some(index)) => {
                     self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
                 }
-                // The rest of a row counts as a stack, because its indices are shifted.
+                // A starred target receives the rest of a row at shifted indices, so treat it as a
+                // whole stack.
                 (Expr::Starred(rest), None) if self.rules.is_restricted(path) => {
                     if let Expr::Name(name) = &*rest.value {
                         let whole = path.split_once('[').map_or(path, |(whole, _)| whole);

@@ -278,7 +278,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Checks for a table that is iterated over or passed as a whole.
+    /// Checks for a table such as `sys.modules` that code iterates over or passes as a whole.
     fn check_iterated_table(&mut self, expr: &Expr) {
         let whole = match expr {
             Expr::Starred(starred) => &*starred.value,
@@ -343,9 +343,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 match stmt {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.check_target(target));
-                        // Assigning to a plain name only creates an alias, which `Names` tracks.
-                        // But code can reach an attribute of a class in ways that `Names` does not
-                        // track.
+                        // Assigning to a plain name only creates an alias, which `NameTable`
+                        // tracks. But code can reach an attribute of a class in ways that
+                        // `NameTable` does not track.
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_)))
                             && !self.names.is_in_class()
                         {

@@ -127,7 +127,8 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
     assert!(findings_in("cargo/config.toml", "", "runner = \"sh\"", None).is_empty());
 }
 
-/// Rules about comparisons and callers inside a process of another language do not apply if pytest judges the task.
+/// Rules about comparisons and callers inside a process of another language do not apply if pytest
+/// judges the task.
 #[test]
 fn own_runner_rules_are_off_if_pytest_judges() {
     let found = |line: &str, is_judged_by_pytest: bool| {

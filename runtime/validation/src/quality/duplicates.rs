@@ -9,7 +9,7 @@ use crate::quality::{
     gold::added_lines, interfaces::requested_interfaces, settings::DuplicateSettings,
 };
 
-/// Returns the positions of the earlier tasks that each task duplicates.
+/// Returns, for each task, the positions of the earlier tasks that it duplicates.
 pub(crate) fn find_duplicates(
     tasks: &[&Task],
     settings: &DuplicateSettings,
@@ -37,8 +37,8 @@ pub(crate) fn find_duplicates(
         for (other, shared) in shared {
             let smaller = own.len().min(runs[other].len());
             let is_enough = shared as f64 >= smaller as f64 * settings.share;
-            // FeatureBench has the same feature at both levels: inside its package and from
-            // scratch.
+            // FeatureBench lists the same feature at two levels: inside its package and from
+            // scratch. Such a pair is not a duplicate.
             let one_level = tasks[at].level == tasks[other].level;
             if one_level && smaller >= settings.least_runs && is_enough {
                 found[at].insert(other);

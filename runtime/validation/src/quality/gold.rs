@@ -3,7 +3,8 @@
 use proctor_patch::{Patch, Side, gold_patch};
 use proctor_types::Task;
 
-/// Returns each consecutive run of lines that the gold patch adds. Returns nothing if the patch cannot be read.
+/// Returns each consecutive run of lines that the gold patch adds. Returns nothing if the patch
+/// cannot be read.
 pub(crate) fn added_lines(task: &Task) -> Vec<Vec<String>> {
     let Some(gold) = gold_patch(task).ok().flatten() else { return Vec::new() };
     let patch = Patch::parse(&gold);

@@ -19,7 +19,7 @@ pub(crate) fn requested_interfaces(
                 None => block = Some(Vec::new()),
             }
         } else if let Some(lines) = &mut block {
-            // The lines before this marker show the library.
+            // The lines before this marker show the library's existing code, so drop them.
             if line == settings.asked_below {
                 lines.clear();
             } else {

@@ -120,7 +120,7 @@ fn successful_attacks(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
 fn quality_marks(quality: &TaskQuality, task: &Task, leak_threshold: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
-    // Use the policy that decides in a run.
+    // Use the policy that decides in a run whether a task is resolved.
     let counts = if task.benchmark.is_some() { "official" } else { "strict" };
     let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
     let all = [
@@ -134,8 +134,8 @@ fn quality_marks(quality: &TaskQuality, task: &Task, leak_threshold: f64) -> BTr
     all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
 }
 
-/// Returns the texts of the task's test files. Each consists of the file in the source, if there is
-/// one, and the lines that the test patch adds.
+/// Returns the texts of the task's test files. Each text consists of the lines that the test patch
+/// adds and, if the source contains the file, its original content.
 fn test_texts(judged_task: &JudgedTask<'_>, max_bytes: usize) -> TestTexts {
     let task = judged_task.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);

@@ -12,7 +12,7 @@ pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
     for lines in added_lines(task) {
         let mut code = code_lines(&lines, settings);
-        // A word sequence does not continue across the lines of an interface.
+        // A word sequence does not continue across an interface's lines.
         while !code.is_empty() {
             let end = code.iter().position(Option::is_none).unwrap_or(code.len());
             let piece: Vec<&str> = code.drain(..end).flatten().collect();
@@ -28,7 +28,7 @@ pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     Some((shared as f64 / runs.len() as f64 * 1e4).round() / 1e4)
 }
 
-/// Returns the lines, with `None` for those of interfaces and docstrings.
+/// Returns the lines, with `None` in place of lines that belong to interfaces or docstrings.
 fn code_lines<'a>(lines: &'a [String], settings: &LeakSettings) -> Vec<Option<&'a str>> {
     let mut inside: Option<&str> = None;
     let mut all = Vec::new();

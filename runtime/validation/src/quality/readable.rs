@@ -26,7 +26,8 @@ pub fn readable_tests(task: &Task, read_file: &dyn Fn(&str) -> Option<String>) -
 }
 
 /// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty
-/// text if the patch does not apply, because grading then uses a different file.
+/// text if the patch does not apply to the original, because grading then runs another version of
+/// the file.
 fn file_after_test_patch(task: &Task, file: &str, original: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::parse(task.test_patch.as_deref()?.as_bytes());
@@ -53,15 +54,15 @@ fn id_components(id: &str) -> Vec<&str> {
     plain.split("::").skip(1).collect()
 }
 
-/// Returns the lines of the function with these class and function names, without trailing white
-/// space and empty lines. Without names, returns the whole file if it defines a test.
+/// Returns the lines of the function with these class and function names. Trailing whitespace and
+/// empty lines are removed. Without names, returns the whole file if it defines a test.
 fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {
         return None;
     }
     for (depth, name) in names.iter().enumerate() {
-        // Skip the line of the class itself.
+        // Skip the `class` line itself.
         let inside = lines.get(usize::from(depth > 0)..)?;
         let is_placed = |line: &str| depth > 0 || indent_width(line) == 0;
         let start =

@@ -9,7 +9,7 @@ use crate::quality::settings::{SignLimits, SignRules};
 /// The texts of test files, by path.
 pub(crate) type TestTexts = BTreeMap<String, String>;
 
-/// Searches the task's tests for signs.
+/// Searches the task's tests for signs of a dependency on the network or the current date.
 pub(crate) fn find_signs(
     task: &Task,
     texts: &TestTexts,

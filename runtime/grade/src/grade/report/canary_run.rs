@@ -76,7 +76,7 @@ impl ReportGrading<'_> {
     }
 
     /// Runs the test command with changed test files. If possible, uses a sandbox where no graded
-    /// code has run. Returns evidence instead of a run if the run made the sandbox unusable.
+    /// code has run. Returns evidence instead of results if the run made the sandbox unusable.
     async fn run_with_files(
         &self,
         tree: &BaseTree<'_>,
@@ -147,7 +147,7 @@ impl ReportGrading<'_> {
             .map(|(path, _)| path.clone())
             .take(rules.files + 1)
             .collect();
-        // Reading each file takes a request, so give up if there are too many.
+        // Each file takes a separate read request, so use none of them if there are too many.
         Ok(if readable.len() > rules.files { BTreeSet::new() } else { readable })
     }
 

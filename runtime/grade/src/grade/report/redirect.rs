@@ -8,7 +8,7 @@ const PIPE_PATH: &str = "/dev/fd/3";
 const REPORTER_OPTION: &str = "--test-reporter";
 const DESTINATION_OPTION: &str = "--test-reporter-destination";
 
-/// The command of a run, and where it writes the report.
+/// A run's command, and whether the report comes through the results pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReportCommand {
     pub command: Vec<String>,
@@ -17,8 +17,8 @@ pub(super) struct ReportCommand {
 }
 
 /// Redirects the report to the results pipe if `test_command` starts one of `programs` and an
-/// option sets the report's path. Other commands are unchanged. In particular, a wrapper would not
-/// pass the pipe on to the program.
+/// option sets the report's path. Other commands are unchanged. This includes commands that start
+/// the program through a wrapper, because a wrapper would not pass the pipe to the program.
 pub(super) fn redirect_report(
     test_command: &[String],
     results: &TestResults,
@@ -114,7 +114,9 @@ mod tests {
             ("node --test --test-reporter=tap --test-reporter-destination=stdout", None, None),
             ("node --test test/", None, None),
             ("node --test --test-reporter=tap --test-reporter=spec", None, None),
-            // Wrappers do not pass the pipe on. A path that no option sets may be something else.
+            // Wrappers such as `npx` don't pass the pipe's file descriptor to the test program. A
+            // path that isn't an option's value might not be the report's path, so leave it
+            // unchanged.
             ("npx jest --json --outputFile=out.json", Some("out.json"), None),
             ("node report.js out.json", Some("out.json"), None),
             ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),

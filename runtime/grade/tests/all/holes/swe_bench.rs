@@ -84,7 +84,7 @@ fn failure_explains_any_exit_status_officially() {
     }
 }
 
-/// Nothing checks that the counts of a session agree.
+/// The harness does not check that a session's counts agree.
 #[test]
 fn contradictory_counts_resolve_only_officially() {
     let passed = [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}")];

@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the statuses of the expected tests.
+    /// Returns the expected tests' statuses.
     pub fn expected_statuses(&self, expected_ids: &[String]) -> BTreeMap<String, TestStatus> {
         let status = |id: &String| {
             self.resolve_id(id)
@@ -32,8 +32,8 @@ impl Report {
         expected_ids.iter().map(|id| (id.clone(), status(id))).collect()
     }
 
-    /// Returns the reported id that an expected id refers to: the same id, or the only one that
-    /// ends with it.
+    /// Returns the reported id to which an expected id refers: the identical id or, if there is
+    /// none, the only reported id that ends with the expected id.
     ///
     /// A suffix that consists of whole components is preferred. For example, `adds` refers to
     /// `Calc::adds` even if there is a test `Calc::never adds`.
@@ -56,7 +56,7 @@ impl Report {
         })
     }
 
-    /// Returns the only id that ends with `expected_ids` and whose beginning satisfies `predicate`.
+    /// Returns the only id that ends with `expected_id` and whose beginning satisfies `predicate`.
     /// Returns `None` if no id matches, and `Some(None)` if several match.
     fn find_unique_suffix(
         &self,
@@ -69,7 +69,7 @@ impl Report {
         Some(found.next().is_none().then_some(first.as_str()))
     }
 
-    /// Adds a result. The worst of a test's results counts.
+    /// Adds a result. If a test has several results, the worst one counts.
     pub(in crate::reader) fn add(&mut self, id: String, status: TestStatus) {
         let now = self.tests.entry(id).or_insert(status);
         *now = worst_status(&[*now, status]);

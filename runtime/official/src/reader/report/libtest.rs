@@ -58,7 +58,7 @@ pub(super) fn read(log: &str) -> Report {
     reader.into_report()
 }
 
-/// The tests of one binary that have been read so far.
+/// The counts of one binary's tests that were read so far.
 #[derive(Default)]
 struct Suite {
     announced_count: usize,
@@ -70,7 +70,7 @@ struct Suite {
 #[derive(Default)]
 struct LibtestReader {
     report: Report,
-    /// The binary of the next tests, if cargo printed its name.
+    /// The binary that contains the next tests, if cargo printed its name.
     binary: Option<String>,
     suite: Option<Suite>,
     /// A test whose status is on a later line. If output is not captured, the test's output is
@@ -162,7 +162,7 @@ impl LibtestReader {
         });
     }
 
-    /// Ends the tests of a binary. If the binary has no result, the run was cut off.
+    /// Ends a binary's tests. If the binary has no result, the run was cut off.
     fn close_suite(&mut self) {
         self.pending_test = None;
         if let Some(suite) = self.suite.take() {

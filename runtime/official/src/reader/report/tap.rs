@@ -30,7 +30,7 @@ pub(super) fn matches_format(log: &str) -> bool {
     point && (version || plan)
 }
 
-/// Results of one level that still need their parent test.
+/// Results at one nesting level whose parent test has not been read yet.
 type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct TapReader {
     results_by_level: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces, by level.
     open_tests: BTreeMap<usize, String>,
-    /// Names from `# Subtest: name`, by the level of the comment.
+    /// Names from `# Subtest: name` comments, by the comment's level.
     announced_names: BTreeMap<usize, String>,
     planned_count: usize,
     has_plan: bool,
@@ -50,7 +50,7 @@ struct TapReader {
 }
 
 impl TapReader {
-    /// Moves the results below a test to the level of the test.
+    /// Moves the results below a test to the test's own level.
     fn nest_results(&mut self, level: usize, name: &str) {
         let below = self.results_by_level.remove(&(level + 1)).unwrap_or_default();
         let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));
@@ -120,7 +120,7 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
         } else if text.starts_with("Bail out!") {
             report.doubts.push(format!("the run was aborted: {text}"));
         } else if !column.is_multiple_of(INDENT_WIDTH) {
-            // Output of a test, or a diagnostic.
+            // Skip diagnostics and the output of tests.
         } else if let Some(found) = PLAN_PATTERN.captures(text) {
             if level == 0 {
                 reading.has_plan = true;
@@ -134,7 +134,7 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
             after_point = true;
         }
     }
-    // These subtests have a parent that has no result.
+    // The parent of these subtests has no result.
     while let Some(deepest) =
         reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
     {

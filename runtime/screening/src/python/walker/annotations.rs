@@ -12,7 +12,7 @@ use crate::python::{
     parser::{nests_too_deeply, parse},
 };
 
-/// Characters of code. A text without them only names a type.
+/// Characters that indicate code. A string without any of them only names a type.
 const CODE_CHARS: [char; 4] = ['(', '[', '.', ':'];
 
 impl Walker<'_> {

@@ -11,7 +11,7 @@ use crate::python::{
 };
 
 impl Walker<'_> {
-    /// Checks the namespace of a class created by `type`.
+    /// Checks the namespace that code passes to `type` to create a class.
     pub(super) fn check_namespace(&mut self, namespace: &Expr) {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {

@@ -1,6 +1,6 @@
-//! Checks the uses of `inspect.stack()` and its rows. A row contains a frame and source lines. So
-//! code may only read the other parts of a row, or pass a whole stack to a log. Screening cannot
-//! track other uses.
+//! Checks the uses of `inspect.stack()` and its rows. A row contains a frame and source lines.
+//! Therefore, code may only read the other parts of a row, or pass a whole stack to a log.
+//! Screening cannot track other uses.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Number};
 use ruff_text_size::{Ranged, TextRange};
@@ -45,7 +45,8 @@ impl Walker<'_> {
             Expr::Name(name) => self.names.keeps_meaning(name.id.as_str()),
             _ => false,
         };
-        // Names after a star count from the end, so they may hold any part of a row.
+        // A target after a starred target is indexed from the end, so it may receive any part of a
+        // row.
         let are_followed = |targets: &[Expr]| match targets.split_last() {
             Some((Expr::Starred(rest), others)) => {
                 is_followed(&rest.value) && others.iter().all(is_followed)
@@ -123,7 +124,7 @@ impl Walker<'_> {
     }
 }
 
-/// Returns the value of a number that is not negative.
+/// Returns an expression's value if it is a non-negative integer literal.
 fn constant_number(expr: &Expr) -> Option<u64> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {

@@ -29,7 +29,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether an expression evaluates to the name of a test module, or to a string that starts like one.
+    /// Whether an expression evaluates to the name of a test module, or to a string that starts
+    /// like one.
     pub(super) fn names_test_module(&self, name: &Expr) -> bool {
         match constant_string(name) {
             Some(name) => self.is_test_import(&name),
@@ -40,7 +41,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether importing this name imports a test module. A colon separates the module from a name in it.
+    /// Whether importing this name imports a test module. A colon separates the module from a name
+    /// in it.
     pub(super) fn is_test_import(&self, module: &str) -> bool {
         let mut parts = module.split(['.', ':']);
         let first = parts.next().unwrap_or(module);

@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl Walker<'_> {
-    /// Whether the exit method of a context manager suppresses all exceptions, including failed assertions.
+    /// Whether the exit method of a context manager suppresses all exceptions, including failed
+    /// assertions.
     pub(super) fn exit_suppresses(
         &self,
         rule: &Rule,
@@ -65,7 +66,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Checks for a generator-based context manager that suppresses the exception of its `with` statement.
+    /// Checks for a generator-based context manager that suppresses the exception of its `with`
+    /// statement.
     pub(super) fn check_manager(&mut self, def: &StmtFunctionDef) {
         let decorators: Vec<String> = def
             .decorator_list

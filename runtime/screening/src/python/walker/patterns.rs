@@ -54,7 +54,7 @@ impl Walker<'_> {
             self.check_reference(range, whole, path);
         }
         self.check_unique_name(range, name, whole.as_deref());
-        // Honest patterns name none of these, so the class of the value does not matter.
+        // Honest patterns use none of these names, so check the name whatever the value's class is.
         let has = |names: &[String]| names.iter().any(|it| it == name);
         self.record_hits_where(range, |rule| {
             has(&rule.foreign_attributes) || has(&rule.climbed_attributes) || has(&rule.taken)
