@@ -28,9 +28,9 @@ impl ContextWindowRules {
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
-    /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
-    /// `counted_tokens` is the number of tokens that the endpoint counted, and `estimated_tokens`
-    /// is our estimate of the tokens added since.
+    /// Whether the conversation certainly exceeds the window, even if the endpoint reports no
+    /// overflow. `counted_tokens` is the number of tokens that the endpoint counted, and
+    /// `estimated_tokens` is our estimate of the tokens added since.
     pub fn is_overflow_certain(
         &self,
         counted_tokens: u64,

@@ -1,4 +1,4 @@
-//! Reclassifies a recorded rejection by the current rules.
+//! Reclassifies a recorded rejection according to the current rules.
 
 use proctor_types::{Fault, ModelSpec};
 

@@ -1,4 +1,4 @@
-//! Chooses repairs for the text of an endpoint's error.
+//! Chooses repairs according to the text of an endpoint's error.
 
 use proctor_types::{Api, Fault, FaultLayer, ShippedTable};
 use regex::Captures;
