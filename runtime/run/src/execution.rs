@@ -64,7 +64,7 @@ impl FlakyTests {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
                 say(format!(
-                    "note: the certificate was made with {made} sandboxes, but this run uses {kind}"
+                    "note: the certificate was created with {made} sandboxes, but this run uses {kind}"
                 ));
             }
         }
