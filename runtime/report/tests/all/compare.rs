@@ -347,7 +347,10 @@ fn curve_has_text_csv_and_html_forms() {
     assert_eq!(json["points"][1]["interval"], interval);
     assert_eq!((&json["points"][1]["at"], &json["cost"]["gradings"]), (&50.into(), &4.into()));
     let text = curve_text(&curve);
-    assert!(text.contains("(truncated)") && text.contains("0 model calls, 4 graded patches"), "{text}");
+    assert!(
+        text.contains("(truncated)") && text.contains("0 model calls, 4 graded patches"),
+        "{text}"
+    );
     let csv = curve_csv(&curve);
     assert!(csv.lines().count() == 3 && csv.contains("\"'=a<b>,c\",steps,50,3,3,2,"), "{csv}");
     let page = curve_html(&curve);
