@@ -19,7 +19,7 @@ impl ContextWindowRules {
     /// Returns the built-in rules.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<ContextWindowRules> = ShippedTable::new(
             "context-window.toml",

@@ -29,7 +29,7 @@ impl TrialGateway {
     /// the model's empty turn. `attempt` is the number of the attempt, counted from 1.
     ///
     /// # Errors
-    /// A built-in table cannot be read.
+    /// Fails if a built-in table cannot be read.
     pub(crate) fn find_missing_output(
         &self,
         request: &OutgoingRequest,
@@ -62,7 +62,7 @@ impl TrialGateway {
     /// model's own output.
     ///
     /// # Errors
-    /// A built-in table cannot be read.
+    /// Fails if a built-in table cannot be read.
     pub(crate) async fn find_defect(
         &self,
         request: &OutgoingRequest,

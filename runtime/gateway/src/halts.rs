@@ -18,13 +18,13 @@ use crate::{first_response_gate::FirstResponseGate, repair::Repair};
 /// A set of requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Halt {
-    /// All requests to this URL.
+    /// All requests to the URL.
     Endpoint(String),
-    /// Requests to this URL with the key in this variable (or without a key).
+    /// Requests to the URL with the key in the named environment variable (or without a key).
     Key(String, Option<String>),
-    /// Requests to this URL for the model of this name.
+    /// Requests to the URL for the named model.
     Model(String, String),
-    /// Requests to this URL for the model of this name that offer tools.
+    /// Requests to the URL that offer tools to the named model.
     Tools(String, String),
 }
 

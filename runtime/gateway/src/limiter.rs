@@ -228,7 +228,7 @@ impl Slot {
     /// Resolves when the limits that are shared with other processes also allow the request.
     ///
     /// # Errors
-    /// The shared state cannot be read.
+    /// Fails if the shared state cannot be read.
     pub(crate) async fn acquire_shared(&mut self, tokens: u64) -> Result<(), Fault> {
         let SharedRates { in_flight_limit: in_flight, window_limit: window } =
             self.limiter.shared_rates.clone();

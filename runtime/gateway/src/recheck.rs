@@ -12,7 +12,7 @@ use crate::{
 /// if the status is a success. `request_bytes` is the length of the rejected request.
 ///
 /// # Errors
-/// A built-in table cannot be read.
+/// Fails if a built-in table cannot be read.
 pub fn recheck_rejection(
     status: u16,
     body: &str,

@@ -56,7 +56,7 @@ impl Rejections {
     /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<Rejections> =
             ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));

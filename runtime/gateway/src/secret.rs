@@ -7,7 +7,7 @@ const KEY_PLACEHOLDER: &[u8] = b"[key]";
 /// Returns `bytes` without the key, or `None` if the key does not occur. The key may be plain, or
 /// have characters escaped as in JSON (`\/`, `\u002f`) or a URL (`%2F`).
 ///
-/// This is handwritten because a regular expression built from a key could leak the key.
+/// The search is handwritten because a regular expression built from a key could leak the key.
 pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);

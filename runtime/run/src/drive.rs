@@ -554,8 +554,8 @@ impl TryRun<'_> {
 
 /// If the program exited before it received a response, returns a fault: it failed to start or to
 /// call the model, so the result says nothing about the model. `is_client` says whether the program
-/// calls the model over HTTP. A program that does cannot have finished deliberately without a
-/// response.
+/// calls the model over HTTP. A program that calls the model over HTTP cannot have finished
+/// deliberately without a response.
 fn require_model_response(result: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
     let why = match &result {
         // A loop on the host may find that its first request does not fit the context window.

@@ -1,4 +1,4 @@
-//! Runs a plan in its run directory. This is the only way to run trials.
+//! Runs a plan in its run directory. Trials can be run only through this module.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -418,7 +418,7 @@ pub fn read_known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
-/// Stops an execution. It can be used from any task.
+/// Stops an execution, from any task.
 #[derive(Debug, Clone)]
 pub struct ExecutionHandle(CancelSignal);
 

@@ -41,7 +41,7 @@ pub struct StepFacts {
     pub snapshot: Option<String>,
 }
 
-/// Reads a trial's steps from the events of its counted try (see
+/// Reads a trial's steps from the events of the try that counts (see
 /// `proctor_types::remove_discarded_events`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
