@@ -66,7 +66,7 @@ fn verdict_records_conduct_by_step() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
-        table.contains("miner: 1/1 resolved, 0/1 (0%) counting only clean integrity."),
+        table.contains("miner: 1/1 resolved, 0/1 (0%) counting only clean verdicts."),
         "{table}"
     );
     assert!(!table.contains("honest: 1/1 resolved,"), "{table}");

@@ -119,7 +119,7 @@ fn memory_limit_hit_during_grading_is_reported() {
     assert_eq!(task["grading_touched"], serde_json::json!(["memory"]), "{task:#}");
     assert!(!noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "1 grading of 1 hit a sandbox limit (1 at memory)";
+    let told = "grading hit a sandbox limit in 1 trial of 1 (1 at memory)";
     assert!(shown.contains(told), "{shown}");
 }
 

@@ -189,7 +189,7 @@ fn finished_run_can_be_viewed() {
     }
     let steps: Vec<_> = all
         .iter()
-        .filter(|link| viewer.get(&format!("{link}/step/1")).contains("What it changed"))
+        .filter(|link| viewer.get(&format!("{link}/step/1")).contains("Changes in this step"))
         .collect();
     assert_eq!(steps.len(), 2, "the scripted trials have steps, gold and noop have none");
 

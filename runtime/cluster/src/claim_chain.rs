@@ -1,12 +1,12 @@
-//! The chain of files for a key. The newest file names the key's owner.
+//! The chain of files that records who owns a key.
 //!
 //! Each key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
 //! key's owner or marks the key as free. A worker creates the next file of a chain with `link`,
 //! which succeeds for only one worker. The files of a chain are kept while any worker is alive, so
 //! an old state cannot be mistaken for a new one.
 //!
-//! `claims/ended/<digit>/<key>` marks a key that a worker finished. Workers list that folder
-//! instead of reading the chains of all finished keys.
+//! `claims/ended/<digit>/<key>` marks a key as finished. Workers list this directory instead of
+//! reading the chains of all finished keys.
 
 use std::{
     io::{self, ErrorKind},
@@ -110,7 +110,8 @@ impl ClaimChain {
             let (token, written) = match files::read::<ClaimFile>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
-                // A power failure prevented the file server from writing the content.
+                // The file has no valid content because of a power failure at the file server, so
+                // treat the key as free.
                 Err(error) if is_json_syntax_error(error.kind()) => {
                     let worker = String::new();
                     (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
@@ -123,7 +124,8 @@ impl ClaimChain {
     }
 }
 
-/// Runs `write`, which writes into a directory. Creates the directory if it is missing.
+/// Runs `write`, which writes into `folder`. If that fails because the directory is missing,
+/// creates the directory and runs `write` again.
 fn create_folder_and_retry<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match write() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -134,7 +136,7 @@ fn create_folder_and_retry<T>(folder: &Path, write: impl Fn() -> io::Result<T>) 
     }
 }
 
-/// Returns whether an error kind stands for truncated or invalid JSON.
+/// Returns whether the error kind means that JSON is truncated or invalid.
 fn is_json_syntax_error(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }

@@ -1,4 +1,5 @@
-//! Assigns work to workers. Each key has at most one worker as its owner.
+//! Assigns work to workers. Each piece of work has a key, and at most one worker owns a key at a
+//! time.
 
 use std::{
     collections::HashSet,
@@ -15,7 +16,8 @@ use crate::{
     disk, files,
 };
 
-/// Number of attempts to claim a key if other workers create the next file first.
+/// Maximum number of attempts to claim a key. An attempt fails if another worker creates the
+/// chain's next file first.
 const MAX_LOST_RACES: usize = 3;
 
 /// A worker's access to the claims of a run.
@@ -85,7 +87,7 @@ impl Claims {
                 }));
             }
         }
-        // Other workers were faster on every attempt.
+        // Other workers were faster on every attempt, so the owner is unknown.
         Ok(ClaimResult::OwnedBy(String::new()))
     }
 
@@ -226,7 +228,8 @@ mod tests {
         let mut claim = expect_claim(one.claim("ab12"));
         claim.mark_finished();
         drop(claim);
-        // As after a power failure: the claim is older than the boot, so its worker no longer exists.
+        // Simulate the state after a power failure: the claim is older than the boot, so its worker
+        // no longer exists.
         let begun = SystemTime::now() + Duration::from_secs(60);
         let since = run.path().join(WORKERS_DIR).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();

@@ -10,8 +10,8 @@ use std::{
 
 use crate::{disk, files::add_path};
 
-/// How long a reading of the server's clock is used. Until then, the local clock's elapsed time is
-/// added to the reading.
+/// Maximum age of a cached reading of the server's clock. A younger reading is used by adding the
+/// time that has elapsed on the local clock.
 const MAX_READING_AGE: Duration = Duration::from_secs(5);
 
 /// Returns the time by the clock of the file server that stores the directory.

@@ -23,8 +23,8 @@ use crate::{
     process::Process,
 };
 
-/// The file that the first worker creates. Since the file's modification time, at least one worker
-/// has always been alive.
+/// The file that the first worker creates. At least one worker has always been alive since this
+/// file's modification time.
 const ALIVE_SINCE_FILE: &str = "since";
 
 /// Number of heartbeats per lease. Some may be late before the worker is presumed dead.
@@ -41,7 +41,7 @@ pub struct Member {
     /// The id that the engine assigned to the worker's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// How often the engine has restarted the job.
+    /// How many times the engine has restarted the job.
     #[serde(default)]
     pub restarts: u32,
     /// Seconds without a heartbeat after which other workers presume this one dead.
@@ -95,7 +95,7 @@ pub fn read_members(run_dir: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        // Skip files that cannot be read, because their worker may just be ending.
+        // Skip files that cannot be read: their workers may be deregistering right now.
         if let Ok(Some((member, file))) = files::read::<Member>(&path) {
             found.push((member, disk::modified(&file)?));
         }
@@ -243,7 +243,7 @@ impl Membership {
     }
 
     /// Returns whether other workers may have taken over this worker's claims because no heartbeat
-    /// could be written for one lease. If a process was only suspended, it may continue: its next
+    /// could be written for one lease. A process that was only suspended may continue: its next
     /// heartbeat checks which claims it still owns.
     pub fn is_presumed_dead(&self) -> bool {
         if self.inner.is_presumed_dead() {
@@ -299,8 +299,8 @@ impl MembershipInner {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.is_file_lost.store(true, Ordering::Relaxed);
             }
-            // The server may respond to the next heartbeat. If it doesn't before the lease expires,
-            // this worker is presumed dead.
+            // Ignore the error, because the server may respond to the next heartbeat. If no
+            // heartbeat succeeds before the lease expires, this worker is presumed dead.
             Err(_) => {}
         }
         let held = self.claims.lock().unwrap_or_else(PoisonError::into_inner);

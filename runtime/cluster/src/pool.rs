@@ -1,4 +1,4 @@
-//! Limits shared by all workers of a run.
+//! Limits that all workers of a run share.
 //!
 //! Before a worker sends a request, it reserves the amounts that the request may use. A limit's
 //! state lists the amounts that every worker has spent and reserved. A reservation is granted if
@@ -100,8 +100,8 @@ struct OwnAccount {
     last_reservation: u64,
 }
 
-/// Interval in milliseconds between two polls of an exhausted limit. It is randomized, so that
-/// workers do not poll at the same time.
+/// Interval in milliseconds between two attempts to reserve from a limit that has no room. The
+/// interval is randomized, so that workers do not poll at the same time.
 const POLL_INTERVAL_MS: std::ops::RangeInclusive<u64> = 200..=600;
 /// How long the file server may be unavailable before a reservation fails.
 const MAX_SERVER_OUTAGE: Duration = Duration::from_secs(120);
@@ -159,12 +159,13 @@ impl Pool {
 
     /// Waits until the amounts fit into the limit, together with all amounts that workers have
     /// spent and reserved, and reserves them. If `must_run_alone` is set, the usage is unknown, and
-    /// the call waits until nothing else is reserved. The first request that no longer fits runs
-    /// alone and may use the rest of the limit, so at most one response exceeds the limit.
+    /// the call waits until nothing else is reserved. A request that does not fit into the rest of
+    /// the limit waits until nothing else is reserved, and then runs alone. As a result, at most
+    /// one response exceeds the limit.
     ///
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for
-    /// some time.
+    /// longer than [`MAX_SERVER_OUTAGE`].
     pub async fn reserve(
         &self,
         amounts: &Amounts,
@@ -175,7 +176,8 @@ impl Pool {
         loop {
             let (shared, wanted) = (Arc::clone(&self.inner), amounts.clone());
             let changed = self.write_requests.clone();
-            // If this future is dropped, dropping the result releases the reservation.
+            // If the caller drops this future, the result of the blocking task is dropped too,
+            // which releases the reservation.
             let tried = tokio::task::spawn_blocking(move || {
                 let (grant, reservation) = shared.try_reserve(&wanted, must_run_alone)?;
                 let share = matches!(grant, Grant::Granted).then(|| PoolReservation {
@@ -352,7 +354,7 @@ impl Drop for PoolReservation {
         self.pool.settle(self.reservation, self.usage.as_ref());
         match &self.write_requests {
             Some(changed) if changed.send(()).is_ok() => {}
-            // The pool, and with it the writer thread, is gone.
+            // The pool and its writer thread have ended, so write the account here.
             _ => self.pool.write_account(),
         }
     }
@@ -412,7 +414,7 @@ fn exhausted_limit(limits: &Limits, spending: &Amounts) -> Option<String> {
     if limits.window.is_some() {
         return None;
     }
-    // Amounts that are never spent, such as requests in flight, cannot exhaust a limit.
+    // Ignore amounts that are only reserved and never spent, such as requests in flight.
     let is_reached =
         |(name, most): &(&String, &u64)| spending.get(*name).is_some_and(|it| it >= *most);
     limits.maximum.iter().find(is_reached).map(|(name, _)| name.clone())

@@ -1,8 +1,8 @@
 //! A value that many workers update, one at a time.
 //!
-//! Each state is a file `state.<n>`. An update creates the next file with `link`. This fails if
-//! another worker was faster, and then the update restarts from the new state. Unlike with a lock,
-//! no cleanup is needed if a worker dies during an update.
+//! Each state is a file `state.<n>`. An update creates the next file with `link`. If another worker
+//! was faster, `link` fails, and the update restarts from the new state. If a worker dies during an
+//! update, no cleanup is needed, unlike with a lock.
 
 use std::{
     io,
@@ -21,7 +21,8 @@ use crate::{disk, files};
 const MIN_NEWER_STATES: u64 = 64;
 /// Minimum age of a state before it is removed, because a worker may still be reading it.
 const MIN_REMOVAL_AGE: Duration = Duration::from_secs(120);
-/// Maximum wait, in milliseconds, after a lost race on a fast file system.
+/// Maximum wait, in milliseconds, after another worker created the next state first, on a fast file
+/// system.
 const MAX_WAIT_MS: u64 = 100;
 /// Maximum wait on a slow file system, as a multiple of the duration of one attempt.
 const MAX_WAIT_MULTIPLE: u64 = 16;
@@ -79,7 +80,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         let known = self.newest_known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
-            // The newest known state has been removed because of its age, or no state is known yet.
+            // Either the newest known state has been removed because of its age, or no state is
+            // known yet.
             None => match self.newest_state_number() {
                 Ok(Some(number)) => {
                     files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))
@@ -122,8 +124,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             }
             let path = self.path(number + 1);
             if files::create_file(&path, &new)? {
-                // A process that was suspended for minutes may have started from a state that has
-                // since been removed.
+                // Check that the previous state still exists: a process that was suspended for
+                // minutes may have started from a state that has since been removed.
                 if disk::metadata(&self.path(number)).is_ok() {
                     self.newest_known.store(number + 1, Ordering::Relaxed);
                     if (number + 1).is_multiple_of(MIN_NEWER_STATES) {

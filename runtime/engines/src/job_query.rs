@@ -23,7 +23,7 @@ pub struct JobQuery {
 pub struct JobStart<'a> {
     /// The job id from `PROCTOR_JOB`.
     pub job: &'a str,
-    /// How often the scheduler had restarted the job before this start.
+    /// How many times the scheduler had restarted the job before this start.
     pub restarts: u32,
     pub node: &'a str,
 }
@@ -40,7 +40,7 @@ impl JobQuery {
         Self { run_dir: run_dir.to_owned(), cached_replies: Mutex::default() }
     }
 
-    /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
+    /// Returns how this start of the job ended, in the scheduler's terms, such as `NODE_FAIL` or
     /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's current state.
     /// Returns `None` if the scheduler does not know the job or does not respond.
     pub fn end_state(&self, start: &JobStart<'_>) -> Option<String> {
@@ -146,8 +146,8 @@ mod tests {
     const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {
-        /// Returns the ending from the recorded output. `has_accounting` says whether the site uses
-        /// accounting. Without accounting, `sacct` prints nothing.
+        /// Returns the job's end state according to the recorded output. `has_accounting` says
+        /// whether the site uses accounting. Without accounting, `sacct` prints nothing.
         fn end_state(&self, start: &JobStart<'_>, has_accounting: bool) -> Option<String> {
             let ended = if has_accounting { parse_ended_starts(self.sacct) } else { Vec::new() };
             let history = JobHistory {

@@ -99,7 +99,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run_command(&mut command, answer) {
             Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.stdout)),
-            // Some time after a job has ended, Slurm no longer knows its id.
+            // Slurm no longer knows a job's id some time after the job has ended.
             Ok(said) if said.stderr.contains("Invalid job id") => JobReport::Known(Vec::new()),
             Ok(said) => JobReport::Unknown(first_error_line(&said.stderr)),
             Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),
@@ -124,7 +124,8 @@ impl Engine for Slurm {
 
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError> {
         run_scancel(submission, &["--state=PENDING"])?;
-        // Signal only the script. A plain `run_scancel` would kill the job once `KillWait` expires.
+        // Signal only the script. A plain `scancel` would kill the job once Slurm's `KillWait`
+        // expires.
         run_scancel(submission, &["--batch", "--signal=TERM"])
     }
 
@@ -149,7 +150,7 @@ fn run_query(
     }
 }
 
-/// Runs `run_scancel`. Jobs that have already ended are ignored.
+/// Runs `scancel`. Ignores errors about jobs that have already ended.
 fn run_scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));

@@ -18,7 +18,7 @@ pub struct Submission {
     pub engine: String,
     /// The id that the scheduler assigned to the submission.
     pub job: String,
-    /// The cluster, if the scheduler reports one.
+    /// The name of the cluster, if the scheduler reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     pub workers: u32,

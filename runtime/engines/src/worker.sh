@@ -1,5 +1,5 @@
 #!/bin/bash
-# One worker of a Proctor run. `proctor submit --engine slurm` queues it, once for each worker.
+# Runs one worker of a Proctor run. `proctor submit --engine slurm` queues this script once per worker.
 #   worker.sh PROGRAM RUN VERSION REQUEUES
 program=$1 run=$2 version=$3 requeues=$4
 node=${SLURMD_NODENAME:-$(hostname)}
@@ -10,16 +10,16 @@ fail() {
   exit 2
 }
 
-[ -d "$run" ] || fail "the run directory $run isn't there" "put it on a file system that every node mounts at the same path"
-[ -r "$run/run.json" ] || fail "$run/run.json can't be read by $(id -un)" "check the owner and the permissions of the run directory"
-[ -w "$run" ] || fail "$run can't be written by $(id -un)" "check the owner and the permissions of the run directory, and whether the node mounts it read-only"
-[ -x "$program" ] || fail "the program $program isn't there" "install proctor on a file system that every node mounts at the same path"
+[ -d "$run" ] || fail "the run directory $run does not exist" "put it on a file system that every node mounts at the same path"
+[ -r "$run/run.json" ] || fail "$(id -un) cannot read $run/run.json" "check the owner and the permissions of the run directory"
+[ -w "$run" ] || fail "$(id -un) cannot write to $run" "check the owner and the permissions of the run directory, and whether the node mounts it read-only"
+[ -x "$program" ] || fail "the program $program does not exist or is not executable" "install proctor on a file system that every node mounts at the same path"
 found=$("$program" --version 2>&1)
-[ "$found" = "proctor $version" ] || fail "$program is \"$found\", and the run was submitted with proctor $version" "install the same version for all nodes"
+[ "$found" = "proctor $version" ] || fail "$program is \"$found\", but the run was submitted with proctor $version" "install the same version for all nodes"
 
 export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}
 export PROCTOR_JOB_RESTARTS=${SLURM_RESTART_COUNT:-0} PROCTOR_NODE=$node
-# Not $SLURM_JOB_ID: for one task of an array, that is the id of the whole array.
+# Don't use $SLURM_JOB_ID here: for one task of an array, it is the id of the whole array.
 left=$(timeout 30 squeue -h -j "$PROCTOR_JOB" -o %L 2>/dev/null)
 
 # Slurm sends USR1 before the time limit, and TERM when it ends the job.
@@ -31,21 +31,21 @@ echo "node $node: job $PROCTOR_JOB, start ${SLURM_RESTART_COUNT:-0}, time left $
 "$program" worker "$run" --time-left "${left:-UNLIMITED}" &
 worker=$!
 wait "$worker"
-# A signal ends `wait` early. The last `wait` returns the worker's own status.
+# Wait again, because a signal ends `wait` early. The last `wait` returns the worker's own status.
 while kill -0 "$worker" 2>/dev/null; do wait "$worker"; done
 wait "$worker"
 code=$?
 worker=
 
-# 75: told to end, and trials are left.
+# Status 75: the worker was asked to stop, and some trials are unfinished.
 if [ "$code" = 75 ]; then
   if [ "${SLURM_RESTART_COUNT:-0}" -ge "$requeues" ]; then
-    echo "trials are left, and this job was requeued $requeues times: run \`proctor submit $run --engine slurm --workers N\` for more" >&2
+    echo "some trials are unfinished, but this job was already requeued $requeues times: start more workers with \`proctor submit $run --engine slurm --workers N\`" >&2
   elif scontrol requeue "$PROCTOR_JOB"; then
-    # Slurm ends this job now.
+    # Wait until Slurm ends this job in order to requeue it.
     sleep 120
   else
-    echo "trials are left, and the job can't be requeued: run \`proctor submit $run --engine slurm --workers N\` for more" >&2
+    echo "some trials are unfinished, and Slurm cannot requeue this job: start more workers with \`proctor submit $run --engine slurm --workers N\`" >&2
   fi
 fi
 exit "$code"

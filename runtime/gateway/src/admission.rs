@@ -23,8 +23,8 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 pub struct RequestBounds {
     pub class: RequestClass,
     /// An upper bound on the input tokens that the endpoint will count, see
-    /// [`crate::tokens::max_input_tokens`]. A lower estimate would let concurrent requests exceed a
-    /// limit together.
+    /// [`crate::tokens::max_input_tokens`]. With a lower estimate, concurrent requests could
+    /// together exceed a limit.
     pub input_estimate: u64,
     /// The request's output limit, in tokens. If it is `None` and one of the trial's limits depends
     /// on output, the request runs alone.
@@ -42,7 +42,7 @@ pub(crate) struct AdmissionRequest {
     pub is_grace: bool,
 }
 
-/// All of a request's reservations, which last until the request is settled.
+/// Everything that a request reserves until it is settled.
 #[derive(Debug)]
 struct HeldResources {
     scope_reservations: Vec<ScopeReservation>,
@@ -104,7 +104,7 @@ impl Admission {
         let mut step = None;
         for (place, hold) in self.resources.scope_reservations.drain(..).enumerate() {
             let counted = hold.settle(usage, cost_usd, is_delivered);
-            // The first hold is on the trial's own scope, which numbers the trial's steps.
+            // The first reservation is in the trial's own scope, which numbers the trial's steps.
             if place == 0 && !self.is_grace {
                 step = counted;
             }
@@ -129,7 +129,7 @@ impl Admission {
 }
 
 impl Meter {
-    /// Reserves the wanted amounts in every scope and then a slot with each of the endpoint's
+    /// Reserves the requested amounts in every scope, and then a slot in each of the endpoint's
     /// limiters, one after another. While the request waits for shared limits or rate limits, calls
     /// `on_wait` with the time waited so far.
     pub(crate) async fn admit(

@@ -16,7 +16,8 @@ use crate::{
     request_path::RequestFailure,
 };
 
-/// An in-process caller receives the response only when it is complete.
+/// The [`Client`] for an in-process caller, which receives the response only when the response is
+/// complete.
 struct InProcessClient;
 
 impl Client for InProcessClient {}
@@ -54,8 +55,9 @@ impl TrialGateway {
             (written.update(model_request), before)
         };
         self.record_request(model_request, kept).await?;
-        // A notice may be appended to the last message of one request only. A resumed try has sent
-        // nothing yet, but continues the recorded conversation.
+        // The last message need not be equal, because a notice may have been appended to it in only
+        // one of the requests. A resumed try has sent nothing yet, but continues the recorded
+        // conversation.
         let continues = before == 0 || kept > 0 && kept + 1 >= before;
         let request = OutgoingRequest { continues, ..self.build_request(model_request, is_grace)? };
         self.serve(&request, &mut InProcessClient).await.map_err(|failure| match failure {
@@ -67,7 +69,7 @@ impl TrialGateway {
         })
     }
 
-    /// Records the request without the messages it repeats from the previous one.
+    /// Records the request without the messages that it repeats from the previous request.
     async fn record_request(
         &self,
         model_request: &ModelRequest,

@@ -10,11 +10,11 @@ pub(crate) struct AttemptFailure {
     pub kind: FailureKind,
     /// The full reason, for the record.
     pub reason: String,
-    /// A short reason for the user: the status and the first words.
+    /// A short reason for the user: the status and the first words of the error.
     pub short_reason: String,
-    /// The pause that the endpoint requests.
+    /// How long the endpoint asks the client to wait before the next request.
     pub retry_after: Option<Duration>,
-    /// How to fix it, if known.
+    /// How to fix the cause of the failure, if known.
     pub hint: Option<String>,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct AttemptFailure {
 pub(crate) enum FailureKind {
     /// The connection failed.
     Unreachable,
-    /// A success status, but the body is not a model response (for example a web page). Usually the
-    /// URL is wrong.
+    /// The status reports success, but the body is not a model response, for example because it is
+    /// a web page. Usually the URL is wrong.
     NotAModelApi,
     /// No event arrived within the time that the policy allows.
     Silent,
-    /// A success status, but no model output.
+    /// The status reports success, but the response contains no model output.
     Empty,
     /// The provider's content filter stopped the response.
     Filtered,

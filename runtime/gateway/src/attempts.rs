@@ -32,7 +32,7 @@ impl TrialGateway {
     /// Waits before the next attempt, or fails if the policy allows no further attempt.
     ///
     /// Until the model has responded for the first time, requests call it one at a time. The failed
-    /// attempts of all requests that held the `permit` then count as one series.
+    /// attempts of all requests that have held the [`CallPermit`] then count as one series.
     pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,

@@ -55,7 +55,8 @@ pub(crate) struct TrimmedArgumentsCheck {
     pub least_letters: usize,
 }
 
-/// Detects a server that did not decode the blanks and newlines of byte-level tokens.
+/// Detects a server that did not decode byte-level tokens, so that marks such as `\u{120}` appear
+/// in place of blanks and newlines.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UndecodedTextCheck {
@@ -198,10 +199,10 @@ pub(crate) struct UnparsedCallFormat {
     /// A string that the text must also contain.
     #[serde(default)]
     pub with: Option<String>,
-    /// vLLM's parser for this form.
+    /// The name of vLLM's parser for this format.
     #[serde(default)]
     pub vllm: Option<String>,
-    /// SGLang's parser for this form.
+    /// The name of SGLang's parser for this format.
     #[serde(default)]
     pub sglang: Option<String>,
 }
@@ -227,7 +228,8 @@ impl EscapedArgumentsCheck {
         arguments.match_indices('&').any(|(at, _)| !begins(&arguments[at..]))
     }
 
-    /// Whether a call's arguments contain HTML entities but none of the characters they stand for.
+    /// Whether a call's arguments contain HTML entities but none of the characters that the
+    /// entities represent.
     pub(crate) fn is_escaped(&self, arguments: &str) -> bool {
         let entities: usize =
             self.entities.iter().map(|entity| arguments.matches(entity.as_str()).count()).sum();
@@ -236,8 +238,8 @@ impl EscapedArgumentsCheck {
 }
 
 impl TrimmedArgumentsCheck {
-    /// Whether long arguments contain no spaces. Text in languages written without spaces does not
-    /// count: it has few ASCII letters.
+    /// Whether long arguments contain no spaces. Text in languages without spaces between words is
+    /// not affected, because it contains few ASCII letters.
     pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
         let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
         arguments.len() >= self.least_letters
@@ -247,14 +249,15 @@ impl TrimmedArgumentsCheck {
 }
 
 impl UndecodedTextCheck {
-    /// Whether a response's text contains marks in place of all its blanks and newlines.
+    /// Whether a response's text contains byte-level marks in place of all its blanks and newlines.
     pub(crate) fn is_undecoded(&self, text: &str) -> bool {
         self.has_only_marks(text, self.least)
     }
 
-    /// Whether a call's arguments contain marks in place of all their blanks and newlines.
+    /// Whether a call's arguments contain byte-level marks in place of all their blanks and
+    /// newlines.
     pub(crate) fn is_undecoded_call(&self, arguments: &str) -> bool {
-        // Outside of strings, marks are not JSON.
+        // Arguments with marks outside of strings are not valid JSON.
         let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
         self.has_only_marks(arguments, self.least_in_call)
             || (self.has_only_marks(arguments, 1) && !is_json())
@@ -268,7 +271,7 @@ impl UndecodedTextCheck {
 }
 
 impl MaskedOutputCheck {
-    /// Counts the placeholders in the arguments that do not also occur in the request.
+    /// Counts the masking placeholders in the arguments that do not also occur in the request.
     pub(crate) fn count_placeholders(
         &self,
         arguments: &str,
@@ -300,7 +303,7 @@ impl RepeatedCharacterCheck {
 }
 
 impl EndTokenCheck {
-    /// Removes end-of-text tokens from the end of a text. Returns whether there were any.
+    /// Removes end-of-text tokens from the end of a text. Returns whether any were removed.
     pub(crate) fn strip_end_tokens(&self, text: &mut String) -> bool {
         let before = text.len();
         loop {
@@ -402,7 +405,7 @@ mod tests {
         {
             assert!(check.is_undecoded(&undecoded(text)) && !check.is_undecoded(text), "{text}");
         }
-        // Maltese has both letters, and a model may write about the marks.
+        // Both marks are letters in Maltese, and a model may write about the marks.
         for text in [
             "Il-\u{120}gantija u \u{10a}-\u{10a}irkewwa huma f'Malta u G\u{127}awdex.",
             "\u{120}gantija",

@@ -10,8 +10,9 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::PriorUsage;
 
-/// Working time is wall time minus the time during which a request waits for the endpoint (rate
-/// limit, back-off) and no other request is in flight.
+/// Measures a trial's wall time, working time and tool time. Working time is wall time minus the
+/// time during which a request waits for the endpoint (rate limit, back-off) and no other request
+/// is in flight.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started_at: Instant,
@@ -166,20 +167,21 @@ impl Clock {
         *self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Times a request's wait for this reason until the guard is dropped.
+    /// Measures how long a request waits for this reason. The measurement ends when the guard is
+    /// dropped.
     pub(crate) fn start_wait_timer(&self, kind: WaitKind) -> WaitTimer<'_> {
         WaitTimer { clock: self, kind, start: Instant::now() }
     }
 
-    /// Counts a request's wait for the endpoint until the guard is dropped.
+    /// Counts a request as waiting for the endpoint until the guard is dropped.
     pub(crate) fn start_wait(&self) -> WaitGuard<'_> {
         self.lock().update(|state| state.waiting_requests += 1);
         WaitGuard(self)
     }
 }
 
-/// Times one wait and adds it to the total of its kind on drop, so that cancelled requests are
-/// counted too.
+/// Measures one wait. On drop, adds the wait to the total for its kind, so that the waits of
+/// cancelled requests are counted too.
 pub(crate) struct WaitTimer<'a> {
     clock: &'a Clock,
     kind: WaitKind,
@@ -204,7 +206,7 @@ impl Drop for WaitTimer<'_> {
     }
 }
 
-/// Guards a wait in progress, because cancelling a request drops its wait.
+/// Counts a request as waiting until dropped. Cancelling a request drops its guard, too.
 pub(crate) struct WaitGuard<'a>(&'a Clock);
 
 impl Drop for WaitGuard<'_> {

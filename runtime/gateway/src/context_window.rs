@@ -19,7 +19,7 @@ impl ContextWindowRules {
     /// Returns the built-in rules.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<ContextWindowRules> = ShippedTable::new(
             "context-window.toml",
@@ -28,9 +28,9 @@ impl ContextWindowRules {
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 
-    /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
-    /// `counted_tokens` is the number of tokens that the endpoint counted, and `estimated_tokens`
-    /// is our estimate of the tokens added since.
+    /// Whether the conversation certainly exceeds the window, even if the endpoint reports no
+    /// overflow. `counted_tokens` is the number of tokens that the endpoint counted, and
+    /// `estimated_tokens` is our estimate of the tokens added since.
     pub fn is_overflow_certain(
         &self,
         counted_tokens: u64,

@@ -2,8 +2,8 @@
 //! prompt, a response cut off at the server's own output limit, or no output at all.
 //!
 //! Most servers that corrupt calls do so only in streams, so the gateway repeats the request
-//! without streaming. If the second response has broken calls too, the model wrote them. The
-//! thresholds are in `configs/endpoint-checks.toml`.
+//! without streaming. If the second response also contains broken calls, the model itself wrote
+//! them that way. The thresholds are in `configs/endpoint-checks.toml`.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -29,7 +29,7 @@ impl TrialGateway {
     /// the model's empty turn. `attempt` is the number of the attempt, counted from 1.
     ///
     /// # Errors
-    /// A built-in table cannot be read.
+    /// Fails if a built-in table cannot be read.
     pub(crate) fn find_missing_output(
         &self,
         request: &OutgoingRequest,
@@ -62,7 +62,7 @@ impl TrialGateway {
     /// model's own output.
     ///
     /// # Errors
-    /// A built-in table cannot be read.
+    /// Fails if a built-in table cannot be read.
     pub(crate) async fn find_defect(
         &self,
         request: &OutgoingRequest,
@@ -190,7 +190,8 @@ impl TrialGateway {
         };
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
-            // The response was not streamed, so the model itself writes its calls this way.
+            // This response was not streamed, so streaming did not break the call: the model itself
+            // writes its calls this way.
             Some(Defect::BrokenCall(_))
                 if !request.is_streaming && !halts.is_stream_only(model) =>
             {
@@ -209,7 +210,7 @@ impl TrialGateway {
 /// A problem with a response.
 enum Defect {
     BrokenCall(String),
-    /// The reason, and a hint on how to fix it.
+    /// The endpoint is the cause. Contains the reason, and a hint on how to fix the endpoint.
     EndpointProblem(String, String),
 }
 
@@ -317,8 +318,8 @@ fn lacks_valid_arguments(call: &ToolCall) -> bool {
             .map_or(true, |map| map.is_empty())
 }
 
-/// Describes how a call is broken: its arguments lack one character, or they are missing although
-/// the endpoint billed tokens for them.
+/// Describes how the server broke a call: the tool's name is changed, one character of the
+/// arguments is missing, or the arguments are missing although the endpoint billed tokens for them.
 fn describe_corrupted_call(
     checks: &EndpointChecks,
     call: &ToolCall,
@@ -363,7 +364,7 @@ fn describe_corrupted_call(
     is_repairable.then(|| format!("the arguments of a call to `{name}` are corrupted"))
 }
 
-/// Describes a call whose arguments even a tolerant parser cannot read as a JSON object. Either the
+/// Describes a call whose arguments even a lenient parser cannot read as a JSON object. Either the
 /// stream lost parts of the arguments, or the model wrote them that way. Quotes after the object
 /// come from the model and are ignored.
 fn describe_invalid_arguments(call: &ToolCall) -> Option<String> {
@@ -461,8 +462,8 @@ mod tests {
                 "{name}"
             );
         }
-        // The model itself wrote these: few tokens were billed, no arguments are required, or no
-        // single character completes them.
+        // The model itself wrote these arguments: few tokens were billed, no arguments are
+        // required, or no single missing character would complete them.
         for (name, text, output) in [
             ("shell", "{}", 10),
             ("submit", "{}", 126),

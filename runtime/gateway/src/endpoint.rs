@@ -10,7 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::secret::redact_key;
 
-/// Shorter keys are not redacted. Replacing a key such as `x` would destroy the body.
+/// Keys shorter than this are not redacted, because replacing a key such as `x` would destroy the
+/// body.
 const MIN_SECRET_LENGTH: usize = 8;
 
 /// The version of the Messages API that the codecs implement.
@@ -26,8 +27,8 @@ pub(crate) struct Endpoint {
     key_env: Option<String>,
     /// The model's name at the endpoint.
     model: String,
-    /// The header value with the key, marked as sensitive. If `None`, requests have no
-    /// `Authorization` header.
+    /// The `Authorization` header value, which contains the key and is marked as sensitive. If
+    /// `None`, requests have no such header.
     bearer_header: Option<HeaderValue>,
 }
 
@@ -178,8 +179,8 @@ impl Endpoint {
     }
 
     /// Replaces the key in `bytes`, in any encoding, with `[key]`, because some endpoints repeat
-    /// the key in an error message or a response. Everything that is parsed or forwarded comes from
-    /// these bytes, so the key never reaches a scaffold or its sandbox.
+    /// the key in an error message or a response. All parsed or forwarded data comes from the
+    /// redacted bytes, so the key never reaches a scaffold or its sandbox.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         self.redact_if_present(&bytes).unwrap_or(bytes)
     }

@@ -16,9 +16,8 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Returns the fault for a trial that reached a time limit mainly because of the endpoint.
-    /// Reaching the limit then says nothing about the model, because the endpoint's failures and
-    /// silence took up too much of the time.
+    /// Returns a fault if the trial reached a time limit mainly because of the endpoint's failures
+    /// and silence. In that case, the trial's result says nothing about the model.
     ///
     /// The endpoint counts as down for all trials if it has never responded, or if several trials
     /// ended this way and no trial got a response in the meantime.
@@ -111,8 +110,8 @@ impl TrialGateway {
     ) {
         let (halts, policy) = (&self.route().halts, &self.route().policy);
         halts.halt_for_status(origin.model, status, fault);
-        // In the middle of a conversation, a 403 concerns the text of one request, unless every
-        // trial gets the same rejection.
+        // In the middle of a conversation, a 403 is probably about the text of one request, unless
+        // every trial gets the same rejection.
         if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
             halts.halt_model(origin.model, fault);
         }
@@ -152,9 +151,9 @@ impl TrialGateway {
         RequestError::Rejected { status, body, caused_by_model }
     }
 
-    /// Whether to retry after a rejection. The rejection may come from a single backend of a router,
-    /// or be a filter's false positive. Retries don't help against an overflow that the model
-    /// caused.
+    /// Whether to retry after a rejection. The rejection may come from only one of a router's back
+    /// ends, or a filter may have reported a false positive. Retrying does not help if the model
+    /// caused a context overflow.
     pub(crate) async fn is_worth_retrying(
         &self,
         status: u16,
@@ -179,7 +178,8 @@ impl TrialGateway {
         let route = self.route();
         let answered = route.halts.largest_prompt(&route.model);
         let window = ContextWindowRules::shipped()?.stated_window(body);
-        // A window that is also known from the configuration is not a smaller server's.
+        // If the configuration states the same window, the error does not come from a server with a
+        // smaller window.
         Ok(window.is_some_and(|window| {
             window < answered && route.context_window.is_none_or(|known| window < known)
         }))
@@ -201,7 +201,8 @@ impl TrialGateway {
             ErrorSubject::ContextOverflow if self.is_window_disproved(body)? => false,
             ErrorSubject::ContextOverflow => {
                 let ours = usage::estimate_input(self.route().model.api, &request.body).await;
-                // Reserved output is not part of the conversation.
+                // Don't count the tokens that are reserved for the output, because they are not
+                // part of the conversation.
                 rules.is_overflow_plausible(ours, 0, window)
             }
             // The error text is not recognized, but the conversation does not fit into the window.

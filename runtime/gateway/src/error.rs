@@ -3,7 +3,8 @@ use proctor_types::{BudgetKind, BudgetScope, Fault};
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestError {
-    /// A limit was reached: before the request, between two attempts, or (for time) during one.
+    /// A limit was reached before the request or between two attempts. A time limit may also be
+    /// reached during an attempt.
     #[error("the {0} budget is used up")]
     Budget(BudgetKind),
     /// A limit that the trial shares with other trials was reached. The trial is not the cause.

@@ -1,8 +1,9 @@
-//! Detects streams that lost a fence of the text's code blocks.
+//! Detects streams that lost the opening or closing fence of a code block in the text.
 //!
-//! Some proxies drop the first or the last piece of a streamed text. If the piece is a fence, a
-//! scaffold that runs fenced commands finds none. The gateway repeats the request without streaming.
-//! If the second response lacks a fence too, the model wrote it that way.
+//! Some proxies drop the first or the last chunk of a streamed text. If that chunk is a fence, a
+//! scaffold that runs commands in code blocks finds no command. The gateway repeats the request
+//! without streaming. If a fence is also missing from the second response, the model itself omitted
+//! it.
 
 use crate::{
     TrialGateway,
@@ -11,10 +12,10 @@ use crate::{
     outgoing_request::OutgoingRequest,
 };
 
-/// The ends of reasoning that a server left in the text.
+/// Markers for the end of reasoning that a server may have left in the text.
 const THOUGHT_ENDS: [&str; 2] = ["</think>", "<|channel|>final<|message|>"];
 
-/// A fence that the code blocks of a text lack.
+/// The fence that is missing from a text's code blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LostFence {
     /// The text ends with a fence that closes a block, but none is open.
@@ -33,8 +34,9 @@ impl LostFence {
 }
 
 impl TrialGateway {
-    /// Returns why a complete response must be requested again, or `None` if its code blocks have
-    /// all their fences or the model itself omits one. `text` is the text of the response.
+    /// Returns why a complete response must be requested again. Returns `None` if no fence is
+    /// missing from its code blocks, or if the model itself omits fences. `text` is the text of the
+    /// response.
     pub(crate) fn find_lost_fence(
         &self,
         request: &OutgoingRequest,
@@ -46,7 +48,8 @@ impl TrialGateway {
             return None;
         }
         let lost = lost_fence(text)?;
-        // Drafts in reasoning that a server left in the text may lack fences.
+        // Skip reasoning that a server left in the text, because drafts in it may contain
+        // incomplete code blocks.
         let answer = THOUGHT_ENDS.iter().find_map(|end| text.rsplit_once(*end));
         if let Some((_, answer)) = answer {
             lost_fence(answer)?;
@@ -55,14 +58,14 @@ impl TrialGateway {
             halts.note_omitted_fence(model);
             return None;
         }
-        // A model may forget the end of its block. If the endpoint has only streams, nothing shows
-        // whether the stream lost it.
+        // A model may forget to close its last block. If the endpoint supports only streams, the
+        // gateway cannot tell whether the stream lost the fence.
         let is_unclear = lost == LostFence::Closing && halts.is_stream_only(model);
         (!is_unclear).then(|| AttemptFailure::new(FailureKind::Corrupted, lost.describe()))
     }
 }
 
-/// Returns the fence that the code blocks of a text lack, if any.
+/// Returns the fence that is missing from the text's code blocks, if any.
 fn lost_fence(text: &str) -> Option<LostFence> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

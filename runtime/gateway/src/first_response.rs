@@ -1,15 +1,15 @@
 //! Until a model has responded in this run, the gateway sends it only one request at a time. Other
 //! requests wait.
 //!
-//! If the endpoint is down or silent, one series of attempts detects it, so the other trials need
-//! not discover the problem themselves. If other trials wait, each attempt is made by a different
-//! trial. A single request that the endpoint cannot handle therefore does not halt the model.
+//! If the endpoint is down or silent, a single series of attempts detects this for all trials.
+//! While other trials wait, each attempt is made by a different trial, so that a single request
+//! that the endpoint cannot handle does not halt the model.
 //!
 //! The drawback is that, without a preflight, trials that start together wait for the first event
 //! of one response.
 //!
-//! Rejected alternative: let each request make one attempt, and let only one request retry.
-//! Hundreds of requests would then hang if the endpoint never responds.
+//! Rejected alternative: let each request make one attempt, and let only one request retry. If the
+//! endpoint never responded, hundreds of requests would then hang.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 
 impl TrialGateway {
     /// Resolves once the request may be sent: the model has responded, or no other request is
-    /// calling it. The wait is charged to the endpoint, not to working time.
+    /// calling it. The time spent waiting counts as lost to the endpoint, not as working time.
     pub(crate) async fn acquire_call_permit(&self) -> Result<Option<CallPermit>, RequestError> {
         let first = self.route().halts.first_response_gate(&self.route().model);
         let semaphore = Arc::clone(&first.permits);

@@ -34,7 +34,8 @@ impl Gateway {
     pub fn with_policy(prices: PriceTable, policy: RetryPolicy) -> Result<Self, Fault> {
         static INSTALL_PROVIDER: Once = Once::new();
         INSTALL_PROVIDER.call_once(|| {
-            // Installing fails if the program has already installed a provider, which is fine.
+            // Ignore an error, because it only means that the program has already installed a
+            // provider.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let local =
@@ -63,7 +64,7 @@ impl Gateway {
         self.with_shared_rates(tables.into_iter().map(alone).collect(), policy)
     }
 
-    /// Like [`Self::with_rates`], but the limits are shared with other processes.
+    /// Like [`Self::with_rates`], but shares the limits with other processes.
     #[must_use]
     pub fn with_shared_rates(
         mut self,

@@ -1,5 +1,5 @@
 //! Tracks problems with an endpoint that affect every trial of the run, so that no further trial
-//! runs into them.
+//! encounters them.
 //!
 //! Otherwise, each trial would have to discover that the key is wrong or the endpoint is down. The
 //! trial would use a sandbox and all its retries, and then end in a fault instead of waiting for a
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 
 use crate::{first_response_gate::FirstResponseGate, repair::Repair};
 
-/// Requests that can no longer succeed.
+/// A set of requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Halt {
-    /// All requests to this URL.
+    /// All requests to the URL.
     Endpoint(String),
-    /// Requests to this URL with the key in this variable (or without a key).
+    /// Requests to the URL with the key in the named environment variable (or without a key).
     Key(String, Option<String>),
-    /// Requests to this URL for the model of this name.
+    /// Requests to the URL for the named model.
     Model(String, String),
-    /// Requests to this URL for the model of this name that offer tools.
+    /// Requests to the URL that offer tools to the named model.
     Tools(String, String),
 }
 
@@ -81,10 +81,11 @@ struct ModelState {
     has_responded_with_tools: bool,
     /// Whether the endpoint has returned one of the model's calls as a call rather than as text.
     has_returned_call: bool,
-    /// Whether calls in a non-streamed response were also broken. If so, the model itself writes
-    /// them that way.
+    /// Whether a non-streamed response also contained broken calls. If so, the model itself writes
+    /// its calls that way.
     writes_malformed_calls: bool,
-    /// Whether a non-streamed text also lacked a fence. If so, the model itself omits it.
+    /// Whether a fence was also missing from a non-streamed text. If so, the model itself omits
+    /// fences.
     omits_fences: bool,
     /// Whether all attempts of a request returned a response without output. If so, the model
     /// itself ends its turns that way.
@@ -98,8 +99,8 @@ struct ModelState {
     largest_prompt: u64,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
-    /// Rejections by their text. A rejection is removed when a trial gets past the point at which
-    /// it occurred.
+    /// Rejections by their text. A rejection is removed when a trial receives a response at the
+    /// same or a later point of its conversation.
     rejections: BTreeMap<String, RejectionCount>,
 }
 
@@ -127,7 +128,7 @@ impl Halts {
         self.lock().models.get(&key).map(read)
     }
 
-    /// Notes that a response arrived. `origin` holds the number of responses that the trial had
+    /// Notes that a response arrived. `origin` contains the number of responses that the trial had
     /// received before.
     pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.update(origin.model, |state| {
@@ -255,8 +256,8 @@ impl Halts {
     }
 
     /// Counts a request that was rejected with this text. Returns whether the endpoint must be the
-    /// cause: `min_trials` trials got the same rejection, and no trial has got past that point
-    /// since.
+    /// cause: `min_trials` trials got the same rejection, and since then no trial has received a
+    /// response that clears the count.
     pub(crate) fn count_rejection(
         &self,
         origin: &RequestOrigin<'_>,
@@ -275,7 +276,7 @@ impl Halts {
         })
     }
 
-    /// Stores a fault that every further request would also run into.
+    /// Stores a fault that every further request with the same key or model would also encounter.
     ///
     /// If the key has already received responses from the same model, a 403 is treated as specific
     /// to that request, because some endpoints return 403 for content that they reject.
@@ -336,7 +337,7 @@ fn normalize_message(message: &str) -> String {
     const MAX_COMPARED_CHARS: usize = 160;
     let line = message.trim().lines().next().unwrap_or_default();
     let kept = line.chars().take(MAX_COMPARED_CHARS);
-    // An id contains digits, so the whole word is removed.
+    // Remove words that contain digits, because they may be ids.
     let kept: String = kept.collect();
     let words =
         kept.split_whitespace().filter(|word| !word.contains(|one: char| one.is_ascii_digit()));
@@ -373,11 +374,12 @@ mod tests {
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
         assert!(!halts.count_rejection(&origin(2, 2), "no", 3));
-        // A trial got past this point, so the endpoint did not cause the rejections counted so far.
+        // A trial received a response at this point, so the endpoint did not cause the rejections
+        // counted so far.
         halts.note_response(&origin(3, 2));
         assert!(!halts.count_rejection(&origin(4, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(5, 3), "no", 3));
-        // A response before that point does not clear the count.
+        // A response at an earlier point of a conversation does not clear the count.
         halts.note_response(&origin(6, 1));
         assert!(halts.count_rejection(&origin(6, 2), "no", 3));
     }

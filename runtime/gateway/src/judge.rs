@@ -21,7 +21,7 @@ pub(crate) enum Judgement {
     Answered,
     /// The attempt is worth a retry.
     Retry(AttemptFailure),
-    /// The trial ended the attempt, because of a time limit or a cancellation.
+    /// The gateway ended the attempt, because the trial reached a time limit or was cancelled.
     Cancelled(CancelReason),
     /// The endpoint rejected this particular request.
     Rejected {
@@ -96,8 +96,7 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     }
 }
 
-/// Classifies an error that was sent with status 200 and would be a rejection under the correct
-/// status.
+/// Classifies an error that was sent with status 200 although it is a rejection.
 fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::classify_error(200, body);
     let judged = match subject {
@@ -123,8 +122,8 @@ fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     Some(judged)
 }
 
-/// Classifies an error status. The text takes precedence over the status, because endpoints report
-/// rate limits, missing credit and filters with many different statuses.
+/// Classifies a response with an error status. Its text takes precedence over the status, because
+/// endpoints report rate limits, missing credit and filters with many different statuses.
 fn classify_error_status(
     status: u16,
     body: &[u8],
@@ -155,7 +154,7 @@ fn classify_error_status(
             _,
             ErrorSubject::ContextOverflow | ErrorSubject::ContentFilter | ErrorSubject::UnkeptItem,
         ) => Judgement::Rejected { status, body },
-        // A router returns this for a model without tool support.
+        // A router returns this status for a model without tool support.
         (404 | 405, ErrorSubject::Tools) => Judgement::Rejected { status, body },
         (401..=405 | 300..=399, _) => unusable_endpoint(endpoint, message, status),
         _ => Judgement::Rejected { status, body },

@@ -19,7 +19,7 @@ use crate::{
 /// rejections allow it.
 ///
 /// The limit on requests in flight follows AIMD (additive increase, multiplicative decrease): a
-/// rejection reduces the limit to a fraction, and successful responses raise it by one at a time.
+/// rejection multiplies the limit by a fraction, and each successful response raises it slightly.
 /// There is no limit before the first rejection, so an endpoint that never rejects is never slowed
 /// down.
 #[derive(Debug)]
@@ -37,11 +37,12 @@ struct RequestQueue {
     queue: VecDeque<u64>,
     next_ticket: u64,
     in_flight: usize,
-    /// Learned limit on requests in flight, or `None` before the first rejection.
+    /// The limit on requests in flight that was learned from rejections, or `None` before the first
+    /// rejection.
     learned_limit: Option<f64>,
     reduced_at: Option<Instant>,
     paused_until: Option<Instant>,
-    /// Requests of the last window with their tokens, in the order they were sent.
+    /// The requests of the last window with their tokens, in the order in which they were sent.
     recent_requests: VecDeque<SentRequest>,
 }
 
@@ -119,8 +120,8 @@ impl Limiter {
         if let Some(first) = state.recent_requests.front() {
             let sum: u64 = state.recent_requests.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
-            // A request with more tokens than a whole window allows is sent when the window is
-            // empty.
+            // If a request has more tokens than a whole window allows, it is sent when the window
+            // is empty.
             if over(self.rates.requests_per_minute, state.recent_requests.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
@@ -151,8 +152,8 @@ impl Limiter {
                 }
             }
             SlotEnd::Throttled { retry_after } => {
-                // Requests sent before the last reduction are part of the load that caused it, so
-                // their rejection gives no new information.
+                // Requests that were sent before the last reduction are part of the load that
+                // caused the reduction, so their rejections give no new information.
                 if state.reduced_at.is_none_or(|cut| slot.sent_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
                     let most = state.learned_limit.map_or(in_flight, |most| most.min(in_flight));
@@ -227,7 +228,7 @@ impl Slot {
     /// Resolves when the limits that are shared with other processes also allow the request.
     ///
     /// # Errors
-    /// The shared state cannot be read.
+    /// Fails if the shared state cannot be read.
     pub(crate) async fn acquire_shared(&mut self, tokens: u64) -> Result<(), Fault> {
         let SharedRates { in_flight_limit: in_flight, window_limit: window } =
             self.limiter.shared_rates.clone();
@@ -330,7 +331,7 @@ mod tests {
         let (waited, slot) = time_admission(&limiter, 100).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
         slot.finish_answered(100);
-        // A request with more than a window's tokens is sent when the window is empty.
+        // A request with more tokens than a whole window allows is sent when the window is empty.
         let (waited, _slot) = time_admission(&limiter, 5000).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
     }

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 /// before a time limit counts as silence of the endpoint.
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns the time from which a response had stalled when a limit cut it off, or `None` if it had
-/// not stalled. `last_chunk_at` is the time at which the last chunk arrived.
+/// If a response had stalled when a limit cut it off, returns when the stall started.
+/// `last_chunk_at` is the time at which the last chunk arrived.
 pub(crate) fn stall_start(last_chunk_at: Instant) -> Option<Instant> {
     (last_chunk_at.elapsed() > MAX_MODEL_PAUSE).then_some(last_chunk_at)
 }
@@ -29,7 +29,7 @@ pub(crate) struct LostTime(Mutex<LossTimes>);
 #[derive(Debug, Default)]
 struct LossTimes {
     total: Duration,
-    /// Everything before this time is already counted.
+    /// Lost time before this instant is already part of `total`.
     counted_until: Option<Instant>,
     /// Start of the current loss, if no response has ended it yet.
     loss_start: Option<Instant>,
@@ -74,18 +74,20 @@ impl LostTime {
         }
     }
 
-    /// Counts the time since `start` as queueing at the endpoint. The response starts now.
+    /// Counts the time since `start` as time in the endpoint's queue, which ends now because the
+    /// response has started.
     pub(crate) fn add_queueing(&self, start: Instant) {
         self.add(start, Some("the endpoint queued the request"));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).loss_start = None;
     }
 
-    /// Counts the wait for the next attempt until the guard is dropped.
+    /// Counts the time until the guard is dropped as a wait for the next attempt.
     pub(crate) fn start_wait(&self) -> LostWaitGuard<'_> {
         LostWaitGuard { lost_time: self, start: Instant::now(), cause: None }
     }
 
-    /// Like [`Self::start_wait`], for a wait that does not follow a failed attempt of this trial.
+    /// Like [`Self::start_wait`], but for a wait that has another cause than a failed attempt of
+    /// this trial.
     pub(crate) fn start_wait_for(&self, cause: &'static str) -> LostWaitGuard<'_> {
         LostWaitGuard { cause: Some(cause), ..self.start_wait() }
     }
@@ -135,7 +137,8 @@ impl Drop for AttemptGuard<'_> {
     }
 }
 
-/// A wait after a failed attempt, or while another trial makes an attempt.
+/// Counts a wait as lost time until dropped: after a failed attempt, or while another trial makes
+/// an attempt.
 #[derive(Debug)]
 pub(crate) struct LostWaitGuard<'a> {
     lost_time: &'a LostTime,

@@ -78,8 +78,9 @@ impl Meter {
         Self { budget, clock: Clock::start(), own_scope, shared_meters: Vec::new() }
     }
 
-    /// Continues an interrupted trial. Its earlier usage counts, except for the time that was lost
-    /// to the endpoint. The lost time ended the earlier try, so it is not counted.
+    /// Continues an interrupted trial. Its earlier usage counts toward the limits, except for the
+    /// time that was lost to the endpoint: that loss may have ended the earlier try, and the model
+    /// did not cause it.
     #[must_use]
     pub fn resume_from(mut self, prior_usage: &PriorUsage) -> Self {
         self.own_scope.set_spending(prior_usage.spending);
@@ -141,8 +142,8 @@ impl Meter {
         self.clock.tool_time()
     }
 
-    /// Resolves when a running tool must stop: the limit on wall time or on time in tools is
-    /// reached. Working time is checked before the next request instead.
+    /// Resolves when a running tool must stop because the limit on wall time or on tool time is
+    /// reached. The limit on working time is checked before the next request instead.
     pub async fn wait_for_tool_limit(&self) -> BudgetKind {
         let tools = async {
             match self.budget.tool_seconds.map(seconds) {

@@ -1,4 +1,4 @@
-//! A request on its way to the endpoint, and the client that made it.
+//! A request to the endpoint, and the interface of the client that made it.
 
 use std::future::{Future, ready};
 
@@ -48,14 +48,15 @@ impl OutgoingRequest {
     }
 }
 
-/// The caller of a request. The defaults suit an in-process caller.
+/// The caller of a request. The default implementations suit an in-process caller.
 pub(crate) trait Client: Send {
     /// Whether the caller has stopped waiting for the response.
     fn is_disconnected(&self) -> bool {
         false
     }
 
-    /// Whether part of a response was sent, so that no other response can follow.
+    /// Whether part of a response was sent to the caller, so that the gateway cannot start another
+    /// response.
     fn has_started_response(&self) -> bool {
         false
     }
@@ -71,8 +72,8 @@ pub(crate) trait Client: Send {
     /// Called when the head of a successful response arrives.
     fn on_head(&mut self, _: &HeaderMap) {}
 
-    /// Called for each event of a stream, with the event's deltas. If `ended` is set, nothing
-    /// relevant follows.
+    /// Called for each event of a stream, with the event's deltas. The last argument says whether
+    /// this event ends the response, so that nothing relevant follows.
     fn on_event(
         &mut self,
         _: &sse::Event,

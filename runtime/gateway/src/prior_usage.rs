@@ -1,4 +1,4 @@
-//! What an interrupted trial has used.
+//! What a trial had used before it was interrupted.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! A server with a small context window may silently drop the oldest messages, such as the task.
 //! The conversation then grows, but the server's count does not. Some endpoints count only the
-//! tokens that are not in their cache. Such a count also falls, but it changes if the same request
-//! is repeated.
+//! tokens that are not in their cache. Such a count also falls, but repeating the same request
+//! gives a different count.
 
 use proctor_types::RequestClass;
 
@@ -30,14 +30,16 @@ const SUSPICIOUS_BYTES_PER_TOKEN: f64 = 5.0;
 /// token, so otherwise each of its prompts would be counted.
 const RECOUNT_FACTOR: f64 = 1.1;
 
-/// What is known about the endpoint's counts of a trial's prompts.
+/// What the gateway has learned from the endpoint's token counts for a trial's prompts.
 #[derive(Debug, Default)]
 pub(crate) struct PromptCounts {
-    /// The last answered request.
+    /// The count for the last request that got a response.
     last: Option<PromptCount>,
-    /// The number of responses before the request whose count is in doubt, and that count.
+    /// The request whose count is in doubt, identified by the number of responses before it, and
+    /// its count.
     doubted: Option<(u64, u64)>,
-    /// Whether a repeated request got a different count. The counts then do not cover whole prompts.
+    /// Whether the endpoint counted a repeated request differently. If so, its counts do not cover
+    /// whole prompts.
     varies: bool,
     /// Bytes per token of a prompt that the local count showed to be complete.
     complete_bytes_per_token: f64,
@@ -46,7 +48,7 @@ pub(crate) struct PromptCounts {
     has_reasoned: bool,
 }
 
-/// What an endpoint counted for one request.
+/// The tokens that an endpoint counted for one request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PromptCount {
     tokens: u64,
@@ -78,7 +80,7 @@ impl PromptCounts {
         self.last = Some(count);
     }
 
-    /// Whether the count has fallen although the conversation has grown.
+    /// Whether the count has fallen since the last request although the conversation has grown.
     fn has_fallen(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let has_fallen = |last: &PromptCount| {
             last.server == count.server
@@ -88,8 +90,8 @@ impl PromptCounts {
         !self.has_reasoned && self.last.as_ref().is_some_and(has_fallen)
     }
 
-    /// Whether the count is larger than the part of the conversation that is new since the last
-    /// response. A count of only this part excludes cached tokens.
+    /// Whether the count is too large to cover only the part of the conversation that is new since
+    /// the last response. An endpoint that excludes cached tokens counts only this part.
     fn exceeds_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         self.last.as_ref().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
@@ -149,14 +151,15 @@ impl TrialGateway {
         request_bytes: usize,
     ) {
         let Some(count) = PromptCount::new(whole, names, request_bytes) else { return };
-        // A token has at least one byte. Some routers add up the prompts of several requests.
+        // Limit the count, because some routers add up the prompts of several requests. A token has
+        // at least one byte.
         let tokens = count.tokens.min(request_bytes as u64);
         self.route().halts.note_prompt(&self.route().model, tokens);
         self.prompt_counts().add(whole, count);
     }
 
-    /// Describes how the endpoint's count shows that it dropped part of a conversation, or returns
-    /// `None`.
+    /// If the endpoint's count shows that it dropped part of the conversation, returns why the
+    /// request must be repeated.
     pub(crate) async fn find_dropped_messages(
         &self,
         check: &TruncatedPromptCheck,
@@ -244,7 +247,7 @@ mod tests {
         let server = (None, Some("B".to_owned()));
         let of_another = PromptCount { server, ..count(3255, 22_466) };
         assert!(!counts.has_fallen(check(), &of_another));
-        // The template drops the reasoning of earlier turns.
+        // The count may fall because the chat template drops the reasoning of earlier turns.
         let mut counts = PromptCounts::default();
         let thought = Reasoning { text: "Let me think.".into(), signature: None };
         let whole = CollectedResponse {

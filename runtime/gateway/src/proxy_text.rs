@@ -1,5 +1,5 @@
-//! Detects responses that a proxy wrote instead of the model: an error, or the limit of the proxy's
-//! account, as the text of a response with status 200.
+//! Detects responses that a proxy wrote instead of the model. Such a response has status 200, but
+//! its text is an error message or says that the proxy's account has reached a limit.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Describes a response that a proxy wrote, or returns `None`. `text` is the text of the
-    /// response.
+    /// If a proxy wrote the response, returns why the response must be requested again. `text` is
+    /// the response's text.
     pub(crate) fn find_proxy_text(
         &self,
         check: &ErrorTextCheck,
@@ -31,15 +31,15 @@ impl TrialGateway {
         let may_be_error = output == 0 && !text.is_empty() && !text.contains("```");
         let counts_tokens = || self.route().halts.largest_prompt(&self.route().model) > 0;
         let why = if is_placeholder {
-            format!("a proxy wrote the response in the name of `{}`", whole.model)
+            format!("a proxy wrote the response, because its model name is `{}`", whole.model)
         } else if may_be_error && check.matches(text) {
-            "the text of the response is an error".to_owned()
+            "the response's text is an error message".to_owned()
         } else if may_be_error
             && text.len() <= check.most_bytes
             && counts_tokens()
             && reports_no_tokens(&result.raw)
         {
-            "the endpoint reports zero tokens for the text of the response".to_owned()
+            "the endpoint reports zero tokens for the response's text".to_owned()
         } else {
             return None;
         };

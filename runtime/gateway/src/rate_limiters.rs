@@ -18,8 +18,8 @@ pub(crate) struct RateLimiters {
 }
 
 impl RateLimiters {
-    /// Creates the limiters for the tables. Each table is paired with the limits that it shares
-    /// across processes.
+    /// Creates one limiter per table. Each table comes with the limits that are shared across
+    /// processes.
     pub(crate) fn new(tables: Vec<(EndpointRates, SharedRates)>, policy: RatePolicy) -> Self {
         let limited = |(table, shared): (EndpointRates, SharedRates)| {
             let limiter = Limiter::with_shared_rates(table.clone(), policy, shared);
@@ -29,8 +29,9 @@ impl RateLimiters {
         Self { policy, configured_limiters, default_limiters: Mutex::default() }
     }
 
-    /// Returns every limiter that a request to the model passes, always in the same order. An
-    /// endpoint without a table gets a limiter that only learns.
+    /// Returns every limiter that a request to the model passes, always in the same order. If no
+    /// table covers the endpoint, the limiter has no configured limits and only learns from
+    /// rejections.
     pub(crate) fn limiters_for(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
         let named = self.configured_limiters.iter().filter(|(table, _)| table.applies_to(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();

@@ -1,4 +1,4 @@
-//! Reclassifies a recorded rejection by the current rules.
+//! Reclassifies a recorded rejection according to the current rules.
 
 use proctor_types::{Fault, ModelSpec};
 
@@ -12,7 +12,7 @@ use crate::{
 /// if the status is a success. `request_bytes` is the length of the rejected request.
 ///
 /// # Errors
-/// A built-in table cannot be read.
+/// Fails if a built-in table cannot be read.
 pub fn recheck_rejection(
     status: u16,
     body: &str,

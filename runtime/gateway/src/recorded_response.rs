@@ -1,7 +1,7 @@
 //! The responses that earlier tries of a trial received.
 //!
-//! A resumed try continues the conversation of the tries before it. Without their responses, the
-//! gateway would accept the first response that the endpoint repeats.
+//! A resumed try continues the conversation of the tries before it. If the gateway did not know the
+//! responses of these tries, it would accept a response that the endpoint returns a second time.
 
 use proctor_types::Api;
 
@@ -26,7 +26,8 @@ impl TrialGateway {
         let model = &self.route().model;
         let Some(whole) = read_response(model.api, &recorded.body) else { return };
         let names = read_names(&recorded.body, &whole.model);
-        // Every request of the resumed try follows this response, however short it is.
+        // Pass a request size of 0, because every request of the resumed try comes after this
+        // response, however short the request is.
         self.received_responses().add(names.id.as_deref(), &whole, 0);
         self.add_prompt_count(&whole, &names, recorded.request_bytes);
     }
@@ -46,7 +47,7 @@ fn read_response(api: Api, raw: &[u8]) -> Option<CollectedResponse> {
     let mut halves = lenient_json::SurrogateJoiner::default();
     let mut whole = CollectedResponse::default();
     while let Some(event) = decoder.next_event().or_else(|| decoder.take_rest()) {
-        // The response was accepted, so only data after its end can be invalid.
+        // The earlier try accepted this response, so only data after its end can be invalid.
         let Ok(deltas) = reader.read(&event) else { break };
         halves.join(deltas, false).into_iter().for_each(|delta| whole.push(delta));
     }

@@ -10,15 +10,16 @@ use crate::{error_text::error_message, patterns::Patterns};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ErrorSubject {
-    /// A rate limit. Retried whatever the status is.
+    /// A rate limit. The gateway retries the request whatever the status is.
     RateLimit,
     /// The account cannot pay.
     Billing,
     /// The key is not valid.
     Key,
-    /// The conversation exceeds the context window. Caused by the model.
+    /// The conversation exceeds the context window. Attributed to the model if our own count
+    /// confirms the overflow.
     ContextOverflow,
-    /// A filter rejected the prompt or the response. Caused by the model.
+    /// A filter rejected the prompt or the response. Attributed to the model.
     ContentFilter,
     /// The request refers to a conversation item that the endpoint did not keep.
     UnkeptItem,
@@ -55,7 +56,7 @@ impl Rejections {
     /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<Rejections> =
             ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
@@ -91,7 +92,7 @@ pub(crate) struct ApiError {
     pub codes: Vec<String>,
     /// All messages of the error, on one line.
     pub message: String,
-    /// Whether the body is a web page or not JSON.
+    /// Whether the body is something other than a JSON object or list, such as a web page.
     pub is_page: bool,
 }
 

@@ -81,7 +81,7 @@ impl RepairedRequest {
     }
 
     /// Applies a repair for an error that has occurred `occurrences` times. Returns `false` if
-    /// there is no repair for it or all have been applied.
+    /// there is no repair for the error, or all its repairs have already been applied.
     pub(crate) fn repair_for_error(
         &mut self,
         trial: &TrialGateway,
@@ -106,9 +106,9 @@ impl RepairedRequest {
         Ok(self.apply_repairs(trial, repairs, 1))
     }
 
-    /// Whether the error names the form of the request, and a repair for it has not been applied.
-    /// Some endpoints report this with a status that otherwise concerns the key or the model, such
-    /// as 403.
+    /// Whether the error is about the request's form, and there is a repair for it that has not
+    /// been applied yet. Some endpoints report such an error with a status that is otherwise about
+    /// the key or the model, such as 403.
     pub(crate) fn has_repair_for_error(
         &self,
         trial: &TrialGateway,
@@ -119,8 +119,8 @@ impl RepairedRequest {
         Ok(is_about_form && self.clone().repair_for_error(trial, status, body, 1)?)
     }
 
-    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether the repair had been
-    /// applied.
+    /// Undoes [`Action::DisableStreaming`], because a stream-only endpoint rejects requests without
+    /// streaming. Returns whether this repair had been applied.
     fn restore_streaming(&mut self, trial: &TrialGateway) -> bool {
         let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
             .into_iter()
@@ -135,10 +135,11 @@ impl RepairedRequest {
         true
     }
 
-    /// Keeps the repairs for later requests, since the endpoint accepted this one.
+    /// Keeps the repairs for later requests, because the endpoint accepted the repaired request.
     pub(crate) fn remember_repairs(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
-        // The non-streamed response is also broken, so streaming was not the cause.
+        // If the non-streamed response was also broken, streaming was not the cause, so don't keep
+        // that repair.
         let is_broken = match self.request.offers_tools {
             true => halts.writes_malformed_calls(model),
             false => halts.omits_fences(model),

@@ -1,4 +1,4 @@
-//! Detects responses that a cache on the route returns again for a later request.
+//! Detects when a cache on the route returns the response to an earlier request again.
 //!
 //! A semantic cache mistakes a request for an earlier one in the same conversation and replays the
 //! earlier turn. The model never saw the later request, so it did not produce this turn.
@@ -70,8 +70,8 @@ impl ReceivedResponses {
         let reply = ReceivedResponse::new(response, request_bytes);
         let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
         match (by_id, unique_call_id(response)) {
-            // If a response has no call, a repeated response id is only weak evidence of a replay.
-            // It is enough here, because accepting the response would end the conversation.
+            // A repeated response id alone is weak evidence of a replay. It is sufficient if the
+            // response has no call, because accepting such a response would end the conversation.
             (Some(before), None) => before.is_replayed_by(&reply),
             (_, Some(call)) => {
                 self.by_call.get(call).is_some_and(|before| before.is_replayed_by(&reply))
@@ -80,7 +80,7 @@ impl ReceivedResponses {
         }
     }
 
-    /// Keeps a response that is delivered.
+    /// Remembers a response that is delivered to the caller.
     pub(crate) fn add(
         &mut self,
         id: Option<&str>,
@@ -151,13 +151,14 @@ mod tests {
         assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
         // The model repeats itself, under a new id.
         assert!(!replies.is_replay(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
-        // Ids from a counter that restarts in each response are not evidence of a replay.
+        // If ids come from a counter that restarts in each response, equal ids are not evidence of
+        // a replay.
         for id in ["call_0", "call_000000000001", "functions.shell:0", "0", ""] {
             let mut replies = ReceivedResponses::default();
             replies.add(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
             assert!(!replies.is_replay(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
-        // Nor are the ids of a server that used one id for two different responses.
+        // If the server used one id for two different responses, equal ids are not evidence either.
         replies.add(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
         assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }

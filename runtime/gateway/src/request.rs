@@ -1,4 +1,4 @@
-//! Builds a request from an [`ModelRequest`] and a model's parameters.
+//! Builds a request from a [`ModelRequest`] and a model's parameters.
 
 use proctor_types::{Fault, FaultLayer, ModelRequest, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -78,8 +78,8 @@ pub(crate) fn neutral_request(model: &ModelSpec, model_request: &ModelRequest) -
     }
 }
 
-/// Sets cache breakpoints at the end of each part that the next request repeats: tools, system, and
-/// the last two user messages. The API accepts up to four.
+/// Sets cache breakpoints at the end of each part that the next request repeats: tools, system
+/// prompt, and the last two user messages. The API accepts up to four breakpoints.
 pub(crate) fn add_cache_breakpoints(body: &mut Map<String, Value>) {
     let mark = |block: &mut Value| {
         if let Some(block) = block.as_object_mut() {

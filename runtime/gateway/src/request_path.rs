@@ -1,5 +1,5 @@
-//! The path of every request: admit, send, judge, settle, record, deliver. The in-process call
-//! (`ask.rs`) and the HTTP server (`server/client_request.rs`) are its two entry points.
+//! The path that every request takes: admit, send, judge, settle, record, deliver. The in-process
+//! call (`ask.rs`) and the HTTP server (`server/client_request.rs`) are its two entry points.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ struct AttemptRecord<'a> {
     pause: Duration,
     /// Time in the queue for limits, after the back-off.
     queue_time: Duration,
-    /// Part of `queued` spent on limits that trials share.
+    /// Part of `queue_time` that was spent waiting for limits that trials share.
     shared_queue_time: Duration,
     result: &'a AttemptResult,
     response_progress: &'a ResponseProgress,
@@ -99,13 +99,13 @@ impl TrialGateway {
         let mut unauthorized = false;
         loop {
             let request = &form.request;
-            // Reserve for each attempt separately: a request that waits for its next attempt
-            // reserves nothing.
+            // Reserve budget for each attempt separately, so that a request that waits for its next
+            // attempt reserves nothing.
             self.check_halts(request.offers_tools)?;
             let admitted =
                 self.admit_request(request.bounds(), (request.is_grace, request.is_from_sub_agent));
             let admission = client.wait_for(admitted).await?;
-            // The request may have waited for a long time.
+            // Check for halts again, because the request may have waited for a long time.
             self.check_halts(request.offers_tools)?;
             // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queue_time() + std::mem::take(&mut waited);
@@ -147,8 +147,8 @@ impl TrialGateway {
             if let Some(rejected) = self.repairable_rejection(&result, &judged, &form, client)? {
                 judged = rejected;
             }
-            // Missing tool support halts only requests with tools, so `note_unusable` must not be
-            // called for it.
+            // Missing tool support halts only requests with tools. Remember this, so that
+            // `note_unusable` is not called, which would halt all requests.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
@@ -215,7 +215,7 @@ impl TrialGateway {
                         continue;
                     }
                     let error = self.classify_rejection(status, body, &form.request).await;
-                    // The model responds, and it may accept other requests.
+                    // Let the other requests through: the model does respond, and may accept them.
                     if let Some(turn) = &response_progress.permit {
                         turn.note_response();
                     }
@@ -257,7 +257,8 @@ impl TrialGateway {
                     if trouble.kind == FailureKind::Corrupted {
                         form.bypass_caches();
                     }
-                    // After streams that were cut off, pause before the next attempt.
+                    // Retry immediately with the repair. If several streams were cut off, pause
+                    // before the next attempt instead.
                     if free && form.apply_repairs(self, repair, 1) && !are_cut {
                         continue;
                     }
@@ -279,8 +280,8 @@ impl TrialGateway {
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Halt the model before another trial gets the turn, because that trial would
-                    // only wait for the same silent endpoint.
+                    // If the endpoint is down, this call halts the model before another trial gets
+                    // the permit. That trial would only wait for the same silent endpoint.
                     if let CancelReason::Budget(kind) = cut {
                         self.lost_time_fault(kind);
                     }
@@ -296,8 +297,8 @@ impl TrialGateway {
                         &trouble,
                     );
                     client.wait_for(wait).await?;
-                    // Let another waiting trial go first: this request may be the only one that
-                    // fails.
+                    // Let another waiting trial make the next attempt: this request may be the only
+                    // one that fails.
                     if response_progress.permit.take().is_some() {
                         let begun = Instant::now();
                         response_progress.permit =
@@ -417,8 +418,8 @@ impl TrialGateway {
     }
 
     /// Charges an attempt, whether or not its response is usable. The charge is based on the
-    /// endpoint's own token count, or else on our count of the bytes sent and received. A delivered
-    /// response to a main request gets a step number.
+    /// endpoint's own token count. If there is none, it is based on our count of the tokens sent
+    /// and received. A delivered response to a main request gets a step number.
     async fn settle<C: Client>(
         &self,
         request: &OutgoingRequest,

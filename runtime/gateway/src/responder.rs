@@ -1,11 +1,12 @@
-//! Reads a response's names from its bytes: a router names the provider that it chose, and an
-//! endpoint names the response, the model and its server's configuration.
+//! Reads names and ids from a response's bytes. A router names the provider that it chose. An
+//! endpoint names the response, the model and the server's configuration.
 
 use proctor_types::{Responder, replace_control_chars};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Number of stream events to read: the first event of some endpoints contains no names.
+/// Number of stream events to read. One event is not enough, because some endpoints' first event
+/// contains no names.
 const MAX_EVENTS: usize = 8;
 
 /// Maximum length of a name in characters.
@@ -72,7 +73,7 @@ pub(crate) fn json_objects(response: &str) -> impl Iterator<Item = &str> {
     document.into_iter().chain(events.filter(|data| data.trim_start().starts_with('{')))
 }
 
-/// Adds an object's names and returns its id. Names that were found earlier are kept.
+/// Adds the names that an object contains, unless they are already known. Returns the object's id.
 fn add_names(responder: &mut Responder, object: &str) -> Option<String> {
     let named = serde_json::from_str::<ResponseFields>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();

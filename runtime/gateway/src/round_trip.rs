@@ -1,4 +1,5 @@
-//! Property tests: the model's turn is sent back to its endpoint as the endpoint wrote it.
+//! Property tests that the gateway sends the model's turn back to its endpoint exactly as the
+//! endpoint wrote it.
 
 use fastrand::Rng;
 use proctor_types::{Api, NativeTurn};

@@ -25,13 +25,14 @@ pub fn classify_request(rules: &RequestRules, request: &RequestFacts<'_>) -> Req
     found.map_or(rules.default, |rule| rule.class)
 }
 
-/// Returns the sub-agent's conversation that a main request belongs to, or `None` if the request is
-/// the agent's own. `first_message` returns the user's first message, which identifies the
-/// conversation if no header does.
+/// If a sub-agent sent the main request, returns the conversation that the request belongs to.
+/// Returns `None` if the agent itself sent the request. `first_message` returns the user's first
+/// message, which identifies the conversation if no header does.
 ///
 /// `has_tool` says whether any request of the trial has offered the tool that `without_tool` names.
-/// Until a request has offered the tool, a request without it counts as the agent's own, because
-/// another version of the agent may have renamed the tool, or a setting may have removed it.
+/// Until a request has offered this tool, requests without the tool count as the agent's own,
+/// because another version of the agent may have renamed the tool, or a setting may have removed
+/// it.
 pub(crate) fn find_sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,

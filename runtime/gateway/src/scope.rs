@@ -1,4 +1,5 @@
-//! One set of limits, with the amounts spent and the amounts reserved for requests in flight.
+//! A scope: one set of limits, with the amounts spent and the amounts reserved for requests in
+//! flight.
 //!
 //! Each trial has its own scope. The scopes of an arm and of a run are shared by their trials.
 //! Requests are admitted in order of arrival, so that small ones cannot starve a large one. A
@@ -14,7 +15,7 @@ use std::{
 use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spending, Usage};
 use tokio::sync::Notify;
 
-/// The maximum that one request can use.
+/// The maximum amounts that one request can use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MaxUsage {
     pub class: RequestClass,
@@ -57,8 +58,8 @@ struct ScopeSpending {
     reserved: ReservedAmounts,
     queue: VecDeque<u64>,
     next_ticket: u64,
-    /// Set when a main request is rejected. The trial is then over, so side requests are also
-    /// rejected.
+    /// The limit for which a main request was rejected. Once it is set, the trial is over, so side
+    /// requests are also rejected.
     exhausted_limit: Option<BudgetKind>,
 }
 
@@ -166,7 +167,8 @@ impl Scope {
         Ok(true)
     }
 
-    /// Whether the request could exceed a limit by an unknown amount.
+    /// Whether the request has no output limit although one of the scope's limits depends on
+    /// output. Such a request could exceed that limit by an unknown amount.
     pub(crate) fn is_unbounded(&self, max_usage: &MaxUsage) -> bool {
         let limits = &self.limits;
         let matters = limits.output_tokens.is_some()

@@ -1,4 +1,5 @@
-//! Finds a key in all its spellings: a record with `sk-a\/b` contains the key `sk-a/b`.
+//! Finds a key in all its spellings. For example, `sk-a\/b` in a record is a spelling of the key
+//! `sk-a/b`.
 
 /// Replacement for a key in a record.
 const KEY_PLACEHOLDER: &[u8] = b"[key]";
@@ -6,12 +7,12 @@ const KEY_PLACEHOLDER: &[u8] = b"[key]";
 /// Returns `bytes` without the key, or `None` if the key does not occur. The key may be plain, or
 /// have characters escaped as in JSON (`\/`, `\u002f`) or a URL (`%2F`).
 ///
-/// This is handwritten because a regular expression built from a key could leak the key.
+/// The search is handwritten because a regular expression built from a key could leak the key.
 pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);
     while at < bytes.len() {
-        // A spelling starts with the first character or with an escape.
+        // A spelling starts with the key's first character or with an escape character.
         let begins = |byte: &u8| key.first() == Some(byte) || matches!(byte, b'\\' | b'%');
         match bytes[at..].iter().position(begins) {
             Some(skipped) => at += skipped,

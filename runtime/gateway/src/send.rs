@@ -1,4 +1,4 @@
-//! One attempt: sends the exact bytes and returns the response as received.
+//! Makes one attempt: sends the exact bytes of a request and returns the response as received.
 
 mod attempt;
 mod body;
@@ -39,8 +39,8 @@ use crate::{
     trial::{ModelRoute, TrialGateway},
 };
 
-/// How long an endpoint may keep a connection open after the last event. After that, the connection
-/// is dropped instead of reused.
+/// How long an endpoint may keep a connection open after the last event. If it takes longer, the
+/// connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
@@ -136,13 +136,15 @@ impl TrialGateway {
         }
         let idle = seconds(route.policy.idle_seconds);
         let mut progress = Instant::now();
-        // When the first comment since the last event arrived.
+        // When the first comment arrived before any event. Until the first event, the request is in
+        // the endpoint's queue.
         let mut queued = None;
         loop {
             let is_finished =
                 matches!(body, Body::Stream(_)) && result.response.reported_stop.is_some();
             let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
-            // Comments only keep a connection open, so the limit counts from the last event.
+            // Measure the limit from the last event, because comments only keep the connection
+            // open.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.wait_for_chunk(Some(limit), async {
                 tokio::select! {
@@ -292,8 +294,8 @@ async fn open_response(
     with_timeout(seconds(first), route.http.execute(built)).await
 }
 
-/// Returns our own headers, in addition to the client's if both sides use the same format. Ours
-/// override the client's.
+/// Returns the request's headers. If both sides use the same format, they include the client's
+/// headers, but our own headers take precedence.
 fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,5 +1,5 @@
-//! Rejects settings that a model's table must not contain, before a run starts. If a parameter were
-//! silently dropped, the arm would not be the one that the report describes.
+//! Rejects invalid settings in a model's table before a run starts. If a parameter were silently
+//! dropped, the report would describe an arm that did not run.
 
 use proctor_types::{Api, ModelSpec};
 
@@ -8,7 +8,8 @@ use crate::request;
 /// The highest temperature that a Messages request may have.
 const MESSAGES_MAX_TEMPERATURE: f64 = 1.0;
 
-/// A setting that requests to the model cannot express.
+/// A setting that is not allowed, because requests to the model cannot express it or the gateway
+/// sets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSetting {
     /// Path of the key within the model's table.

@@ -1,5 +1,5 @@
-//! Limits that several processes share. This crate reserves amounts by name. Another crate stores
-//! the reservations.
+//! The interface for limits that several processes share. The gateway reserves amounts by name.
+//! Another crate implements the interface and stores the reservations.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Counts tokens locally (o200k), for checks before a request and for estimates, which are labeled
-//! as such. The endpoint's own usage is authoritative.
+//! Counts tokens locally with the o200k encoding, for checks before a request and for estimates.
+//! Estimates are marked as such, because the endpoint's own count is authoritative.
 
 use proctor_types::{Message, ModelResponse};
 
@@ -14,7 +14,7 @@ const RESPONSE_OVERHEAD: u64 = 3;
 /// Loads the tokenizer's tables off the async threads. Loading takes about 0.2 s of CPU time. Later
 /// counts are fast.
 pub async fn load_tables() {
-    // A panic while loading the tables would also occur at the first count.
+    // Ignore a panic, because it would occur again at the first count.
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
 

@@ -19,7 +19,7 @@ use crate::{
     tokens, usage,
 };
 
-/// A problem, and a hint with its fix.
+/// A problem, and a hint on how to fix it.
 pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
@@ -73,7 +73,8 @@ fn find_problem(
 ) -> Option<Finding> {
     let request = usage::parse_request(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
-    // This is a resumed conversation, in which the endpoint has already returned calls.
+    // Skip the check if the conversation already contains calls: a resumed conversation shows that
+    // the endpoint supports tools.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
         return None;
     }
@@ -239,7 +240,7 @@ fn called_tool<'a>(check: &UnparsedCallCheck, value: &Value, tools: &[&'a str]) 
     }
 }
 
-/// Whether a word occurs in a text outside of longer words.
+/// Whether a word occurs in a text as a whole word.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
     text.match_indices(word).any(|(at, _)| {
@@ -367,7 +368,8 @@ mod tests {
         let half = (all - alone) / 2;
         assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
         assert!(!found((alone + half) * 97 / 100));
-        // The reported count means something else: a fixed number, or only uncached tokens.
+        // Counts that don't measure the whole prompt are not evidence of dropped tools: a fixed
+        // number, or only uncached tokens.
         assert!(!found(100) && !found(0) && !found(alone / 2));
         let mut few = request(words);
         few.tools.truncate(1);

@@ -50,7 +50,7 @@ pub struct TrialGateway {
     route: ModelRoute,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
-    /// Identifies the trial.
+    /// The trial's number, which identifies the trial within the process.
     number: u64,
     /// Whether the endpoint has responded in this trial.
     has_responded: AtomicBool,
@@ -161,8 +161,8 @@ impl TrialGateway {
     /// The request waits while the amounts spent, reserved and requested together exceed a limit.
     /// It is rejected once a limit is reached. A limit on steps is therefore exact. A limit on
     /// tokens or cost is exceeded by at most the last admitted response, as long as no response is
-    /// larger than its reservation. Once a response was larger than its reservation, requests run
-    /// one at a time. Time limits and cancellation end the wait.
+    /// larger than its reservation. After a response that was larger than its reservation, requests
+    /// run one at a time. Time limits and cancellation end the wait.
     pub async fn admit(&self, bounds: RequestBounds) -> Result<Admission, RequestError> {
         self.admit_request(bounds, (false, false)).await
     }
@@ -187,8 +187,9 @@ impl TrialGateway {
                 cost_usd,
             }
         };
-        // A request without an output limit would block all trials that share a scope. In shared
-        // scopes, the model's context window is therefore used as the bound.
+        // In scopes that trials share, use the model's context window as the bound for a request
+        // without an output limit. Otherwise, such a request would have to run alone and block all
+        // other trials.
         let shared = held(output.or(self.route.context_window));
         let wanted =
             AdmissionRequest { max_usage: held(output), shared_max_usage: shared, is_grace };
@@ -200,7 +201,7 @@ impl TrialGateway {
         }
     }
 
-    /// Fails if an earlier request of the run has shown that this one would be rejected.
+    /// Fails if an earlier request of the run has shown that the endpoint would reject this one.
     pub(crate) fn check_halts(&self, offers_tools: bool) -> Result<(), RequestError> {
         self.route
             .halts

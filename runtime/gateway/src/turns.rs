@@ -14,7 +14,8 @@ use crate::codec::{
     neutral::{CollectedResponse, Item, Turn},
 };
 
-/// Turns by the id of their first call, or by their text if they have no calls.
+/// The model's turns, indexed by the id of their first call, or by their text if they have no
+/// calls.
 #[derive(Debug, Default)]
 pub(crate) struct NativeTurns {
     stored_turns: Vec<StoredTurn>,
@@ -111,8 +112,8 @@ impl NativeTurns {
         turns.push(Turn { native_turn: Some(native), ..Turn::new(Role::Assistant, parts) });
     }
 
-    /// Restores the endpoint's own turns in a request of the endpoint's format. Returns whether the
-    /// client had omitted something.
+    /// Restores the endpoint's own turns in a request that is already in the endpoint's format.
+    /// Returns whether the client had omitted something.
     pub(crate) fn restore_in_body(&self, api: Api, body: &mut Map<String, Value>) -> bool {
         match api {
             Api::Chat => self.restore_messages(body, |message| {
@@ -206,7 +207,8 @@ fn is_equivalent(first: &str, second: &str) -> bool {
         text => serde_json::from_str::<Value>(text).ok(),
     };
     first == second || object(first).is_some_and(|one| object(second).as_ref() == Some(&one)) || {
-        // Arguments that are not JSON were wrapped under one name.
+        // If the arguments are not JSON, an earlier translation may have wrapped them in an object
+        // with a single field.
         let wrapped = |text: &str| {
             object(text).and_then(|value| Some(value.get("arguments")?.as_str()?.to_owned()))
         };

@@ -325,8 +325,8 @@ impl ConfigReader<'_> {
         network
     }
 
-    /// Returns the paths that are copied to a separate verifier. A shared verifier sees the whole
-    /// sandbox.
+    /// Returns the paths that are copied to a separate verifier's sandbox. A shared verifier needs
+    /// no copies, because it runs in the agent's sandbox.
     fn read_artifacts(&mut self, table: &Table, is_separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {

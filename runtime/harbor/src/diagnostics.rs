@@ -21,8 +21,8 @@ impl Diagnostic {
     }
 }
 
-/// Returns the line of a dotted key, or of the table that the key names. Recognizes the usual ways
-/// to write keys. Returns `None` for other ways.
+/// Returns the line of a dotted key, or of the table that the key names. Returns `None` if the key
+/// is written in an unusual way that this function does not recognize.
 pub(crate) fn find_line(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')

@@ -1,4 +1,5 @@
-//! A task folder's files: which files belong to the task, which are excluded, and the digest.
+//! Reads the files of a task folder: decides which files belong to the task and which are excluded,
+//! and computes the digest.
 
 use std::{
     cell::RefCell,
@@ -119,7 +120,7 @@ impl Folder {
         Ok(inputs)
     }
 
-    /// Whether `.harborignore` excludes one of the task's files.
+    /// Whether `.harborignore` excludes the task's file or folder with this relative path.
     ///
     /// # Errors
     /// Fails if the ignore rules cannot be read.
@@ -218,8 +219,8 @@ impl Folder {
         Ok(files)
     }
 
-    /// Returns the paths below a folder, except for excluded paths. Links to folders are listed but
-    /// not followed.
+    /// Returns the paths below a folder that are not excluded. Links to folders are listed but not
+    /// followed.
     fn included_paths(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.is_path_excluded(folder)? {
             return Ok(Vec::new());
@@ -364,7 +365,8 @@ fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    // Resolve a dangling link to its missing target.
+    // The path does not exist. Resolve its parent, and follow the path itself if it is a dangling
+    // link.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };

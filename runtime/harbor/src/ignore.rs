@@ -1,6 +1,6 @@
-//! Ignore rules, interpreted as in `pathspec`, which Harbor uses. `pathspec` has two kinds of
-//! rules. Both differ from Git's rules and from each other, and the differences affect task
-//! digests.
+//! Interprets ignore rules like the Python library `pathspec`, which Harbor uses. `pathspec` has
+//! two kinds of rules. Both differ from Git's rules and from each other, and the differences affect
+//! task digests.
 
 use regex::Regex;
 
@@ -112,8 +112,8 @@ fn parse_pattern(kind: RuleSyntax, line: &str) -> Result<Option<Pattern>, String
             regex
         }
     };
-    // Relevant paths contain no line feeds, so it does not matter that `.` and classes don't match
-    // line feeds. `pathspec` also compiles its patterns without flags.
+    // Like `pathspec`, compile the pattern without flags. Relevant paths contain no line feeds, so
+    // it does not matter how the two regex engines treat them.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
     Ok(Some(Pattern { is_exclusion: excludes, regex }))
 }

@@ -43,7 +43,7 @@ pub struct Finding {
     pub line: Option<usize>,
     /// The rule's name.
     pub rule: String,
-    /// The image or the paths concerned, if the line does not show them.
+    /// The image or paths that violate the rule, if the line does not show them.
     pub detail: Option<String>,
     /// A description of the problem and how to fix it.
     pub message: String,
@@ -178,8 +178,8 @@ impl Linter<'_> {
             let detail = format!("`{one}` and `{other}`");
             self.add_finding(OVERLAPPING_ARTIFACTS, TASK_FILE, line, Some(detail));
         }
-        // A shared verifier reads the logs where they are, so the overlap only matters for a
-        // separate verifier.
+        // A shared verifier reads the logs in place, so artifacts that overlap the logs only matter
+        // for a separate verifier.
         if config.has_separate_verifier {
             for source in artifacts::sources_overlapping_logs(&artifacts) {
                 self.add_finding(
@@ -315,7 +315,8 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether the image is pinned by digest, or its name is only known at build time.
+/// Whether the image counts as pinned, because it has a digest or its name is only known at build
+/// time.
 fn is_pinned(image: &str) -> bool {
     let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
     let is_digest =

@@ -7,8 +7,8 @@ use serde_json::Value;
 /// Maximum size of a reward file in bytes.
 pub const REWARD_LIMIT: u64 = 1 << 20;
 
-/// The error if there are no valid rewards. This differs from a reward of zero, because the
-/// verifier did not rate the result.
+/// The error if the verifier wrote no valid rewards. This is different from a reward of zero,
+/// because the verifier did not rate the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
     /// The problem, including the file's name.

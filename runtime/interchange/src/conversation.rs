@@ -25,7 +25,7 @@ pub(crate) struct InputMessage {
 pub(crate) struct ResponseTurn {
     pub(crate) response: ModelResponse,
     pub(crate) calls: Vec<Call>,
-    /// Whether this response arrived after a limit was reached. Such a response is not a step, and
+    /// Whether the response arrived after a limit was reached. Such a response is not a step, and
     /// its calls were not run.
     pub(crate) is_grace: bool,
     pub(crate) time: f64,
@@ -116,7 +116,8 @@ impl Conversation {
         })
     }
 
-    /// Counts data that every record should contain but the imported file did not.
+    /// Counts the data that is missing from the imported file, although every record should contain
+    /// it.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
             self.responses().filter(|answered| is_missing(answered)).count() as u64
@@ -136,8 +137,8 @@ impl Conversation {
 
     pub(crate) fn from_events(events: &[Envelope]) -> Self {
         let mut all = Self::default();
-        // Number of messages that the conversation already contains. A retried request repeats some
-        // of them.
+        // Number of messages that the conversation already contains. A retried request sends some
+        // of them again.
         let mut known = 0;
         for Envelope { event, t_wall, .. } in events {
             match event {

@@ -34,9 +34,9 @@ pub struct Fidelity {
     pub format: &'static str,
     /// Number of trials that were written.
     pub trials: u64,
-    /// Data from those trials that none of the files contains.
+    /// Data from these trials that the format cannot represent, so that no file contains it.
     pub left_out: Vec<Omission>,
-    /// Data that records should contain but the imported files did not.
+    /// Data that is missing from the imported files, although records should contain it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_source: Vec<Omission>,
     /// Trials that were not written, each with the reason.
@@ -88,7 +88,7 @@ impl Fidelity {
         add_omission(&mut self.left_out, data, count);
     }
 
-    /// Counts data that was missing in an imported file.
+    /// Counts data that is missing from an imported file.
     pub fn record_missing(&mut self, data: &str, count: u64) {
         add_omission(&mut self.not_in_source, data, count);
     }

@@ -1,5 +1,5 @@
-//! Writes Inspect AI logs (`.eval`, version 2). Each trial becomes a sample, and an arm's samples
-//! form one log.
+//! Writes Inspect AI logs (`.eval`, version 2). Each trial becomes a sample, and all samples of an
+//! arm form one log.
 
 use proctor_types::{Arm, BudgetKind, Ending, TestStatus, sha256_hex};
 use serde_json::{Map, Value, json};
@@ -197,9 +197,9 @@ impl<'a> InspectLog<'a> {
     }
 }
 
-/// Returns the id in the form that a sample's file name contains. Inspect looks up samples by id.
-/// Therefore, the id is only changed if the archive could not store it, or if unpacking would write
-/// outside the target directory.
+/// Returns the id in the form that a sample's file name contains. Inspect looks up samples by id,
+/// so the id is changed only if the archive could not store it, or if unpacking the archive would
+/// write outside the target directory.
 fn archive_file_name(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
     match leaves || id.len() > MAX_ID_BYTES {

@@ -12,8 +12,8 @@ use crate::{
 const SAMPLING_FIELDS: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
 /// Converts the trial to one line. Token ids and log-probabilities are included only if the
-/// endpoint returned them. If a tokenizer computed the ids afterwards, they might differ from the
-/// sampled ones.
+/// endpoint returned them. Ids that a tokenizer computes afterwards might differ from the sampled
+/// ones.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.

@@ -56,22 +56,22 @@ pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     Some(json!({ trial.task.id.as_str(): report }))
 }
 
-/// Returns whether the task counts as resolved. If the benchmark's own rules were applied, they
-/// decide, because submissions are scored by them.
+/// Returns whether the task counts as resolved. If the trial was graded by the benchmark's own
+/// rules, their verdict decides, because submissions are scored by these rules.
 pub fn is_resolved(verdict: &Verdict) -> bool {
     verdict.policies.get("official").map_or(verdict.resolved, |official| official.resolved)
 }
 
-/// Returns the part of a grading log that the benchmark's own procedure printed, with its markers.
-/// Returns `None` if the procedure was not run.
+/// Returns the part of a grading log that the benchmark's own procedure printed, including the
+/// procedure's markers. Returns `None` if the procedure was not run.
 pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let official = verdict.policies.get("official")?;
     let (name, version) = (official.name.as_deref()?, official.version.as_deref()?);
     let heading = format!("\n===== official: {name} {version} =====\n");
     let from = find_bytes(log, heading.as_bytes())? + heading.len();
     let log = &log[from..];
-    // Tests may print the next heading, too. The last occurrence is the one that the grader
-    // printed.
+    // Search from the end, because tests may also print the next heading. The grader printed the
+    // last occurrence.
     let to = match verdict.policies.contains_key("wide") {
         true => log
             .windows(WHOLE_SUITE_HEADING.len())

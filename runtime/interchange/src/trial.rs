@@ -13,7 +13,7 @@ pub struct Trial<'a> {
     pub task: &'a Task,
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// The events of the counted try (see `proctor_types::remove_discarded_events`).
+    /// The events of the try that counts (see `proctor_types::remove_discarded_events`).
     pub events: &'a [Envelope],
     /// The patch to which the journal refers.
     pub patch: &'a [u8],
@@ -35,8 +35,8 @@ impl Trial<'_> {
         patch_to_text(self.patch, fidelity)
     }
 
-    /// Returns the trial's identity, for formats that have no key for it. Imports use the identity
-    /// to find the arm.
+    /// Returns the trial's task, arm and attempt as an object, for formats that have no keys for
+    /// them. Imports use this object to identify the trial.
     pub(crate) fn identity(&self) -> Value {
         let (task, arm) = (&self.task.id, &self.arm.name);
         let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
@@ -62,7 +62,7 @@ impl Trial<'_> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
-    /// Returns what interruptions did to the trial, or `None` if there were none.
+    /// Returns how the trial was interrupted, or `None` if it was not.
     pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
         self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_empty())
     }

@@ -101,7 +101,7 @@ impl Blobs {
 
     /// Stores the exact body of a request or response and returns its hash. Each request repeats
     /// the conversation so far, so a body that starts like an earlier body of the trial is stored
-    /// as a difference.
+    /// as a difference from that body.
     pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let Some(pack) = &self.pack else { return self.put_shared(bytes) };
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
@@ -118,16 +118,17 @@ impl Blobs {
         let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
         let hash = blake3::hash(&bytes);
         let name = hash.to_hex().to_string();
-        // If a tree equals the trial's initial state, don't store it as a difference: the tree that
-        // it would refer to is itself stored as a difference from the initial state.
+        // If a tree equals the trial's initial tree, don't store it as a difference from a later
+        // tree. That tree is itself stored as a difference from the initial one, so the two would
+        // refer to each other.
         if !self.blob_path(&name)?.is_file() {
             pack.put_tree(hash.as_bytes(), &self.parse_hash(base_hash)?, reply)?;
         }
         Ok(name)
     }
 
-    /// Starts a blob that is written in pieces. It is stored like a blob of [`Blobs::put_shared`]
-    /// if `is_shared` is set, and otherwise like one of [`Blobs::put`].
+    /// Starts a blob that is written in chunks. If `is_shared` is set, the blob is stored as
+    /// [`Blobs::put_shared`] does, and otherwise as [`Blobs::put`] does.
     pub fn writer(&self, is_shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
         BlobWriter { blobs, is_shared, hasher, buffer: Vec::new(), file: None }
@@ -137,7 +138,7 @@ impl Blobs {
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse_hash(hash)?;
-            // If the pack's entry is corrupt, fall back to a shared file with the same content.
+            // If the pack's entry is corrupt, fall back to a shared blob with the same content.
             let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
@@ -149,7 +150,7 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.blob_path(hash)?.is_file() => return Err(error),
-                // The error names the pack, because the content may never have been in the shared
+                // Name the pack in the error, because the blob may never have been in the shared
                 // directory.
                 Ok(None) if !self.blob_path(hash)?.is_file() => {
                     let how = if pack.path().exists() {
@@ -227,8 +228,8 @@ impl Blobs {
         found.is_file().then_some(found.len())
     }
 
-    /// Parses a hash. Hashes come from files that anyone may have changed, so anything except 64
-    /// hex digits is rejected before it becomes part of a path.
+    /// Parses a hash. Hashes are read from files that anyone may have changed, so this function
+    /// rejects everything except 64 hex digits, before the text becomes part of a path.
     fn parse_hash(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));

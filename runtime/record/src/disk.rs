@@ -21,8 +21,8 @@ use crate::{RecordError, error::RESTORE_FROM_COPY_HINT};
 /// Prefix of files that are being written.
 const TEMP_PREFIX: &str = ".tmp-";
 
-/// How long a lock may outlive the writer that held it. A new child process shares the writer's
-/// file descriptors until it calls `exec`.
+/// How long to wait for a lock that is still held after its writer has ended: a new child process
+/// shares the writer's file descriptors until it calls `exec`.
 const LOCK_GRACE: Duration = Duration::from_millis(300);
 
 /// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`LOCK_GRACE`].
@@ -72,7 +72,8 @@ pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError
     try_read_if_exists(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
-/// Like [`read_if_exists`], for callers that report corruption instead of an error.
+/// Like [`read_if_exists`], but returns the plain I/O error, for callers that report an unreadable
+/// file as corruption.
 pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read_regular_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -114,8 +115,8 @@ pub(crate) fn move_non_file_aside(path: &Path) -> Result<(), RecordError> {
     if exists_as_non_file(path) { move_aside(path) } else { Ok(()) }
 }
 
-/// Removes partial files of a killed writer. Only a process that is the sole writer of the
-/// directory may call this function.
+/// Removes partial files that a killed writer left behind. Only a process that is the directory's
+/// sole writer may call this function.
 pub(crate) fn remove_partial_files(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {

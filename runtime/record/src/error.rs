@@ -11,7 +11,7 @@ use proctor_types::{
 
 use crate::pinned_dirs::resolve_fd_path;
 
-/// The hint for corrupt files of which the record has no other copy.
+/// The hint for a corrupt file if the record has no other copy of it.
 pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore the file from a copy of the run directory";
 
 /// An error about a run directory. Every variant contains the path. The message includes the hint,
@@ -71,7 +71,7 @@ impl RecordError {
         move |source| Self::Io { path, what: failure, source }
     }
 
-    /// Returns the error without its hint, for callers that add another hint.
+    /// Returns the error message without its hint, for callers that add their own hint.
     pub(crate) fn message_without_hint(&self) -> String {
         match self {
             Self::Corrupt { path, why, .. } => format!("{}: {why}", path.display()),

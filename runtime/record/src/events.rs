@@ -15,8 +15,8 @@ use crate::{
     journal_reader::{split_newline, strip_checksum},
 };
 
-/// The lines of a journal, in order. An incomplete last line is not returned, because its writer
-/// may not have finished it.
+/// Iterates over a journal's lines, in order. An incomplete last line is not returned, because its
+/// writer may not have finished it.
 #[derive(Debug)]
 pub struct EventReader {
     path: PathBuf,
@@ -62,8 +62,8 @@ const MAX_HEAD_BYTES: usize = 256;
 
 impl EventHead {
     /// Reads the head of a line. The kind is the first field after the numbers, so the rest of the
-    /// line need not be parsed. A line with a megabyte of output is then as fast as a short one.
-    /// Only a line with another key order is parsed completely.
+    /// line need not be parsed, and a line with a megabyte of output takes no longer than a short
+    /// one. Only a line with a different key order is parsed completely.
     fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         const KIND_KEY: &[u8] = b",\"kind\":\"";
         let near = &line[..line.len().min(MAX_HEAD_BYTES)];

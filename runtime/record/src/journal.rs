@@ -48,9 +48,9 @@ impl Journal {
         Ok(Self::from_parts(file, path, try_number, 1, 0, 0.0))
     }
 
-    /// Continues a journal and its numbering. Removes an incomplete last line, unless only its
-    /// newline is missing, which is added. The try's clock continues from the last event, so only
-    /// `t_wall` includes the time in between.
+    /// Opens an existing journal, whose event numbering continues. If only the last line's newline
+    /// is missing, adds it. Otherwise, removes an incomplete last line. The try's clock continues
+    /// from the last event, so only `t_wall` includes the time in between.
     ///
     /// # Errors
     /// Fails if a line other than the last is corrupt, because new lines would hide the corruption.
@@ -161,8 +161,8 @@ impl Journal {
         Ok(seq)
     }
 
-    /// Calls [`Journal::append`], then `fdatasync`. Use this for model responses, which cost money,
-    /// and for outcomes, which decide the trial. Takes a few milliseconds on a disk.
+    /// Calls [`Journal::append`], then `fdatasync`. Use this method for model responses, which cost
+    /// money, and for outcomes, which end the trial. Takes a few milliseconds on a disk.
     pub fn append_durable(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         let seq = self.append(step, event)?;
         self.file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))?;

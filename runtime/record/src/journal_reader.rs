@@ -96,7 +96,7 @@ pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
 /// The result of scanning a journal's lines.
 #[derive(Debug, Default)]
 pub(crate) struct JournalScan {
-    /// See [`JournalContents::torn`].
+    /// See [`JournalContents::is_torn`].
     pub(crate) is_torn: bool,
     lacks_final_newline: bool,
     /// The highest try number of any line, counted from 1, or 0 if there are no lines.

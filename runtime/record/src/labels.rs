@@ -24,8 +24,8 @@ pub struct Labels {
 }
 
 impl RunDir {
-    /// Returns all labels of the run. Unreadable labels are not an error: data outside the record
-    /// must not make a command fail.
+    /// Returns all labels of the run. Unreadable labels do not make this method fail, because no
+    /// command may fail due to data outside the record.
     pub fn read_labels(&self) -> Labels {
         let path = labels_path(self.path());
         let mut labels = Labels::default();

@@ -18,7 +18,8 @@ use crate::{
     workers::{SchedulerJobs, describe_this_worker},
 };
 
-/// Directory for trial directories that were set aside when another worker took over the trial.
+/// Directory to which a dead worker's trial directory is moved when another worker takes over the
+/// trial.
 pub(crate) const SUPERSEDED_DIR: &str = "superseded";
 
 /// The result of an attempt to lease a trial.
@@ -99,9 +100,9 @@ impl RunDir {
         find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
-    /// Returns the trials that workers of a shared run have finished, as long as the run has had
-    /// live workers ever since. One list is cheaper than a check of each trial. The list may be
-    /// incomplete.
+    /// Returns the trials that a shared run's workers have finished. Contains only trials since
+    /// whose end at least one worker has always been alive. Reading this list is cheaper than
+    /// checking each trial. The list may be incomplete.
     ///
     /// # Errors
     /// Fails if the run directory can't be read.
@@ -206,8 +207,8 @@ struct DirTakeover {
     claim_key: String,
 }
 
-/// Maximum number of copy attempts. A worker that is alive after all may move files during the
-/// copy.
+/// Maximum number of copy attempts. A worker that was wrongly presumed dead may move files during
+/// the copy.
 const MAX_COPY_ATTEMPTS: usize = 5;
 
 impl DirTakeover {

@@ -1,4 +1,4 @@
-//! The trial directories that a worker holds open.
+//! The trial directories that a worker keeps open.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,8 @@ impl PinnedDirs {
         self.lock_open_dirs().insert(id.clone(), folder);
     }
 
-    /// Forgets a trial that another worker has taken over, but keeps its directory open.
+    /// Stops using the directory of a trial that another worker has taken over, but keeps the
+    /// directory open.
     pub(crate) fn abandon(&self, id: &TrialId) {
         let folder = self.lock_open_dirs().remove(id);
         self.abandoned_dirs.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
@@ -42,7 +43,7 @@ impl PinnedDirs {
         Some(PathBuf::from(format!("{FD_DIR}/{descriptor}")))
     }
 
-    /// Forgets a trial that this worker has released.
+    /// Closes the directory of a trial that this worker has released.
     pub(crate) fn remove(&self, id: &TrialId) {
         let Some(folder) = self.lock_open_dirs().remove(id) else { return };
         // Remove the directory if it is empty, so that a trial that was not started leaves no

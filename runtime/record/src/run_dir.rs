@@ -170,7 +170,7 @@ impl RunDir {
         run_file::write(&self.root, run)
     }
 
-    /// Returns the plan as written.
+    /// Returns the plan from `run.json`, or from its copy if `run.json` is corrupt.
     ///
     /// # Errors
     /// Fails if the plan cannot be read, or if it comes from an incompatible version of Proctor.
@@ -178,7 +178,8 @@ impl RunDir {
         self.check_run().map(|(run, _)| run)
     }
 
-    /// Returns the plan as written, and the corruption of `run.json` if its copy was used.
+    /// Returns the plan. If `run.json` is corrupt, returns the plan from its copy, and the
+    /// corruption.
     pub fn check_run(&self) -> Result<(RunRecord, Option<Corruption>), RecordError> {
         run_file::read(&self.root)
     }
@@ -198,8 +199,8 @@ impl RunDir {
         self.blobs().with_pack(trial.pack_path())
     }
 
-    /// Returns the patch whose hash is in a trial's journal. The patch comes from its file, or from
-    /// the blobs if the file differs.
+    /// Returns the patch with this hash, which a trial's journal names. Reads the patch from
+    /// `patch.diff`, or from the blobs if that file does not match the hash.
     ///
     /// # Errors
     /// Fails if neither the file nor the blobs contain the patch.
@@ -244,8 +245,8 @@ impl RunDir {
 
     /// Returns the trials that have a verdict in `report.json` but whose record was removed, so
     /// that they would run again, in sorted order. A trial that has lost only its journal is not
-    /// included: it is corrupt and does not run again. Neither is a trial with earlier tries,
-    /// because the user requested its re-run.
+    /// included: it is corrupt and does not run again. A trial with earlier tries is not included
+    /// either, because the user requested its re-run.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
@@ -351,7 +352,7 @@ fn lock_run(root: &Path) -> Result<File, RecordError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // If the process that holds the lock has not written its id yet, the error says
+            // If the process that holds the lock has not written its id yet, the error message says
             // "unknown process".
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {

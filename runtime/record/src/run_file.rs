@@ -15,8 +15,8 @@ use crate::{
 };
 
 const RUN_FILE: &str = "run.json";
-/// The compressed copy, for the case that `run.json` is corrupt. Without the plan, nothing in a run
-/// can be read.
+/// The compressed copy of the plan, which is used if `run.json` is corrupt. Without the plan,
+/// nothing in a run can be read.
 const RUN_COPY_FILE: &str = "run.json.gz";
 
 /// Whether a directory contains a run.
@@ -63,8 +63,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_atomically(&root.join(RUN_FILE), &bytes)
 }
 
-/// Returns the plan as written. If `run.json` is corrupt, returns the plan from the copy, and the
-/// corruption.
+/// Returns the plan. If `run.json` is corrupt, returns the plan from the copy, and the corruption.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     let path = root.join(RUN_FILE);
     let written = disk::try_read_if_exists(&path);
@@ -118,7 +117,7 @@ fn decompress(compressed_bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the plan as written, and the corruption of `run.json` or its copy, if any.
+/// Returns the plan, and the corruption of `run.json` or its copy, if either is corrupt.
 pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),

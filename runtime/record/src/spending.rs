@@ -10,8 +10,8 @@ use crate::{RecordError, TrialDir, read_journal};
 /// reached, because providers bill these too.
 ///
 /// # Errors
-/// Fails if the journal cannot be read. If the journal is corrupt, its readable part counts. A
-/// missing journal counts as zero.
+/// Fails if the journal cannot be read. If the journal is corrupt, only its readable part is
+/// counted. A missing journal counts as zero.
 pub fn read_journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     let mut spent = Spending::default();
     // If a directory exists in place of the journal, the trial's check reports the corruption.
@@ -20,7 +20,8 @@ pub fn read_journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     }
     for envelope in read_journal(journal)?.events {
         match envelope.event {
-            // The responses of the other trial were already paid for in its own run.
+            // Discard the spending so far: the run of the trial that was forked already paid for
+            // these responses.
             Event::TrialForked { .. } => spent = Spending::default(),
             // Tokens and cost are counted for every billed attempt. Steps are counted from the
             // responses below.

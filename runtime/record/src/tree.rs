@@ -66,7 +66,7 @@ impl Tree {
     /// Returns the manifest as JSON. The same tree always yields the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
         let (entries, unwalked) = (&self.entries, &self.unwalked_dirs[..]);
-        // The value contains only text, numbers and lists, which serde_json can always serialize.
+        // Serializing cannot fail, because the value contains only text, numbers and lists.
         serde_json::to_vec(&ManifestOutput { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
     }

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 
-/// The files that one grading stores.
+/// The results of grading a trial once, as they are stored in the trial's directory.
 #[derive(Debug, Clone, Copy)]
 pub struct GradingFiles<'a> {
     pub patch: &'a [u8],
@@ -29,8 +29,8 @@ pub struct GradingFiles<'a> {
 }
 
 /// The files of a try, in the order in which they are moved. The trajectory is moved first. If the
-/// process is killed in between, [`TrialDir::next_try_number`] still counts correctly, and the
-/// other files are moved later.
+/// process is killed while the files are being moved, [`TrialDir::next_try_number`] still counts
+/// correctly, and the remaining files are moved later.
 const TRY_FILES: [&str; 7] = [
     TRAJECTORY_FILE,
     PACK_FILE,
@@ -90,7 +90,7 @@ impl TrialDir {
         self.path.join("grade")
     }
 
-    /// Whether there are no files from a grading.
+    /// Whether the directory contains no files that grading creates.
     pub(crate) fn is_ungraded(&self) -> bool {
         !self.gradings_path().exists() && !self.verdict_path().exists()
     }
@@ -128,7 +128,7 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // Don't overflow: the name of a directory may be the largest number.
+        // Don't overflow: a directory's name may be the largest number.
         Ok(u32::saturating_add(most, here + 1))
     }
 
@@ -235,7 +235,7 @@ impl TrialDir {
         disk::write_json(&self.verdict_path(), grading.verdict)
     }
 
-    /// Withdraws the verdict. A later grading may restore it.
+    /// Withdraws the verdict. [`TrialDir::restore_verdict`] can restore it.
     pub fn withdraw_verdict(&self, reason: &str) -> Result<(), RecordError> {
         if self.gradings_path().exists() {
             self.append_grading(Event::VerdictWithdrawn { why: reason.to_owned() })?;
@@ -297,7 +297,7 @@ impl TrialDir {
         journal?.append_durable(0, event).map(|_| ())
     }
 
-    /// Returns the raw results of the last grading, unchanged.
+    /// Returns the raw results from when the trial was last graded, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grading_dir().join(GRADING_RESULTS);
         let bytes =
@@ -312,7 +312,8 @@ impl TrialDir {
         }
     }
 
-    /// Returns the log of the last grading, for people to read. Empty if it cannot be read.
+    /// Returns the log from when the trial was last graded, for people to read. Returns an empty
+    /// log if the file cannot be read.
     pub fn read_log(&self) -> Vec<u8> {
         disk::read_regular_file(&self.grading_dir().join(GRADING_LOG)).unwrap_or_default()
     }

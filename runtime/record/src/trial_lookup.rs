@@ -16,14 +16,14 @@ impl PlannedTrial<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
-    /// Whether this trial is part of the run. Computes the trial's id only if the run excludes
-    /// trials, as few runs do.
+    /// Whether this trial is part of the run. Most runs exclude no trials, and then the trial's id
+    /// is not computed.
     pub fn is_planned(&self, record: &RunRecord) -> bool {
         (1..=record.attempts).contains(&self.attempt)
             && (record.absent.is_empty() || !record.absent.contains(&self.id()))
     }
 
-    /// Returns the name in the form `TASK / ARM / ATTEMPT`.
+    /// Returns the trial's name in the form `TASK / ARM / ATTEMPT`.
     pub fn name(&self) -> String {
         format!("{} / {} / {}", self.task.task.id, self.arm.name, self.attempt)
     }

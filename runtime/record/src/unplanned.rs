@@ -22,7 +22,7 @@ const JOURNAL_DEPTH: usize = 3;
 /// hundred bytes.
 const MAX_FIRST_LINE_BYTES: u64 = 64 << 10;
 
-/// A directory that belongs to no planned trial.
+/// A directory below `trials/` that does not belong to a planned trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnplannedDir {
     /// The directory's path, relative to the run directory.

@@ -1,5 +1,5 @@
-//! Compares how two sets of tasks rank the arms. The sets are two levels, a lite set and the full
-//! set, or two splits.
+//! Compares how two sets of tasks rank the arms. The two sets are two levels, a lite set and the
+//! full set, or two splits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub struct RankAgreement {
     pub interval: Option<[f64; 2]>,
 }
 
-/// A task that all arms attempted, with the fraction of trials in which each arm resolves it.
+/// A task that all arms attempted, with each arm's fraction of trials that resolve the task.
 type TaskRates<'a> = (&'a TaskFacts, Vec<f64>);
 
 /// Computes the rank agreement for each pair of sets. Controls are not ranked. The result is empty

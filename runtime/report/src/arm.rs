@@ -23,11 +23,11 @@ use crate::{
 /// The report of one arm.
 ///
 /// - Rates are over all planned trials.
-/// - Means exclude trials that were ended by a fault or a shared limit, because the arm did not
-///   cause these endings.
+/// - Means exclude trials that a fault or a shared limit ended, because the arm did not cause these
+///   endings.
 /// - Totals cover all trials that have ended.
 ///
-/// Means and totals include only each trial's counted try. `paid` includes all tries.
+/// Means and totals include only the try of each trial that counts. `paid` includes all tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
@@ -64,7 +64,8 @@ pub struct ArmReport {
     /// The lowest and highest value that `resolved_rate` can reach once the missing verdicts are
     /// known.
     pub resolved_bounds: Bounds,
-    /// Resolved trials whose verdict has clean integrity. Unverified verdicts do not count.
+    /// Resolved trials whose verdict has clean integrity. Trials with an unverified verdict are not
+    /// included.
     #[serde(default)]
     pub resolved_clean: u64,
     /// `resolved_clean / trials`.
@@ -79,7 +80,8 @@ pub struct ArmReport {
     /// The lowest and highest value that `passed_rate` can reach once the missing verdicts are
     /// known.
     pub passed_bounds: Bounds,
-    /// 95% intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
+    /// 95% confidence intervals, clustered by task. Missing verdicts widen the intervals
+    /// (`docs/statistics.md`).
     #[serde(default)]
     pub intervals: Intervals,
     /// Trials whose patch was not empty and could be applied.
@@ -94,11 +96,12 @@ pub struct ArmReport {
     /// attempt, and while a verdict is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, f64>,
-    /// Estimates of the probability that all of k attempts resolve a task, computed like
-    /// `pass_at_k`.
+    /// Estimates of the probability that all of k attempts resolve a task, for the same values of k
+    /// as `pass_at_k`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_hat_k: BTreeMap<u32, f64>,
-    /// The variance of a single trial's outcome. Absent if no task has several graded attempts.
+    /// The variance of a single trial's `resolved` value (0 or 1). Absent if no task has several
+    /// graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
     /// Results by kind of group, then by the group's name. The kinds are `level`, `repo`,
@@ -116,7 +119,7 @@ pub struct ArmReport {
     pub tokens: TokenStats,
     /// Whether some token counts were computed locally instead of reported by the endpoint.
     pub usage_estimated: bool,
-    /// Total cost of the counted tries in US dollars.
+    /// Total cost in US dollars of the tries that count.
     pub cost_usd: f64,
     /// Whether every response has a price. If false, `cost_usd` includes only the responses with a
     /// price.
@@ -145,7 +148,7 @@ pub struct ArmReport {
     /// Absent if the tool calls of any trial were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCallStats>,
-    /// Averages per step, over the same trials as the means. Absent if there are no steps.
+    /// Averages per step, over the same trials as the means. Absent if these trials have no steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_step: Option<PerStepStats>,
     /// Tool calls with unparsable arguments, over all trials.
@@ -168,7 +171,7 @@ pub struct ArmReport {
     /// The fraction of trials that ended at one of their own limits, by kind of limit.
     #[serde(default)]
     pub limit_bound: BTreeMap<String, f64>,
-    /// The effect of limits and waits on the trials. Absent if no sandbox was measured.
+    /// How limits and waits affected the trials. Absent if no sandbox was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseReport>,
     /// Number of trials that did not resolve their task, by reason.
@@ -349,7 +352,7 @@ impl ArmReport {
         self.wall_seconds.total > 0.0
     }
 
-    /// Whether the number of steps is known. A known number may be zero.
+    /// Whether the number of steps is known. Arms that call no model have a known number of zero.
     pub fn steps_known(&self) -> bool {
         self.steps.max > 0 || self.durations_known()
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct ExceptionCount {
     /// Failed tests.
     pub tests: u64,
-    /// Trials with such a test.
+    /// Trials in which at least one test failed with this class.
     pub trials: u64,
 }
 
@@ -105,6 +105,6 @@ pub struct UnmarkedScore {
     pub resolved: u64,
     /// `resolved / trials`.
     pub resolved_rate: f64,
-    /// Defined like the arm's `passed_rate`.
+    /// The mean fraction of fail-to-pass tests that passed, defined like the arm's `passed_rate`.
     pub passed_rate: f64,
 }

@@ -1,13 +1,13 @@
-//! The cost of an arm's trials, including tries that do not count.
+//! The cost of an arm's trials, including discarded and unfinished tries.
 
 use proctor_types::{Outcome, Spending};
 use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_micro_dollars};
 
-/// Everything that was billed: the counted tries, their responses after a limit was reached, and
-/// earlier tries. Shared budgets are charged this amount, and the provider's own records should
-/// show the same amount.
+/// Everything that was billed: the tries that count, their responses after a limit was reached, and
+/// earlier tries. Shared budgets are charged this amount, and the provider's invoice should match
+/// it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BilledUsage {
     /// Tokens.
@@ -20,8 +20,8 @@ pub struct BilledUsage {
     pub cost_known: bool,
 }
 
-/// Tries that do not count: tries that were ended by a fault, a kill or a shared limit, and tries
-/// that are still running. Only [`BilledUsage`] includes their tokens and cost.
+/// Tries that do not count toward the results: tries that a fault, a kill or a shared limit ended,
+/// and tries that are still running. Only [`BilledUsage`] includes their tokens and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,

@@ -29,7 +29,7 @@ impl UsageKind {
     }
 }
 
-/// The usage of an arm's trials in their counted tries.
+/// The usage of an arm's trials. Includes only the try of each trial that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetCurve<'a> {
     pub arm: &'a ArmId,
@@ -42,9 +42,9 @@ pub struct BudgetCurve<'a> {
 }
 
 impl BudgetCurve<'_> {
-    /// Returns the fraction of all trials that resolve their task and use at most `budget`. With a
-    /// real limit, the fraction would be at least this high, because a trial that the limit cuts
-    /// off may already have a solution.
+    /// Returns the fraction of all trials that resolve their task and use at most `budget`. If
+    /// `budget` had been a real limit, the fraction would be at least this high, because a trial
+    /// that the limit cuts off may already have a solution.
     pub fn resolved_fraction(&self, budget: f64) -> f64 {
         let count = self.resolved_usage.partition_point(|used| *used <= budget);
         count as f64 / self.trials.max(1) as f64

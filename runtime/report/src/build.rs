@@ -19,7 +19,8 @@ pub struct Report {
     /// verdict is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_agreement: Vec<RankAgreement>,
-    /// Sentences about the run that readers need besides the numbers. Shown below the tables.
+    /// Sentences about the run that readers need in order to interpret the numbers. Shown below the
+    /// tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }

@@ -57,7 +57,7 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     let mixed: Vec<&str> = study.iter().filter(is_mixed).map(|arm| arm.name.as_str()).collect();
     if !mixed.is_empty() {
         let of = mixed.join(", ");
-        all.push(warning_check(format!("Several models, providers or servers answered: {of}")));
+        all.push(warning_check(format!("Several models, providers or servers responded to: {of}")));
     }
     if study.iter().any(|arm| arm.usage_estimated) {
         all.push(note_check("Some tokens and costs are estimates".to_owned()));

@@ -31,7 +31,8 @@ pub struct Curve {
     pub cost: CurveCost,
 }
 
-/// Compares the curve with a real run that had the smaller limit. Only first attempts are compared.
+/// Compares the curve with a real run that had the smaller limit. Uses only the first attempt at
+/// each task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveCheck {
     pub arm: ArmId,
@@ -48,7 +49,7 @@ pub struct CurveCheck {
     pub real_only: u64,
     /// (curve - real) / tasks. Null if there are no tasks.
     pub gap: Option<f64>,
-    /// 95% interval of the gap.
+    /// 95% confidence interval of the gap.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -96,14 +97,14 @@ pub struct CurvePoint {
     pub graded: u64,
     pub resolved: u64,
     pub resolved_rate: f64,
-    /// 95% interval of the resolved rate, clustered by task.
+    /// 95% confidence interval of the resolved rate, clustered by task.
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
     /// Whether the model's prompt stated a larger budget than this one. The model might have worked
     /// differently with this budget.
     pub truncated: bool,
-    /// Trials that would have ended at this budget.
+    /// Trials that this budget would have ended.
     pub bound: u64,
 }
 
@@ -118,8 +119,8 @@ pub struct FirstResolved {
     pub attempt: u32,
     /// Null if no graded work tree resolves the task.
     pub step: Option<u64>,
-    /// Number of distinct work trees among the steps. 0 if there was nothing to search, for example
-    /// with `gold`.
+    /// Number of distinct work trees after the trial's steps. 0 if the trial has no snapshots, for
+    /// example with the scaffold `gold`.
     #[serde(default)]
     pub trees: u64,
     /// Whether every distinct work tree up to that step was graded. If false, the search used
@@ -132,7 +133,7 @@ pub struct FirstResolved {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurveCost {
     pub model_calls: u64,
-    /// Gradings that were run. Verdicts that already existed are not included.
+    /// Number of patches that were graded. Existing verdicts are not included.
     pub gradings: u64,
 }
 
@@ -209,7 +210,7 @@ pub fn curve_text(curve: &Curve) -> String {
         );
     }
     if curve.points.iter().any(|point| point.truncated) {
-        out.push_str("truncated: the model knew a larger budget and might have worked differently with this one.\n");
+        out.push_str("truncated: the model was told a larger budget and might have worked differently with this one.\n");
     }
     for first in &curve.first_resolved {
         let step = match (first.step, first.trees) {
@@ -227,7 +228,7 @@ pub fn curve_text(curve: &Curve) -> String {
     for check in &curve.checks {
         let _ = writeln!(
             out,
-            "{}, {} tasks run again at {} {}: {} resolved, {} by the curve; gap {:.1} points{}",
+            "{}, {} tasks rerun with {} limited to {}: {} resolved, {} according to the curve; gap {:.1} points{}",
             check.name,
             check.tasks,
             check.budget,
@@ -243,7 +244,7 @@ pub fn curve_text(curve: &Curve) -> String {
         out,
         "{}, {}",
         count_with_noun(cost.model_calls, "model call"),
-        count_with_noun(cost.gradings, "grading")
+        count_with_noun(cost.gradings, "graded patch")
     );
     out
 }

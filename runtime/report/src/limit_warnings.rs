@@ -12,8 +12,8 @@ pub(crate) fn limit_warning<'a>(
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
     let mut bound: Vec<String> = failed.iter().filter_map(|trial| failure_limit(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    // If the table of thresholds is unreadable, warn from the first trial on. The read error itself
-    // is reported when a trial runs.
+    // If the table of thresholds is unreadable, warn as soon as one trial ended at a limit. The
+    // read error itself is reported when a trial runs.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
     if limited as f64 <= many * all as f64 {
         return None;
@@ -24,8 +24,8 @@ pub(crate) fn limit_warning<'a>(
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
     let share = format_percent(limited as f64 / all as f64);
-    // A trial may recover after its sandbox hits a limit, so don't claim that the trial ended
-    // there.
+    // A trial may continue after its sandbox hits a limit, so don't claim that every one of these
+    // trials ended at a limit.
     let how =
         match failed.iter().any(|trial| trial.limit.is_none() && failure_limit(trial).is_some()) {
             true => "ended at a limit or hit one",

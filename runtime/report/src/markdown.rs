@@ -13,8 +13,8 @@ use crate::{
 /// compared; `proctor compare` shows the rest.
 const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
-/// Formats arms, groups, comparisons and findings as Markdown. Text that comes from a run is put
-/// into code spans, so that it cannot become a link, a mention or other markup.
+/// Formats arms, groups, comparisons and findings as Markdown. Puts all text from a run into code
+/// spans, so that the text cannot become a link, a mention or other markup.
 pub fn report_markdown(
     report: &Report,
     comparison: Option<&Comparison>,

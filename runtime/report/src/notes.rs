@@ -1,4 +1,4 @@
-//! Findings that the tables of numbers cannot show: missing, corrupt or doubtful results, and
+//! Collects findings that tables of numbers cannot show: missing, corrupt or doubtful results, and
 //! results that are counted separately.
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -47,8 +47,8 @@ pub(crate) struct FindingNote {
     pub(crate) lines: Vec<String>,
 }
 
-/// Returns one sentence for each finding. Detail lines begin with two spaces and follow their
-/// sentence. A finding about several trials is one line.
+/// Returns one line per finding, followed by its detail lines, which begin with two spaces. A
+/// finding about several trials has only one line.
 pub fn findings(report: &Report) -> Vec<String> {
     notes(report, DetailLevel::OneLine).into_iter().flat_map(|note| note.lines).collect()
 }
@@ -180,7 +180,7 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     }
     for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
         let text = format!(
-            "{}: {}/{} resolved, {}/{} ({}) counting only clean integrity.",
+            "{}: {}/{} resolved, {}/{} ({}) counting only clean verdicts.",
             arm.name,
             arm.resolved,
             arm.trials,
@@ -313,8 +313,8 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     }
 }
 
-/// Describes trials that were interrupted. The steps after which trials resumed vary, so they are
-/// only listed if there are few such trials.
+/// Describes trials that were interrupted. The steps after which trials resumed vary, so the trials
+/// are only listed individually if there are few of them.
 fn describe_interruptions(report: &Report, detail: DetailLevel) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
     let all: Vec<(String, String)> = all

@@ -2,7 +2,7 @@
 
 /// Returns whether each point (cost, score) is on the Pareto front. A point is not on the front if
 /// another point costs no more, scores no less, and is better in at least one of the two. If two
-/// points on the front are equal, both are on it.
+/// points are equal, either both or neither of them are on the front.
 pub fn pareto_front(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |one: &(f64, f64), other: &(f64, f64)| {
         one.0 <= other.0 && one.1 >= other.1 && (one.0 < other.0 || one.1 > other.1)

@@ -10,13 +10,15 @@ use crate::{
     rounding::{round_to_four_decimals, round_to_micro_dollars},
 };
 
-/// A ratio with its 95% interval, clustered by task (`docs/statistics.md`).
+/// A ratio with its 95% confidence interval, clustered by task (`docs/statistics.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     pub value: f64,
-    /// Null if there is one task, or if all tasks have the same ratio.
+    /// The interval's lower end. Null if there is only one task, or if all tasks have the same
+    /// ratio.
     pub lower: Option<f64>,
-    /// Null if `lower` is null, or if the data does not determine an upper bound.
+    /// The interval's upper end. Null if `lower` is null, or if the data does not determine an
+    /// upper bound.
     pub upper: Option<f64>,
 }
 
@@ -53,7 +55,7 @@ impl Ratio {
 }
 
 /// Everything that was billed, divided by the number of resolved trials. A trial without a verdict
-/// counts as not resolved, but the interval covers both outcomes.
+/// counts as not resolved, but the interval covers both possible verdicts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerResolved {
     /// US dollars. Absent if some responses have no price, or if nothing was billed.

@@ -6,9 +6,9 @@ use proctor_types::{QualityFile, TaskId};
 
 use crate::{Report, TrialResult, UnmarkedScore, rounding::round_to_four_decimals};
 
-/// Adds the contents of a quality file to a report. Trials get their tasks' marks, arms get a score
-/// without the marked tasks, and the report gets the file's remarks about its tasks. `trials` must
-/// be the trials from which the report was built.
+/// Adds the contents of a quality file to a report. Adds each task's marks to its trials, a score
+/// without the marked tasks to each arm, and the file's remarks about the tasks to the report.
+/// `trials` must be the trials from which the report was built.
 pub fn add_quality_marks(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
     let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();
     for (told, trial) in report.tasks.iter_mut().zip(trials) {

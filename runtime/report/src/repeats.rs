@@ -1,11 +1,11 @@
 //! Merges repeated errors into one line with a count.
 
-/// A word that contains a digit and is at least this long is treated as the id of a request or
-/// trial. In characters.
+/// Minimum length of an id, in characters. A word of this length or longer that contains a digit is
+/// treated as the id of a request or trial.
 const MIN_ID_LENGTH: usize = 16;
 
-/// Returns a key that is the same for equal errors: the error message without the ids of requests
-/// and trials.
+/// Returns the error message with the ids of requests and trials removed. Errors with the same key
+/// are treated as the same error.
 pub fn error_key(error: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut key = String::with_capacity(error.len());

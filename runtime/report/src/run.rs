@@ -46,7 +46,7 @@ pub fn build_run_report(
     Ok(report)
 }
 
-/// Adds the factors of each arm, and the origin of forked arms.
+/// Adds each arm's factors, and the origin of forked arms, to the report.
 ///
 /// # Errors
 /// Fails if the plan cannot be read.
@@ -59,8 +59,8 @@ pub fn add_arm_details(report: &mut Report, run: &Path) -> Result<(), RecordErro
     Ok(())
 }
 
-/// Returns the remarks that readers of a run's numbers need, and whether the plan is corrupt. With
-/// `verify`, the plan's copy is checked, too.
+/// Returns the remarks that readers of a run's numbers need, and whether the plan is corrupt. If
+/// `verify` is set, also checks the plan's copy.
 ///
 /// # Errors
 /// Fails if the plan cannot be read.
@@ -169,8 +169,8 @@ fn capitalize(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Returns the result of every trial in the plan, in order. With `verify`, trials are read one
-/// after the other, so that a blob that several trials share is checked only once. Otherwise,
+/// Returns the result of every trial in the plan, in order. If `verify` is set, reads the trials
+/// one after the other, so that a blob that several trials share is checked only once. Otherwise,
 /// trials are read in parallel, with one thread per core.
 ///
 /// # Errors
@@ -234,8 +234,8 @@ fn build_trial_result(
     }
 }
 
-/// Reads the facts that a single-response trial stores next to its trajectory. If the file is
-/// unreadable, it is ignored, because no verdict depends on it.
+/// Reads the facts that a single-response trial stores next to its trajectory. Ignores an
+/// unreadable file, because no verdict depends on it.
 fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
     let bytes =
         proctor_files::read_regular_file(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;

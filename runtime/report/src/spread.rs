@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_four_decimals};
 
-/// Lower and upper ends of 95% intervals. Null if there are no trials.
+/// Lower and upper ends of 95% confidence intervals. Null if there are no trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
@@ -29,8 +29,8 @@ pub struct VarianceReport {
 }
 
 pub(crate) fn compute_intervals(trials: &[&TrialResult]) -> Intervals {
-    // Keep two more decimals than in other figures. Tables show three decimals, and rounding to
-    // four first would round twice.
+    // Keep two more decimals than other numbers in the report have. Tables show these values with
+    // three decimals, and rounding to four decimals first would round twice.
     let rounded = |interval: Option<[f64; 2]>| {
         interval.map(|ends| ends.map(|end| (end * 1e6).round() / 1e6 + 0.0))
     };
@@ -55,7 +55,7 @@ pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     })
 }
 
-/// Returns the interval of the passed rate, computed in the same way.
+/// Returns the interval of the passed rate, computed like [`resolved_interval`].
 pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.passed_rate);
     interval_with_missing_verdicts(trials, value, |tasks| {
@@ -111,9 +111,9 @@ fn all_ks(max_k: u32) -> Vec<u32> {
 }
 
 /// Returns the values of k that have an interval and a column in tables: every k up to five. With
-/// more than five attempts: 1, 2, 5, the powers of ten, and the number of attempts.
-/// A table has no room for 500 columns, and 25 intervals took up most of the time needed to build a
-/// report.
+/// more than five attempts: 1, 2, 5, the powers of ten, and the number of attempts. Larger values
+/// are skipped because a table has no room for 500 columns, and computing 25 intervals took most of
+/// the time needed to build a report.
 pub fn displayed_ks(max_k: u32) -> Vec<u32> {
     if max_k <= 5 {
         return all_ks(max_k);

@@ -10,7 +10,7 @@ pub(crate) const TERMINAL_WIDTH: usize = 80;
 
 /// Minimum width of a column with wrapped text.
 const MIN_COLUMN_WIDTH: usize = 8;
-/// Combined width of a cell's border and the spaces around its text.
+/// Total width of a cell's border and the spaces around its text.
 const CELL_PADDING: usize = 3;
 /// Maximum width of a task's or an arm's name in a table of tasks by arms.
 const NAME_WIDTH: usize = 24;

@@ -39,8 +39,8 @@ pub struct TaskReport {
     /// Labels that people gave the trial and its steps (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// Whether there is a verdict that can be trusted. If false, the trial has no score, as opposed
-    /// to a score of zero.
+    /// Whether the trial has a verdict that can be trusted. If false, the trial has no score, which
+    /// is different from a score of zero.
     #[serde(default)]
     pub score_valid: bool,
     /// Why the task is not resolved: one of a fixed set of reasons (`docs/report.md`). Null if the
@@ -59,7 +59,7 @@ pub struct TaskReport {
     /// Limits that the sandboxes hit during grading.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub grading_touched: BTreeSet<SandboxLimit>,
-    /// The same measurements as in `outcome.json`.
+    /// How limits and waits affected the trial, as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
     /// The environment in which the trial was graded.
@@ -69,8 +69,8 @@ pub struct TaskReport {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
-    /// Cost of the counted try in US dollars, without responses received after a limit was reached.
-    /// Null if some responses have no price.
+    /// Cost in US dollars of the try that counts, without responses received after a limit was
+    /// reached. Null if some responses have no price.
     pub cost_usd: Option<f64>,
     /// Cost of all tries and all responses in US dollars. Null if nothing was started, or if some
     /// responses have no price.
@@ -88,7 +88,7 @@ pub struct TaskReport {
     /// The infrastructure fault that ended the trial, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Files of the trial that differ from the record, each with a fix.
+    /// Files of the trial that differ from the record, each with a hint on how to fix it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
     /// Details of a single-response trial: the files shown, and how the response was applied.
@@ -103,8 +103,8 @@ pub struct TaskReport {
     /// Whether the trial was resumed or started over, as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Interruptions::is_empty")]
     pub interruptions: Interruptions,
-    /// Usage of the counted try: tokens by class, side requests, responses received after a limit
-    /// was reached.
+    /// Usage of the try that counts: tokens by class, side requests, and responses received after a
+    /// limit was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spending>,
     /// Number of recorded tool calls.
@@ -130,7 +130,7 @@ pub struct TaskReport {
     pub level: Option<u32>,
 }
 
-/// Numbers of expected tests in a verdict.
+/// How many expected tests a verdict lists, and how many of them passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
     pub fail_to_pass: u64,
@@ -182,8 +182,8 @@ impl TaskReport {
             touched: trial_noise(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(limits_reached_in_grading).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
-            // Leave out the CPU variables. They are in the verdicts, and repeating the same twelve
-            // variables for each trial made up a third of a report.
+            // Leave out the CPU variables, because the verdicts contain them. Repeating the same
+            // twelve variables for each trial made up a third of a report.
             environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
                 |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },
             ),

@@ -96,7 +96,7 @@ pub fn report_text_with_comparison(
     room = room.saturating_sub(count_terminal_lines(&below));
 
     let mut left_out: Vec<String> = Vec::new();
-    // Only build a table if its minimum number of lines fits.
+    // Only build a table if there is room for its minimum number of lines.
     let mut part =
         |make: &dyn Fn() -> String, least: usize, is_wanted: bool, option: Option<&str>| {
             let table = if is_wanted || least <= room { make() } else { String::new() };
@@ -143,13 +143,14 @@ fn headline_text(comparison: Option<&Comparison>) -> String {
     out
 }
 
-/// Separates the controls that called a model, such as an earlier agent, from the others.
+/// Separates the controls that call a model, such as an earlier version of an agent, from the
+/// others.
 fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
-/// Returns the notes that fit into `max_lines` lines, and the number of notes left out. Notes with
-/// the first rank are chosen first, but the chosen notes keep their original order.
+/// Returns the notes that fit into `max_lines` lines, and the number of notes left out. Chooses
+/// notes in the order of their ranks, but returns the chosen notes in their original order.
 fn fit_notes(notes: &[FindingNote], max_lines: usize) -> (String, usize) {
     let format_note = |note: &FindingNote| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(format_note).collect();
@@ -181,8 +182,8 @@ fn count_terminal_lines(text: &str) -> usize {
 }
 
 /// Explains the column headers.
-const LEGEND: &str = "Rates cover all planned trials, with 95% intervals. Steps, tokens and wall are\n\
-                        means without faults. Paid includes retries. -: unknown.\n";
+const LEGEND: &str = "Rates cover all planned trials, with 95% confidence intervals. Steps, tokens\n\
+                        and wall are means without faults. Paid includes retries. -: unknown.\n";
 
 /// Formats each arm's results.
 fn results_table(first_header: &str, arms: &[&ArmReport]) -> String {

@@ -17,7 +17,7 @@ pub struct TrialResult {
     pub attempt: u32,
     /// `None` if the trial has not ended.
     pub outcome: Option<Outcome>,
-    /// The cost of the tries that do not count.
+    /// The cost of the tries that do not count toward the result.
     pub earlier_tries: EarlierTries,
     /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,

@@ -16,7 +16,8 @@ use proctor_run::{Execution, FlakyTests, Progress, RegradePolicy};
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
 
-/// The demo's own tasks. Tasks from its recipe need a package from PyPI.
+/// Selects the tasks that ship with the demo. The tasks of the demo's recipe would need a package
+/// from PyPI.
 const DEMO_TASKS_GLOB: &str = "demo__*";
 
 fn print_line(line: String) {
@@ -35,7 +36,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         PlanContext { cache: &cache, scaffolds: &catalog, check_script: &script, say: &print_line };
     let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
 
-    // Each step checks its input and enables the next: read, resolve, load, build.
+    // Read the configuration, resolve it, load the tasks, and build the bundles and recipes. Each
+    // step checks its own input.
     let config = shipped::find_config(Path::new("demo"), &cache)?;
     let resolved = ReadConfig::from_file(&config, &[])?.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[DEMO_TASKS_GLOB.to_owned()], None).await?;

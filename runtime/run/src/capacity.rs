@@ -1,4 +1,4 @@
-//! The CPU and memory that a run's gradings share.
+//! Limits the CPUs and memory that all grading sandboxes of a run use together.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Semaphore permits per CPU. CPUs are counted in thousandths.
 const PERMITS_PER_CPU: f64 = 1000.0;
 
-/// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox reserves
-/// as much as its limits allow it to use.
+/// The CPUs and memory that grading sandboxes on this machine may use. Each open sandbox reserves
+/// as much as its own limits allow it to use.
 ///
 /// `jobs` cannot replace this limit. A running trial mostly waits for its model, so many trials fit
-/// on few CPUs. A grading uses its CPU all the time, so each grading beyond the number of CPUs
-/// slows the others down, which may then reach their time limits. A sandbox that requests more than
-/// the machine has reserves all of it and runs alone.
+/// on few CPUs. Grading keeps its CPU busy, so if more sandboxes grade than there are CPUs, they
+/// slow each other down and may exceed their time limits. A sandbox that requests more than the
+/// machine has reserves all of it and runs alone.
 #[derive(Debug)]
 pub struct Capacity {
     cpus: (u32, Arc<Semaphore>),
@@ -81,7 +81,8 @@ impl Capacity {
     }
 }
 
-/// Rounds to whole units, with a minimum of one so that every sandbox counts.
+/// Converts an amount to a whole number of permits. Returns at least one, so that every sandbox
+/// reserves something.
 fn to_permits(size: f64) -> u32 {
     size.clamp(1.0, f64::from(u32::MAX)) as u32
 }
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(
             capacity.max_sandboxes(&sandbox_spec(0.5, 300)),
             3,
-            "memory for three, CPUs for four"
+            "there is memory for three sandboxes and CPUs for four"
         );
         let all = capacity.reserve(&sandbox_spec(64.0, 1 << 20)).await.unwrap();
         assert!(capacity.try_reserve(&sandbox_spec(0.1, 1)).is_none());

@@ -1,5 +1,5 @@
-//! Limits how many patches are computed at the same time, and computes them outside the threads
-//! that run trials.
+//! Limits how many patches are computed at the same time. Computes them on separate threads, so
+//! that they don't block trials.
 
 use std::{num::NonZero, thread::available_parallelism};
 

@@ -30,8 +30,8 @@ pub struct DispatchedTrial {
     pub end: Result<DispatchEnd, Fault>,
 }
 
-/// How a trial ended. Does not contain the outcome and verdict, because ten thousand of them would
-/// waste memory. They can be read from disk.
+/// How a trial ended. Does not contain the outcome and verdict, because those of ten thousand
+/// trials would waste memory. The caller can read them from disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchEnd {
     Recorded,
@@ -70,15 +70,15 @@ impl RecordedState {
 }
 
 /// Runs every unfinished trial in plan order. If there are other workers, starts at a random task.
-/// Trials that faulted in an earlier call come later, so that the cause of their faults does not
-/// delay the others again. Trials that other workers hold come last. By then, most of those trials
-/// have ended. If their worker has died, this worker takes them over.
+/// Trials that faulted in an earlier invocation come after the others, because they may fault
+/// again. Trials that other workers hold come last, because most of them have ended by then. If
+/// such a trial's worker has died, this worker takes the trial over.
 ///
-/// `recorded_states` has one entry per chosen trial. The caller has already read the record, and
-/// reading it again takes about a second for ten thousand trials.
+/// `recorded_states` has one entry per selected trial. The caller passes these states because it
+/// has already read the record: reading it again would take about a second for ten thousand trials.
 ///
-/// Dropping the future aborts running trials. Their sandboxes close, the journals keep what was
-/// recorded, and `resume` continues from there.
+/// Dropping the future aborts running trials. Their sandboxes close, their journals keep all
+/// recorded events, and `resume` continues after the last one.
 pub async fn dispatch(
     context: Arc<RunContext>,
     plan: &Plan,
@@ -160,7 +160,7 @@ struct Dispatcher {
     running_trials: JoinSet<(usize, DispatchedTrial)>,
     ends: Vec<(usize, DispatchedTrial)>,
     deadline: Option<Deadline>,
-    /// The trials that workers have finished, and when the list was read.
+    /// The trials that workers have finished, and the time at which this list was read.
     finished_trials: (FinishedTrials, Option<Instant>),
 }
 
@@ -247,8 +247,8 @@ impl Dispatcher {
                     elsewhere.push((index, trial));
                     continue;
                 }
-                // In an unshared run, the trial runs into the same error and reports it. A worker
-                // of a shared run must not continue without a claim.
+                // In an unshared run, start the trial anyway: it will encounter the same error and
+                // report it. A worker of a shared run must not start a trial without a claim.
                 Err(_) if !self.context.run.is_shared() => None,
                 Err(error) => {
                     let end = DispatchedTrial { trial: id.clone(), end: Err(error.fault()) };

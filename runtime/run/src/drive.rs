@@ -54,20 +54,20 @@ pub(crate) struct TryRun<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) try_number: u32,
     pub(crate) environment: &'a PreparedEnvironment,
-    /// Copies of the task's secrets that its environment contains.
+    /// The copies of the task's secrets that the leak check found in the environment.
     pub(crate) leak_check: &'a LayerFindings,
     /// If the scaffold's loop is a user's program, how to open that program's sandbox.
     pub(crate) program_sandbox: Option<&'a ProgramSandbox>,
-    /// The point from which the try continues, if it resumes an interrupted try or starts as a
-    /// fork.
+    /// The point from which the try continues. `None` if the try neither resumes an interrupted try
+    /// nor starts as a fork.
     pub(crate) resume_point: Option<&'a ResumePoint>,
     /// Why the previous try was discarded, although it was only interrupted.
     pub(crate) restart_reason: Option<&'a str>,
 }
 
 impl TryRun<'_> {
-    /// Runs the try to its outcome, which becomes the journal's last event. If a fault prevents an
-    /// outcome, returns this fault. The journal then ends with the events that led to the fault.
+    /// Runs the try and returns its outcome, which is also the journal's last event. If a fault
+    /// prevents an outcome, returns the fault, and the journal ends with the events that led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory_path();
@@ -239,7 +239,7 @@ impl TryRun<'_> {
         }
 
         counter_delta.begin().await;
-        // The agent's clock starts here, because set-up time is not charged to the agent.
+        // The agent's clock starts here, because setup time is not charged to the agent.
         let shared = self.context.shared_meters.meters_for_arm(&self.arm.id);
         let mut meter =
             Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared_meters(shared);
@@ -333,8 +333,8 @@ impl TryRun<'_> {
         } else {
             ended
         };
-        // If the client's next request was rejected, the snapshot was already taken when that
-        // request arrived.
+        // If the gateway rejected the client's last request because of a limit, the snapshot was
+        // already taken when that request arrived.
         let frozen = network.model_server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
         // Close the network first, so that the record contains every request before the ending is
@@ -414,8 +414,8 @@ impl TryRun<'_> {
     }
 
     /// Prefers the gateway's record to the client's exit status. The client may have exited because
-    /// of a rejection that this code has not seen yet, or because the endpoint rejected or cut off
-    /// its last request.
+    /// the gateway rejected a request, which this code may not have noticed yet, or because the
+    /// endpoint rejected or cut off the client's last request.
     fn prefer_gateway_record(
         &self,
         result: Result<Finish, Stop>,
@@ -431,8 +431,8 @@ impl TryRun<'_> {
         }
     }
 
-    /// Returns why the sandbox is unusable if the agent caused that within its limits. The trial
-    /// then ends normally and its work is graded.
+    /// If the agent itself exhausted the sandbox, returns why the sandbox is unusable. The trial
+    /// then ends normally, and the agent's work is graded.
     async fn exhaustion_reason(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
         let (how, why) = handle.diagnose_exhaustion(fault).await?;
         (how != Exhaustion::Refused).then(|| format!("its sandbox ended: {why}"))
@@ -522,7 +522,7 @@ impl TryRun<'_> {
         }
     }
 
-    /// Returns the trajectory that a `replay` arm names.
+    /// Returns the path of the trajectory that a `replay` arm replays.
     fn replay_trajectory(&self) -> Option<std::path::PathBuf> {
         self.context.replay_trajectories.get(&self.arm.name).cloned()
     }
@@ -552,9 +552,10 @@ impl TryRun<'_> {
     }
 }
 
-/// Turns an exit before the first response into a fault. The program failed to start or to call the
-/// model, so the result says nothing about the model. `is_client` says whether the program calls the
-/// model over HTTP. Such a program cannot have finished on purpose without a response.
+/// If the program exited before it received a response, returns a fault: it failed to start or to
+/// call the model, so the result says nothing about the model. `is_client` says whether the program
+/// calls the model over HTTP. A program that calls the model over HTTP cannot have finished
+/// deliberately without a response.
 fn require_model_response(result: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
     let why = match &result {
         // A loop on the host may find that its first request does not fit the context window.

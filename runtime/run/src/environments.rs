@@ -11,9 +11,9 @@ use crate::FaultPolicy;
 
 /// Prepared environments by back end and task.
 ///
-/// The back end has its own cache on disk. This cache avoids asking the back end twice within a
-/// run, and reports a permanent build failure to every trial that needs the environment without
-/// building again.
+/// The back end has its own cache on disk. With this additional cache, a run asks the back end for
+/// each environment only once. If a build fails permanently, every trial that needs the environment
+/// gets the same fault, without another build.
 pub struct Environments {
     sources: Sources,
     /// Content digests of the local sources that the run was planned with.

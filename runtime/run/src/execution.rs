@@ -1,4 +1,4 @@
-//! Runs a plan in its run directory. This is the only way to run trials.
+//! Runs a plan in its run directory. Trials can be run only through this module.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -36,7 +36,8 @@ use crate::{
 /// Key of the arm setting that contains the content hash of the trajectory to replay.
 const REPLAY_KEY: &str = "replay";
 
-/// Whether to grade a patch anew if this grader has already graded it in the same environment.
+/// Whether to grade a patch again if the same grader version has already graded it in the same
+/// environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegradePolicy {
     /// Use the cached verdict.
@@ -45,7 +46,8 @@ pub enum RegradePolicy {
     GradeAgain,
 }
 
-/// A certificate's findings about a plan's tests, and how grading treats them.
+/// The tests that a flake certificate lists as unreliable, by task digest, and how grading treats
+/// their failures.
 #[derive(Debug, Default)]
 pub struct FlakyTests {
     unreliable_tests: BTreeMap<String, BTreeSet<String>>,
@@ -62,20 +64,19 @@ impl FlakyTests {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
                 say(format!(
-                    "note: the certificate was made with {made} sandboxes, but this run uses {kind}"
+                    "note: the certificate was created with {made} sandboxes, but this run uses {kind}"
                 ));
             }
         }
         let mut unreliable = BTreeMap::new();
-        // If a certificate results from attacks alone, it contains no information about individual
-        // tests.
+        // A certificate that was created only from attacks says nothing about individual tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
             match certificate.unreliable_tests(&task.task.id, &task.digest) {
                 Some(ids) => {
-                    // An arm's `[statement]` changes what its agent receives but not the tests. The
-                    // arm's clock may change a test's result, so use the digest of the task as the
-                    // arm receives it.
+                    // Use the digest of the task as each arm receives it, because the arm's
+                    // `[statement]` and clock settings change the digest. The certificate still
+                    // applies: a changed statement does not change the tests.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
                         let digest = task_for_arm(&whole, arm).digest();
@@ -91,9 +92,9 @@ impl FlakyTests {
     }
 }
 
-/// Returns the capacity that all gradings share: the configured limit, or else the capacity of the
-/// back ends. With several back ends, this is the smallest one, because they may be on the same
-/// machine.
+/// Returns the capacity that all grading sandboxes share: the configured limit, or else the
+/// capacity of the back ends. With several back ends, this is the smallest one, because they may be
+/// on the same machine.
 pub fn grading_capacity(
     settings: &GradingSettings,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -280,7 +281,7 @@ impl Execution<'_> {
     }
 }
 
-/// The parts of an execution that become part of its context.
+/// The parts of an execution from which its [`RunContext`] is created.
 struct ContextParts<'a> {
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &'a Path,
@@ -417,12 +418,12 @@ pub fn read_known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
-/// Stops an execution. It can be used from any task.
+/// Stops an execution, from any task.
 #[derive(Debug, Clone)]
 pub struct ExecutionHandle(CancelSignal);
 
 impl ExecutionHandle {
-    /// Prevents new work from starting. Steps and gradings in progress finish.
+    /// Prevents new work from starting. Steps and grading in progress finish.
     pub fn wind_down(&self) {
         self.0.wind_down();
     }
@@ -493,7 +494,8 @@ impl RunningExecution {
     pub fn close(self, trials: Vec<DispatchedTrial>) -> ExecutionResult {
         let Self { finished_trials: finished, context, plan, .. } = self;
         let mut held = model_blocking_faults(&context, &plan, &trials);
-        // A halt with no waiting trials was already reported when the trial that caused it ended.
+        // Don't report a halt that held back no trial. Its fault was already reported when the
+        // trial that caused it ended.
         let waiting =
             context.halts.all_halts().into_iter().filter(|halt| halt.held_back_trials > 0);
         held.extend(

@@ -62,14 +62,14 @@ impl RunContext {
         Ok(TrialEnvironment { planned_task: planned, environment, findings })
     }
 
-    /// Counts a fault that ended a trial.
+    /// Counts a fault that ended a trial toward the thresholds at which trials are halted.
     pub(crate) fn count_fault(&self, location: &TrialLocation, fault: &Fault) {
         self.halts.count_fault(&self.fault_policy, location, fault);
     }
 
     /// Waits for an unavailable back end. Returns the try's fault, or a back-end fault if the back
-    /// end is still unavailable after the policy's maximum wait. As a result, a restart of the
-    /// engine costs each trial one try, and a longer outage costs the run a single wait.
+    /// end is still unavailable after the policy's maximum wait. As a result, an engine restart
+    /// costs each trial at most one try, and a longer outage makes the whole run wait only once.
     pub(crate) async fn wait_for_back_end(
         &self,
         backend: &dyn Backend,
@@ -101,7 +101,7 @@ impl RunContext {
         }
     }
 
-    /// Waits before another try. An interruption ends the wait.
+    /// Waits before another try. Stopping the run ends the wait early.
     pub(crate) async fn wait_before_retry(&self, duration: std::time::Duration) {
         tokio::select! {
             () = sleep(duration) => {}

@@ -138,14 +138,14 @@ impl FaultPolicy {
         self.find_rule(fault).is_some_and(|row| row.retry)
     }
 
-    /// Whether a trial gets another try after `retry_limits` tries in this invocation, the last of
-    /// which ended with `fault`.
+    /// Whether a trial gets another try. `tries` is the number of its tries in this invocation so
+    /// far, and `fault` ended the last one.
     pub fn should_retry(&self, fault: &Fault, tries: u32) -> bool {
         self.is_retryable(fault) && tries < self.retry_limits.most
     }
 
-    /// Whether the next try can resume a try with this fault from the last recorded step, provided
-    /// that the scaffold supports resuming.
+    /// Whether a try that ended with this fault can be resumed from its last recorded step,
+    /// provided that the scaffold supports resuming.
     pub(crate) fn is_resumable(&self, fault: &Fault) -> bool {
         self.find_rule(fault).is_some_and(|row| row.goes_on)
     }
@@ -154,7 +154,7 @@ impl FaultPolicy {
         self.find_rule(fault).map_or(&[], |row| &row.counts)
     }
 
-    /// Returns the wait after the `retry_limits`-th try. The wait is randomized, so that trials
+    /// Returns how long to wait after try number `tries`. The wait is randomized, so that trials
     /// that failed together do not retry together.
     pub(crate) fn retry_delay(&self, tries: u32) -> Duration {
         let doubled = WAIT_GROWTH_FACTOR.powi(tries.saturating_sub(1).min(30).cast_signed());

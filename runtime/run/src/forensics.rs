@@ -1,8 +1,8 @@
 //! Adds the findings in a trial's record to the verdict of its patch.
 //!
 //! The findings are not stored in the verdict cache, because its key includes the task and the
-//! patch but not the trajectory. Two trials with the same patch share a grading, but their agents
-//! may have behaved differently.
+//! patch but not the trajectory. Two trials with the same patch share a cached verdict, but their
+//! agents may have behaved differently.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use proctor_types::{Fault, FaultLayer, Task, remove_discarded_events};
 
 use crate::{RunContext, error::record_fault};
 
-/// Adds the record's evidence to a verdict, lowers its integrity to the worse of the two, and
-/// explains why the task is not resolved. `resolved` keeps its graded value.
+/// Examines the trial's record and adds the evidence found there to the verdict. The evidence may
+/// lower the verdict's integrity. Also sets the reason why the task is not resolved, and the
+/// exception counts. Does not change `resolved`.
 ///
 /// # Errors
 /// Fails if a journal or snapshot is incomplete, because the lost part may contain evidence.

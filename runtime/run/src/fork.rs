@@ -109,8 +109,8 @@ impl ForkPoint {
         &self.tree
     }
 
-    /// Whether the model received the hint of an earlier fork, which the arm's prompts do not
-    /// contain.
+    /// Whether the recorded conversation contains a hint from an earlier fork. The arm's prompts do
+    /// not contain this hint.
     pub fn has_hint(&self) -> bool {
         let hinted = |one: &Envelope| matches!(&one.event, Event::TrialForked { from, .. } if from.hint.is_some());
         self.events.iter().any(hinted)
@@ -120,9 +120,9 @@ impl ForkPoint {
         spending_after(&self.events)
     }
 
-    /// Writes the beginning of a trial in another run: the events that carry over and every blob
-    /// that they reference. Without `is_same_model`, vendor-specific fields are removed from the
-    /// responses, because another endpoint would reject them.
+    /// Writes the beginning of a trial in another run: the events up to the fork point and every
+    /// blob that they reference. Unless `is_same_model` is set, vendor-specific fields are removed
+    /// from the responses, because another endpoint would reject them.
     ///
     /// # Errors
     /// Fails if the record is incomplete or cannot be written.
@@ -175,8 +175,8 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // Keep all events. Discarded ones have already been removed, and the others get new
-                // numbers.
+                // This event names the last event before it that counts. Discarded events have
+                // already been removed and the others are renumbered, so make all of them count.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !is_same_model => answer.extra.clear(),
                 _ => {}

@@ -1,5 +1,5 @@
-//! Caches facts that are determined by running a task's own tests: the tests in the task's files,
-//! as found on the unmasked source, and the evidence that the gold patch itself produces.
+//! Caches what Proctor learns by running a task's own tests: the IDs of the tests in the task's
+//! files, found on the unmasked source, and the evidence that the gold patch itself produces.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -16,8 +16,7 @@ use crate::{
     GradingSandbox, error::record_fault, gold_patch::gold_patch, task_sandbox::environment_key,
 };
 
-/// Facts about tasks' tests. The keys consist of the task, environment, back end, limits and
-/// grader.
+/// Facts about tasks' tests, keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
     /// Disk cache of results. If `None`, results are determined again in every run.
     folder: Option<PathBuf>,
@@ -71,11 +70,11 @@ impl FrozenTests {
         }
     }
 
-    /// Returns the evidence that the gold patch itself produces, if it overlaps with the evidence
-    /// of the given grading. The gold patch is graded at most once per task, and only if a grading
-    /// has evidence that the gold patch could also produce. If the graded patch is gold, no extra
-    /// grading is needed. Without a gold patch, no evidence is excused: the unpatched source cannot
-    /// be used instead, because it fails the same tests as a cheat.
+    /// Returns the evidence that the gold patch itself produces, if some of it also occurs in the
+    /// given grading result. The gold patch is graded at most once per task, and only if a grading
+    /// result has evidence that the gold patch could also produce. If the graded patch is the gold
+    /// patch, it is not graded again. Without a gold patch, no evidence is excused: the unpatched
+    /// source cannot be used instead, because it fails the same tests as a cheat.
     ///
     /// # Errors
     ///
@@ -132,7 +131,8 @@ impl FrozenTests {
         self.find_and_cache(&self.passing_suites, &key, find).await
     }
 
-    /// Finds a value once and caches it. Faults are not cached, so the next caller tries again.
+    /// Returns the cached value for `key`, or computes it with `find` and caches it. Faults are not
+    /// cached, so the next caller tries again.
     async fn find_and_cache<T, F>(
         &self,
         memo: &Memo<String, T>,

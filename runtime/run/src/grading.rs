@@ -142,8 +142,8 @@ pub(crate) async fn grade_trial(
     Ok((graded, true))
 }
 
-/// Returns the evidence that the task's own gold patch produces, if it overlaps with the grading's
-/// evidence.
+/// Returns the evidence that the task's own gold patch produces, if some of it also occurs in the
+/// grading result.
 async fn find_expected_evidence(
     context: &RunContext,
     grading_sandbox: &GradingSandbox<'_>,

@@ -1,4 +1,4 @@
-//! The sandbox for a grading, and the operations that run in it.
+//! The sandbox in which a patch is graded, and the operations that run in it.
 
 use async_trait::async_trait;
 use proctor_grade::{
@@ -37,26 +37,27 @@ pub(crate) fn add_noise(
     grading_result
 }
 
-/// The sandbox for a grading, with the same environment and limits as the trial's.
+/// A sandbox in which a patch is graded. Its environment and limits are those of the trial's
+/// sandbox.
 pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a PreparedEnvironment,
-    /// Copies of the task's secrets in the environment. The tests cannot see these copies, and
-    /// neither could the agent.
+    /// The copies of the task's secrets in the environment. They are hidden from the tests, as they
+    /// were from the agent.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
     /// CPUs and memory of this machine that are reserved while the sandbox is open.
     pub reservation: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a CancelSignal,
-    /// Capacity shared by all gradings.
+    /// The CPUs and memory that all grading sandboxes of the run share.
     pub capacity: &'a Capacity,
 }
 
 impl GradingSandbox<'_> {
-    /// Reserves CPUs and memory for the sandbox. After the run starts to wind down, a grading that
-    /// would have to wait fails instead, because hundreds of waiting gradings would delay the end
-    /// of the run for hours.
+    /// Reserves CPUs and memory for the sandbox. Once the run is winding down, a caller that would
+    /// have to wait gets a fault instead. Otherwise, hundreds of waiting callers would delay the
+    /// end of the run for hours.
     pub(crate) async fn reserve_capacity(&self) -> Result<CapacityPermit, Fault> {
         if let Some(share) = self.capacity.try_reserve(self.reservation) {
             return Ok(share);
@@ -67,8 +68,8 @@ impl GradingSandbox<'_> {
         }
     }
 
-    /// Finds the tests in the task's files by running them on the unmasked source in a separate
-    /// sandbox.
+    /// Finds the IDs of the tests in the task's files by running these files on the unmasked source
+    /// in a separate sandbox.
     pub(crate) async fn freeze_tests(&self, task: &Task) -> Result<FrozenIds, Fault> {
         let _share = self.reserve_capacity().await?;
         let ReadySandbox { sandbox, hidden_copies: hidden } =
@@ -221,8 +222,8 @@ impl GradingSandbox<'_> {
     }
 }
 
-/// Opens the sandboxes in which tests are run again. They use the permit of the first sandbox,
-/// which is idle by then.
+/// Opens the sandboxes in which tests are rerun. They use the first sandbox's capacity permit,
+/// because that sandbox is idle by then.
 struct RegradeSandboxes<'s, 'a> {
     grading_sandbox: &'s GradingSandbox<'a>,
     task: &'s Task,

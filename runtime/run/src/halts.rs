@@ -46,7 +46,7 @@ impl TrialLocation {
     }
 }
 
-/// A scope whose trials are no longer started.
+/// The fault that halted a scope. No further trials start in a halted scope.
 #[derive(Debug, Clone)]
 pub struct Halt {
     pub fault: Fault,
@@ -71,7 +71,7 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a fault that ended a trial. Halts each scope that reaches its limit.
+    /// Counts a fault that ended a trial. Halts each scope that reaches its threshold.
     pub(crate) fn count_fault(
         &self,
         policy: &FaultPolicy,
@@ -81,8 +81,8 @@ impl Halts {
         let mut state = self.lock();
         for counts in policy.halt_thresholds(fault) {
             let scope = location.scope(counts.scope);
-            // Count failed builds by task. One bad environment may fail many trials, but says
-            // nothing about other environments.
+            // Count failed builds by task. One bad environment may cause many trials to fail, but
+            // says nothing about other environments.
             let witness =
                 if counts.scope == ScopeKind::Builds { &location.task } else { &location.trial };
             let met = state.faulted_trials.entry(scope.clone()).or_default();
@@ -99,8 +99,8 @@ impl Halts {
         self.lock().faulted_trials.remove(&location.scope(kind));
     }
 
-    /// Returns why a trial must not be started or retried. `is_built` says whether its environment
-    /// exists, in which case halted builds do not matter.
+    /// Returns why a trial must not be started or retried. `is_built` says whether the trial's
+    /// environment is already built, in which case halted builds do not affect the trial.
     pub(crate) fn halting_fault(&self, location: &TrialLocation, is_built: bool) -> Option<Fault> {
         self.find_halt(location, is_built).map(|(_, fault)| fault)
     }
@@ -115,7 +115,8 @@ impl Halts {
         })
     }
 
-    /// Like `halting_fault`, but also counts the trial as waiting.
+    /// Like `halting_fault`, but returns only whether there is a halt, and counts the trial as held
+    /// back.
     pub(crate) fn hold_back_if_halted(&self, location: &TrialLocation, is_built: bool) -> bool {
         let Some((scope, _)) = self.find_halt(location, is_built) else { return false };
         if let Some(halt) = self.lock().halts.get_mut(&scope) {

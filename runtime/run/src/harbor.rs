@@ -47,7 +47,8 @@ use crate::{
     task_sandbox::{environment_record, reserved_limits, sandbox_limits},
 };
 
-/// Key of the journal note that contains the result of a verifier run in the agent's own container.
+/// Key of the journal note that contains the verifier's result from a run in the agent's own
+/// container.
 pub const IN_PLACE_NOTE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
@@ -69,8 +70,8 @@ pub(crate) fn agent_budget(arm: &Arm, task: &Task) -> Budget {
     budget
 }
 
-/// Returns the network that the task declares, if the agent is the reference solution. Returns
-/// `None` for other agents, which use their arm's network.
+/// If the agent is the reference solution, returns the network that the task declares. Returns
+/// `None` for all other agents, because they use their arm's network.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
     Some(network_policy(&harbor.agent_network, arm))
@@ -194,9 +195,9 @@ fn has_no_results(grading_result: &GradingResult) -> Result<bool, Fault> {
         && !rules.shows_test_run(&String::from_utf8_lossy(log)))
 }
 
-/// Runs the verifier in the agent's container after the last snapshot, and records its result in a
-/// note. Does so if the run requests it, or if a reference solution left processes running, because
-/// its result may depend on them.
+/// Runs the verifier in the agent's container after the last snapshot, and records the verifier's
+/// result in a note. Does nothing unless the run requests this, or the reference solution left
+/// processes running that the result may depend on.
 pub(crate) async fn verify_in_place(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
@@ -250,7 +251,7 @@ impl FinalState {
                     found.tree = Some(snapshot);
                     found.outside_state = outside.map(OutsideState::Kept);
                 }
-                // Ignore a snapshot that was taken before set-up finished.
+                // Ignore a snapshot that was taken before setup finished.
                 Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
                     found.tree = Some(snapshot);
                     found.outside_state = outside;
@@ -369,8 +370,8 @@ pub(crate) async fn grade_final_state(
     Ok(graded)
 }
 
-/// Returns the task for a separate verifier, which has its own environment and ID. `None` if the
-/// verifier shares the agent's environment.
+/// Returns the task that a separate verifier runs, with its own environment and ID. Returns `None`
+/// if the verifier shares the agent's environment.
 fn verifier_task(task: &Task) -> Option<Task> {
     let harbor = task.harbor.as_ref()?;
     let separate = harbor.verifier.separate.as_ref()?;

@@ -1,4 +1,4 @@
-//! Finds test expectations that can be changed so that only a cheating agent can pass.
+//! Finds test expectations that can be changed so that only a cheating agent can pass the tests.
 
 use proctor_types::{Arm, Fault, Impossible, TrialId};
 

@@ -1,5 +1,5 @@
-//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before any
-//! trial's clock starts.
+//! Finds copies of a task's hidden content in each environment layer. Each layer is scanned once,
+//! before any trial's clock starts.
 
 use std::{path::PathBuf, sync::Arc};
 

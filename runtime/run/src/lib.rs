@@ -1,6 +1,6 @@
 //! Runs plans. An [`Execution`] runs a plan in its run directory. The process can be killed at any
 //! moment, and another execution can resume the run. The remaining modules cover a trial's
-//! lifecycle: set up, run, record, collect, grade.
+//! lifecycle: setup, execution, recording, patch collection and grading.
 
 mod cancel;
 mod capacity;

@@ -1,5 +1,5 @@
-//! The proxies of one trial. Through them, a sandbox without a network can reach the hosts that its
-//! policy allows.
+//! One trial's proxies. They let a sandbox without a network reach the hosts that its policy
+//! allows.
 //!
 //! A proxy listens inside the sandbox. Its connections are forwarded over the sandbox channel and
 //! served here. The sandbox itself still has no network.
@@ -45,7 +45,7 @@ pub(crate) struct NetworkUser<'a> {
     pub(crate) recorder: &'a Arc<Recorder>,
 }
 
-/// A server task. Its connections are aborted on drop.
+/// The task that serves a listener. Dropping it aborts the connections.
 struct ServerTask(JoinHandle<()>);
 
 impl Drop for ServerTask {
@@ -86,8 +86,8 @@ impl SandboxNetwork {
                 listener.map_err(|error| error.to_fault("opening the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
-                // For such a program, the scaffold itself records the tool calls in the task's
-                // sandbox.
+                // A program with its own sandbox makes its tool calls through the scaffold, and the
+                // scaffold records them.
                 server = server.without_call_recording();
             }
             network.model_server = Some((listener.port(), server.clone()));

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// Maximum time that an unresponsive sandbox may delay a trial's outcome.
 const COUNTS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Measures how a sandbox's counters change between the agent's start and end. Set-up and the leak
+/// Measures how a sandbox's counters change between the agent's start and end. Setup and the leak
 /// check are excluded.
 pub(crate) struct CounterDelta<'a> {
     sandbox: &'a dyn Sandbox,

@@ -12,8 +12,7 @@ use proctor_types::{Fault, FaultCause, FaultLayer, OutsideState};
 /// its time waiting.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
-/// Maximum number of entries that a trial may write outside the work directory and still be
-/// resumed.
+/// Maximum number of entries that a resumable trial may write outside the work directory.
 const MAX_OUTSIDE_ENTRIES: u64 = 100_000;
 
 /// Limits on the recorded state outside the work directory, per trial. If a trial exceeds them, it
@@ -157,7 +156,7 @@ pub(crate) fn verify_restored(expected: &LayerDiff, restored: &LayerDiff) -> Res
     }
 }
 
-/// Returns a fault after which the trial starts over.
+/// Returns the fault for a failed restoration. The trial starts over after this fault.
 pub(crate) fn restore_fault(reason: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {reason}"))
         .cause(FaultCause::Invalid)

@@ -16,7 +16,7 @@ use crate::RunContext;
 /// limit is enough.
 const BUILD_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// A user's program in a trial, and how to open its sandbox.
+/// Everything needed to open the sandbox of a user's program in a trial.
 pub(crate) struct ProgramSandbox {
     own_sandbox: OwnSandbox,
     environment: PreparedEnvironment,

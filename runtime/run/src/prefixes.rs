@@ -7,7 +7,7 @@ use proctor_types::{Event, Fault, FaultLayer, TrialId, remove_discarded_events};
 
 use crate::error::record_fault;
 
-/// The resource that a smaller limit restricts.
+/// The resource that a hypothetical smaller limit restricts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixBudget {
     /// Number of delivered responses.
@@ -77,8 +77,8 @@ impl TrialPrefixes {
                 _ => {}
             }
             last = envelope.t_mono;
-            // A step starts with its response. If the scaffold has no model, a step starts whenever
-            // the scaffold counts one.
+            // A step starts with its response. If the scaffold calls no model, a step starts
+            // whenever the scaffold counts a step.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
                 steps.push(Step {

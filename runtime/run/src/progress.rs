@@ -14,7 +14,7 @@ pub enum Progress {
     EnvironmentBuilt { task: String, seconds: f64 },
     /// The first try of the trial starts.
     Started { trial: TrialId, arm: String },
-    /// The trial was interrupted, or starts as a fork, and continues after this step.
+    /// The trial continues after this step, because it was interrupted or starts as a fork.
     Resumed { trial: TrialId, arm: String, step: u64 },
     /// Another process is running the trial.
     RunsElsewhere { trial: TrialId, arm: String },
@@ -34,11 +34,11 @@ pub enum Progress {
     FileDamaged { trial: TrialId, difference: String, reaction: &'static str },
     /// The trial was not started, because a shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },
-    /// A request started waiting.
+    /// A request of the trial started to wait.
     WaitStarted { trial: TrialId, arm: String, wait: WaitNotice },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
     WaitEnded { trial: TrialId, arm: String, seconds: f64 },
-    /// The trial's current activity in the sandbox or at the model.
+    /// The trial started a new activity, such as running a tool or waiting for the model.
     ActivityChanged { trial: TrialId, arm: String, activity: TrialActivity },
     /// A step ended.
     StepEnded { trial: TrialId, arm: String, step: u64 },

@@ -76,8 +76,8 @@ struct OpenRecord {
     is_outside_unrecorded: bool,
 }
 
-/// Changes a snapshot reply so that hidden entries appear unchanged, unless the agent has replaced
-/// them. `tree` is the tree before the snapshot.
+/// Changes a snapshot reply so that entries that the scaffold hid appear unchanged, unless the
+/// agent has replaced them. `tree` is the tree before the snapshot.
 fn preserve_hidden_entries(
     hidden_entries: &BTreeMap<RawPath, SnapshotEntry>,
     tree: &Tree,
@@ -139,8 +139,8 @@ impl Recorder {
 
     /// Appends an event to the given step, which may already be over, and flushes the journal.
     /// Responses and endings are also fsynced, so that a crash never causes a second payment for a
-    /// response. Tool outputs have their own events, so they are omitted from the requests that
-    /// repeat them.
+    /// response. Tool outputs have their own events, so they are removed from recorded requests
+    /// that repeat them.
     pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
@@ -191,7 +191,7 @@ impl Recorder {
         self.state.lock().await.journal = None;
     }
 
-    /// Returns the number of tool calls. It includes calls by the scaffold and by its client.
+    /// Returns the number of tool calls, including calls by the scaffold itself and by its client.
     pub(crate) async fn tool_call_count(&self) -> u64 {
         self.state.lock().await.tool_calls
     }
@@ -350,8 +350,8 @@ impl Recorder {
         let mut contents =
             SnapshotSink { blobs: &self.blobs, is_shared: is_fresh, writer: None, byte_count: 0 };
         // Scan both concurrently: the engine needs as long to list changes outside the work
-        // directory as the sandbox agent needs to walk a repository. A fresh scan of the outside
-        // sets the baseline, so it has to come last.
+        // directory as the sandbox agent needs to walk a repository. A fresh scan outside the work
+        // directory sets the baseline for later scans, so it has to come last.
         let asked = match is_fresh {
             true => None,
             false => self.outside_request(workdir, is_fresh).await,
@@ -396,8 +396,8 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        // Scan the outside again if this is the first scan, or if the snapshot found repositories
-        // that the earlier request did not include.
+        // Scan outside the work directory again if this is the first scan, or if the snapshot found
+        // repositories that the earlier request did not include.
         if is_fresh || changed + removed > 0 {
             let now = self.outside_request(workdir, is_fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {

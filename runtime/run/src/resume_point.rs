@@ -25,10 +25,10 @@ pub(crate) struct ResumePoint {
     pub(crate) try_number: u32,
     /// The tree that the agent started with.
     pub(crate) base_tree: String,
-    /// The tree with which the try continues.
+    /// The tree to restore before the try continues.
     pub(crate) tree: String,
-    /// Every recorded response, with its finished tool calls. The last response has none if its
-    /// calls must run again.
+    /// Every recorded response, with its finished tool calls. If the last response's calls must run
+    /// again, they are not listed.
     pub(crate) steps: VecDeque<RecordedStep>,
     pub(crate) complete_steps: u64,
     /// Sequence number of the last event that still counts after resuming.
@@ -41,7 +41,7 @@ pub(crate) struct ResumePoint {
     pub(crate) responders: Responders,
     /// Changes that Proctor made to the try's requests.
     pub(crate) request_changes: RequestChanges,
-    /// Whether the record contains the limit that ended the trial.
+    /// Whether the record contains an event for the limit that ended the trial.
     pub(crate) is_limit_recorded: bool,
     /// Whether the record contains the model's final response after that limit.
     pub(crate) is_final_response_recorded: bool,
@@ -89,7 +89,8 @@ struct ResumePointBuilder {
     responders: Responders,
     request_changes: RequestChanges,
     exchanges: Vec<ExchangeBlobs>,
-    /// The last successful attempt, until its response is recorded.
+    /// The request and response of the last successful attempt, until an event records the
+    /// response.
     answered: Option<ExchangeBlobs>,
     wait_seconds: f64,
     lost_seconds: f64,
@@ -107,7 +108,7 @@ struct ResumePointBuilder {
     last_good_clock: JournalClock,
     /// The fault that ended the try. Cleared by the event that resumes the try.
     fault: Option<Fault>,
-    /// Number of responses that the try had when it was resumed after a sandbox failure.
+    /// Number of responses that the try had received when it was resumed after a sandbox failure.
     responses_at_resume: Option<usize>,
     /// Whether the sandbox failed again before the next response. The last response's tool calls
     /// then probably cause the failure.
@@ -118,7 +119,7 @@ struct ResumePointBuilder {
     is_new_fork: bool,
 }
 
-/// The journal's clock, and the time up to then that was spent waiting.
+/// The journal's clock at one event, and how long the try had waited by then.
 #[derive(Debug, Clone, Copy, Default)]
 struct JournalClock {
     seconds: f64,
@@ -127,7 +128,7 @@ struct JournalClock {
     request_waits: RequestWaits,
 }
 
-/// Returns the main conversation's spending up to the end of `events`.
+/// Returns what the main conversation has spent up to the end of `events`.
 pub(crate) fn spending_after(events: &[Envelope]) -> Spending {
     let mut reader = ResumePointBuilder::default();
     for event in events {
@@ -175,8 +176,9 @@ impl ResumePoint {
         reader.into_resume_point(try_number, blobs)
     }
 
-    /// Passes the recorded responses to the gateway, so that it recognizes them if the endpoint
-    /// repeats them. Skips unreadable ones, because they only make the gateway's checks weaker.
+    /// Passes the recorded responses to the gateway, so that the gateway recognizes them if the
+    /// endpoint repeats them. Skips unreadable responses: without them, the gateway's check is only
+    /// weaker.
     pub(crate) fn remind_gateway(&self, gateway: &TrialGateway, blobs: &Blobs) {
         let read = |hash: Option<&String>| blobs.get(hash?).ok();
         let last = self.exchanges.len().saturating_sub(1);

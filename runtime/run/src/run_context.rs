@@ -33,19 +33,19 @@ pub struct RunContext {
     pub(crate) egress: Egress,
     pub(crate) shared_meters: SharedMeters,
     pub(crate) grade_options: GradeOptions,
-    /// The CPUs and memory that gradings may use. This limit applies in addition to the run's
-    /// `jobs`.
+    /// The CPUs and memory that all grading sandboxes may use together. This limit applies in
+    /// addition to the run's `jobs`.
     pub(crate) capacity: Capacity,
     /// Limits concurrent patch computations.
     pub(crate) comparison_limit: ComparisonLimit,
     pub(crate) frozen_tests: FrozenTests,
     /// Cache of verdicts. If `None`, every patch is graded again.
     pub(crate) verdicts: Option<VerdictCache>,
-    /// Tests that grading cannot rely on, keyed by the SHA-256 of their task. `flake_policy` says
+    /// Tests whose results are unreliable, keyed by the SHA-256 of their task. `flake_policy` says
     /// how grading treats them.
     pub(crate) unreliable_tests: BTreeMap<String, BTreeSet<String>>,
     pub(crate) flake_policy: FlakePolicy,
-    /// Whether verdicts include the `includes_wide` policy.
+    /// Whether verdicts include the policy `wide`.
     pub(crate) includes_wide: bool,
     /// Whether a Harbor verifier runs in the agent's own container, as in Harbor itself.
     pub(crate) verifies_in_place: bool,
@@ -55,7 +55,7 @@ pub struct RunContext {
     pub(crate) fault_policy: FaultPolicy,
     /// Scopes in which no further trials start because of faults.
     pub(crate) halts: Halts,
-    /// The trajectories for the `replay_trajectories` scaffold, by arm name.
+    /// The trajectories that the `replay` scaffold replays, by arm name.
     pub(crate) replay_trajectories: BTreeMap<String, PathBuf>,
     pub(crate) progress: UnboundedSender<Progress>,
     pub(crate) cancel: CancelSignal,

@@ -1,5 +1,5 @@
-//! The session: a scaffold's view of one trial. It enforces budgets, records events and takes
-//! snapshots.
+//! The session through which a scaffold runs one trial. It enforces budgets, records events and
+//! takes snapshots.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -37,14 +37,14 @@ pub(crate) struct TrialSession {
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
     malformed_calls: u64,
-    /// Whether the record contains the limit that ended the trial.
+    /// Whether the record contains an event for the limit that ended the trial.
     is_limit_recorded: bool,
     client: ClientState,
     /// Recorded responses that have not been replayed to the scaffold yet.
     replay_steps: VecDeque<RecordedStep>,
     /// Results of the tool calls in the last replayed response.
     replayed_results: VecDeque<FinishedToolCall>,
-    /// Whether the record contains the response after the limit.
+    /// Whether the record contains the model's final response after the limit.
     is_final_response_recorded: bool,
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct ClientState {
     pub(crate) ending_signal: watch::Receiver<bool>,
     /// Directory that stores the client's files.
     pub(crate) dir: TrialDir,
-    /// For a resumable trial, the context that signals when the trial must stop after its current
-    /// step.
+    /// The run's context, which signals when a resumable trial must stop after its current step.
+    /// `None` if the trial is not resumable.
     pub(crate) wind_down_context: Option<Arc<RunContext>>,
 }
 

@@ -15,8 +15,8 @@ use proctor_types::{
 
 use crate::{Plan, error::record_fault};
 
-/// Added to the rate window to cover the time between counting a request and sending it. Without
-/// this margin, the endpoint could count one more request in its own window.
+/// Margin that is added to the rate window, because Proctor counts a request shortly before the
+/// endpoint does. Without the margin, the endpoint could count one more request in its own window.
 const RATE_WINDOW_MARGIN: Duration = Duration::from_secs(1);
 
 /// Meters for the shared limits of a run and its arms.

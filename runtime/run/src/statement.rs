@@ -15,9 +15,9 @@ const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
 /// Beginning of the announcement line.
 const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or classes";
 
-/// Beginnings of the section headings that contain signatures in statements of `proctor collect`
-/// and recipes: one section per file. At level 2, the statement also has sections for the new
-/// package and for the code that its interface refers to.
+/// The first words of the headings above signatures in statements that `proctor collect` and
+/// recipes generate. There is one section per file. Level 2 statements also have sections for the
+/// new package and for the code that its interface refers to.
 const SIGNATURE_HEADINGS: [&str; 3] =
     ["## `", "## What `agent_code` must have", "## What the library has"];
 
@@ -118,8 +118,9 @@ pub fn visible_tests(task: &Task) -> Vec<String> {
     task.hidden.iter().filter(|path| holds(path)).cloned().collect()
 }
 
-/// Adds the files as FeatureBench's `--white` does: as bullets after the note's own bullets, or at
-/// the top if there is no note. FeatureBench names only the first file.
+/// Adds the paths of test files to the statement as FeatureBench's `--white` does: as bullets after
+/// the bullets of the statement's note, or at the top if there is no note. FeatureBench names only
+/// the first file.
 fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");

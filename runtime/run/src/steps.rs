@@ -13,9 +13,8 @@ use tokio::sync::Mutex;
 use crate::recorder::{ActivityUpdate, Recorder};
 
 /// Takes a step's snapshot when the step is over, before the main conversation's next request is
-/// sent. That request comes from a built-in loop or from a client in the sandbox. The client waits
-/// for its response while the snapshot is taken. The meter counts the responses and thereby
-/// determines the current step.
+/// sent. That request comes from a built-in loop or from a client in the sandbox, and waits while
+/// the snapshot is taken. The meter determines the current step by counting the responses.
 pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
@@ -99,7 +98,8 @@ impl ExchangeSink for StepSnapshots {
 
     async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
-            // A back-off reports its duration at its start, through `report_wait`.
+            // Report only the time in the queue. The duration of a back-off was already reported at
+            // its start, through `report_wait`.
             self.recorder.report_activity(ActivityUpdate::WaitEnded(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });

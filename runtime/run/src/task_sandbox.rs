@@ -43,7 +43,7 @@ pub(crate) fn environment_record(
 ) -> EnvironmentRecord {
     EnvironmentRecord {
         user: task.user.clone(),
-        // Cannot fail here: opening the sandbox already read the table.
+        // Reading the table cannot fail here, because opening the sandbox already read it.
         cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
         ..environment.to_record()
     }

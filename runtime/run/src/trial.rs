@@ -31,7 +31,7 @@ pub struct TrialEnd {
     pub verdict: Option<Verdict>,
 }
 
-/// A trial, and the context in which its tries and gradings run.
+/// A trial, and the context in which its tries run and its patch is graded.
 #[derive(Clone, Copy)]
 struct TrialRun<'a> {
     context: &'a Arc<RunContext>,
@@ -54,8 +54,8 @@ pub async fn run_trial(
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = TrialLocation::new(arm, id);
     let end = run_missing_parts(context, id, planned_task, arm, &affected).await;
-    // Count the fault: if not even the trial's fault could be recorded, the cause is usually the
-    // run directory.
+    // Count the fault toward a halt: if not even the trial's fault could be recorded, the cause is
+    // usually the run directory, which affects all trials.
     end.inspect_err(|fault| context.count_fault(&affected, fault))
 }
 
@@ -230,7 +230,7 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         if context.fault_policy.is_resumable(&fault) {
             let (again, why) = find_resume_point(context, id, arm, dir)?;
-            // Don't report this reason: trials of this scaffold always restart, and the record
+            // Don't record this reason: trials of this scaffold always restart, and the record
             // already contains the fault.
             let why = why.filter(|why| why != NO_CONVERSATION_REASON);
             (interrupted, started_again) = (again, why.or(started_again));
@@ -258,8 +258,8 @@ fn note_lost_worker(
     append_event(id, dir, 1, Event::Noted { note })
 }
 
-/// Returns the outcome from the journal of a try that faulted after its last event. This outcome
-/// counts, no matter what failed afterwards.
+/// Returns the outcome in the journal of a try that faulted after its last event was recorded. This
+/// outcome counts, no matter what failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
     id: &TrialId,
@@ -383,8 +383,8 @@ async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
 }
 
 /// Appends an event to the journal of a try that could not write the event itself. If the try
-/// failed before it requested a sandbox, this creates its journal. Like every journal, it starts
-/// with the trial's identity.
+/// failed before it requested a sandbox, this function creates the try's journal. Like every
+/// journal, the new one starts with the trial's identity.
 fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory_path();
     let began = path.exists();
@@ -397,8 +397,8 @@ fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> 
     Ok(())
 }
 
-/// Records and returns the outcome of a trial that no try completed. It includes the spending of
-/// the last try.
+/// Records and returns the outcome of a trial that no try completed. The outcome includes the last
+/// try's spending.
 fn end_in_fault(
     id: &TrialId,
     dir: &TrialDir,

@@ -61,8 +61,8 @@ impl VerdictCache {
     }
 
     pub(crate) fn store(&self, key: &str, grading_result: &GradingResult) {
-        // Don't cache a verdict with such evidence: another grading may stay within the time and
-        // memory limits.
+        // Don't cache a verdict with evidence of a timeout or a killed sandbox: the next grading
+        // run may stay within the time and memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
         if grading_result
             .verdict
@@ -87,8 +87,8 @@ impl VerdictCache {
         )?;
         fs::write(beside.path().join("log.txt"), &grading_result.log)?;
         fs::write(beside.path().join("results.jsonl"), &grading_result.raw_results)?;
-        // The rename fails if the entry already exists, which then has the same content. In that
-        // case, dropping the guard removes the temporary directory.
+        // The rename fails if the entry already exists, for example because another process wrote
+        // the same verdict. In that case, dropping the guard removes the temporary directory.
         fs::rename(beside.path(), folder)
     }
 }

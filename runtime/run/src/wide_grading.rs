@@ -1,5 +1,5 @@
-//! Computes the third verdict, `wide`. It covers all tests of the repository that pass with the
-//! gold patch, and runs them with the graded patch.
+//! Computes the verdict of a third policy, `wide`: whether all of the repository's tests that pass
+//! with the gold patch also pass with the graded patch.
 
 use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
 use proctor_types::{Fault, PolicyVerdict, Task, count_with_noun};

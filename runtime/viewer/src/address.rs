@@ -6,7 +6,8 @@ use proctor_record::Blobs;
 
 use super::PlannedTrial;
 
-/// Number of hex digits of an arm's id in an address. Run directories use the same number.
+/// Number of hex digits with which an arm's id appears in an address. Paths in run directories use
+/// the same number.
 pub const ARM_DIGITS: usize = 12;
 
 /// Maximum length of a file name. A longer name is truncated, and a hash of the full name is added
@@ -42,8 +43,8 @@ impl AddressForm {
         match self {
             Self::ServerPath => percent_encode(text),
             Self::File => {
-                // A name must not start with a dot, because the file would be hidden or could
-                // escape the directory. All characters are valid in a URL without escaping.
+                // Keep only characters that are valid in a URL without escaping. A name must not
+                // start with a dot, because the file would be hidden or could escape the directory.
                 let plain = |at: usize, byte: u8| {
                     byte.is_ascii_alphanumeric()
                         || b"_-".contains(&byte)

@@ -1,6 +1,6 @@
 //! Indexes the positions of a journal's events, and summarizes each step in a row. Each part of a
-//! journal is read only once: later reads cover only the lines appended since. To show one step of
-//! a long trial, only a few lines have to be read.
+//! journal is indexed only once: a later read covers only the lines that were appended since. With
+//! the index, showing one step of a long trial requires reading only a few lines.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ pub struct JournalIndex {
     /// The work directory's tree after each step, in journal order.
     trees_by_step: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
-    /// Errors in parts of the journal that cannot be read.
+    /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,
     /// When the last event was recorded: in seconds since its try began, then in seconds since the
     /// Unix epoch.
@@ -75,8 +75,8 @@ impl JournalIndex {
         }
     }
 
-    /// Whether all of the journal has been read. False if the journal has grown since. Returns
-    /// `None` if another file has replaced the journal.
+    /// Whether all lines of the journal have been read. False if the journal has grown since the
+    /// last read. `None` if another file has replaced the journal.
     pub fn is_up_to_date(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file_id && file.len() >= self.end_offset;
@@ -142,7 +142,7 @@ impl JournalIndex {
         let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
             return Ok(());
         };
-        // Late events, such as the end of a proxy request, don't extend a step.
+        // Don't let late events, such as the end of a proxy request, extend an earlier step.
         if step == self.line_positions.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
@@ -209,8 +209,8 @@ struct ToolResult {
 
 impl ToolResult {
     /// Parses a line. The output may be a megabyte long and is only hashed, so the other fields are
-    /// parsed without it. This relies on the order in which Proctor writes the fields. Lines with a
-    /// different order are parsed completely.
+    /// parsed without it. This works only if the fields have the order in which Proctor writes
+    /// them. Other lines are parsed completely.
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT_KEY: &[u8] = b",\"shown\":";
         const NEXT_KEY: &[u8] = b",\"full\":";
@@ -266,8 +266,8 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         "model_answered" => add_response(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
             let ToolCall { name, arguments } = line.parse_fields()?;
-            // The response already listed this call. Only calls of a client's own tools appear for
-            // the first time in this event.
+            // Skip the call if the response already listed it. Only calls of a client's own tools
+            // appear for the first time in this event.
             let call = summarize_call(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);

@@ -30,7 +30,7 @@ pub fn test_section(log: &str, test: &str) -> String {
     keep_last_lines(&matching_lines)
 }
 
-/// Removes the start of a long section. The reason for the failure is at the end.
+/// Removes the start of a long section, because the reason for the failure is at its end.
 fn keep_last_lines(lines: &[&str]) -> String {
     let omitted_count = lines.len().saturating_sub(MAX_LINES);
     let kept_lines = lines[omitted_count..].join("\n");

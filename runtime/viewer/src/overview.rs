@@ -26,7 +26,7 @@ const TRIALS_PER_PAGE: usize = 800;
 /// Maximum number of running trials that are listed.
 const MAX_RUNNING_LISTED: usize = 12;
 
-/// One task's matrix row: its trials by arm, and how many of them resolve the task.
+/// One task's row in the matrix: the task's trials by arm, and how many of them resolve the task.
 struct TaskGroup<'a> {
     run: usize,
     task: &'a str,
@@ -290,8 +290,8 @@ fn run_state(
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Trials are graded after they end, and some are never graded. A run has ended when no work
-        // is left.
+        // Trials are graded after they end, and unfinished ones are never graded. The page may
+        // still change while a trial that should be graded has no verdict.
         let expected = run_results.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())

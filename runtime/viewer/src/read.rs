@@ -124,7 +124,8 @@ fn read_log_tail(dir: &TrialDir) -> String {
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
-/// Lists failed tests first. Apart from that, tests stay in the order in which the task lists them.
+/// Lists failed tests before passed ones. Within each group, tests keep the order in which the task
+/// lists them.
 fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {

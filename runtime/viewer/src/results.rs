@@ -54,7 +54,8 @@ impl ResultsCache {
         let stamp = |found: &super::PlannedTrial<'_>| {
             let dir = run.trial_dir(&found.id());
             let outcome = FileStamps::read_stamp(&dir.outcome_path());
-            // A finished trial has begun, so don't check whether its journal exists.
+            // If there is an outcome, the trial has started, so don't check whether its journal
+            // exists.
             let begun = outcome.is_some() || dir.trajectory_path().exists();
             FileStamps {
                 outcome,

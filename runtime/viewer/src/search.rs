@@ -31,7 +31,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// A compiled search pattern.
 struct Pattern {
     regex: Regex,
-    /// A literal text that every matching line contains.
+    /// A literal text that every matching line contains. Lines without it need not be parsed.
     required_literal: Option<bytes::Regex>,
 }
 
@@ -43,8 +43,8 @@ impl Pattern {
             .case_insensitive(true)
             .size_limit(MAX_PATTERN_BYTES)
             .build()?;
-        // Don't use a literal that contains these characters. Journals escape them, and escape them
-        // twice in a call's arguments.
+        // Don't use a literal with characters that JSON escapes. Journals contain them in escaped
+        // form, and escaped twice in a call's arguments.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();

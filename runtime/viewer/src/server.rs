@@ -57,7 +57,8 @@ impl Server {
     /// Serves pages until `shutdown` completes.
     pub async fn serve(self, shutdown: impl Future) {
         let Self { site, listener } = self;
-        // Reading ten thousand trials takes a while, so start before the home page is requested.
+        // Start reading before a client requests the home page, because ten thousand trials take a
+        // while.
         let ahead = Arc::clone(&site);
         std::thread::spawn(move || ahead.pages.preload());
         tokio::pin!(shutdown);
@@ -66,8 +67,9 @@ impl Server {
                 _ = &mut shutdown => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    // Either the client disconnected, or the process has no free file descriptors.
-                    // Without a pause, the second error would repeat immediately.
+                    // Either the client disconnected, or the process has run out of file
+                    // descriptors. In the second case, `accept` would fail again immediately
+                    // without a pause.
                     Err(_) => {
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
@@ -128,8 +130,8 @@ impl PageResponse {
         Self { status, media_type, body: body.as_bytes().to_owned(), etag: None }
     }
 
-    /// Returns status 304 if the client already has this content. This makes it cheap for an open
-    /// page to poll for changes.
+    /// Returns status 304 if the client already has this content. As a result, an open page can
+    /// poll for changes cheaply.
     fn or_not_modified(mut self, client_etag: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();

@@ -16,7 +16,7 @@ use crate::{
 const DEFAULT_TRIALS: usize = 4;
 const MAX_TRIALS: usize = 12;
 
-/// The trials that are shown, and the trials that the user can choose from.
+/// The columns of the trials that are shown, and the choices that the user can select from.
 type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
 
 /// Reads the trials in `selected_trials`, or each arm's first trial with steps if `selected_trials`
@@ -47,7 +47,7 @@ pub fn load_side_by_side(
             1 => format!("{} / {}", found.arm.name, found.attempt),
             _ => format!("{}: {} / {}", run.name, found.arm.name, found.attempt),
         };
-        // There is nothing to compare in a trial without steps.
+        // By default, skip trials without steps, because there is nothing to compare.
         let steps = report.steps.is_none_or(|steps| steps > 0);
         let wanted = if selected_trials.is_empty() { steps } else { is_named(run, found) };
         let index = match wanted && sides.len() < most {

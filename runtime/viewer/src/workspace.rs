@@ -10,7 +10,7 @@ use super::{
 };
 use crate::html::{Entry, Folder, OpenedFile};
 
-/// Limits: entries listed per directory, and bytes shown per file.
+/// Maximum number of entries listed per directory, and of bytes shown per file.
 const MAX_LISTED_ENTRIES: usize = 1_000;
 const MAX_SHOWN_BYTES: usize = 256 << 10;
 
@@ -26,8 +26,8 @@ struct DirectoryEntry {
     link: String,
 }
 
-/// Returns the directory that the query parameter `in` names, and the file that `open` names.
-/// Returns `None` if there is no snapshot yet.
+/// Returns the directory that the query parameter `in` names, with the file that the parameter
+/// `open` names. Returns `None` if there is no snapshot yet.
 pub fn load_workspace(
     index: &JournalIndex,
     blobs: &Blobs,
@@ -69,7 +69,8 @@ pub fn load_workspace(
     let left_out = names.len().saturating_sub(MAX_LISTED_ENTRIES);
     let opened = query.first_value("open");
     let entry = |(name, below): (Vec<u8>, DirectoryEntry)| {
-        // A file whose name is not valid UTF-8 can be listed but not requested.
+        // Don't link to a file whose name is not valid UTF-8, because no URL can name it. Removed
+        // files and symbolic links cannot be opened either.
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
             Ok(_) if !below.link.is_empty() => String::new(),

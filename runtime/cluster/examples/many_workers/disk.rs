@@ -1,5 +1,5 @@
-//! The functions of `src/disk.rs` with the delays of a file server. Each call is counted, and waits
-//! for the network latency and for the server to become free.
+//! Replaces the functions of `src/disk.rs` with variants that simulate a file server. Each call is
+//! counted, and waits for the network latency and for the server to become free.
 //!
 //! Nothing is cached. A real NFS client needs fewer calls because of its cache, but adds calls to
 //! revalidate it.
@@ -113,7 +113,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
-    // Not counted: the last worker's cleanup is not part of the measurement.
+    // Don't count this call: the last worker's cleanup is not part of the measurement.
     fs::remove_dir_all(path)
 }
 

@@ -8,7 +8,7 @@
 //! system calls each claim and reservation needs. The crate's own modules are included by path, but
 //! `disk` replaces the module that calls the file system.
 
-#![expect(dead_code, reason = "the simulation uses a part of each module")]
+#![expect(dead_code, reason = "the simulation uses only a part of each module")]
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -95,7 +95,7 @@ fn main() {
         max_duration: Duration::from_secs_f64(next(300.0)),
     };
     println!(
-        "{workers} workers, {trials} trials of {seconds} s, {latency_ms} ms for each call, at most {rate} calls a second"
+        "{workers} workers, {trials} trials of {seconds} s, {latency_ms} ms per call, at most {rate} calls per second"
     );
     disk::start_server(Duration::from_secs_f64(latency_ms / 1e3), rate);
     for order in [ClaimOrder::FirstInPlan, ClaimOrder::Random] {
@@ -241,13 +241,13 @@ impl<'a> Simulation<'a> {
                 .map_or("never".to_owned(), |it| format!("{:.1} s", it.as_secs_f64()))
         };
         println!(
-            "\nworkers begin with {}:",
+            "\nworkers start with {}:",
             match order {
                 ClaimOrder::FirstInPlan => "the first trial of the plan",
                 ClaimOrder::Random => "a random trial",
             }
         );
-        println!("  at work: half of them after {}, all after {}", of(0.5), of(1.0));
+        println!("  first trial: half of the workers after {}, all after {}", of(0.5), of(1.0));
         println!(
             "  {} of {trials} trials in {took:.1} s; without a file server {:.1} s",
             ended.len(),
@@ -256,12 +256,12 @@ impl<'a> Simulation<'a> {
         if let Some(last) = ended.iter().max() {
             let last = last.as_secs_f64();
             println!(
-                "  {:.0} trials a second; workers end {:.1} s after the last trial",
+                "  {:.0} trials per second; workers end {:.1} s after the last trial",
                 ended.len() as f64 / last,
                 took - last
             );
         }
-        println!("  {all} calls, {:.0} for each trial:", all as f64 / ended.len().max(1) as f64);
+        println!("  {all} calls, {:.0} per trial:", all as f64 / ended.len().max(1) as f64);
         let each = calls.iter().filter(|(_, count)| *count > 0);
         let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
         println!("    {}", each.join(", "));
@@ -346,7 +346,7 @@ fn measure_shared_limit(workers: usize) {
     });
     let calls: u64 = disk::take_counts().iter().map(|(_, count)| count).sum();
     println!(
-        "\none limit, {workers} workers: {:.1} reservations per second, {:.0} calls for each",
+        "\none limit, {workers} workers: {:.1} reservations per second, {:.0} calls per reservation",
         taken as f64 / SHARE_DURATION.as_secs_f64(),
         calls as f64 / taken.max(1) as f64
     );

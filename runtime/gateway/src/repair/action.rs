@@ -25,7 +25,8 @@ pub(crate) struct Repair {
 pub(crate) enum Action {
     /// Renames the output limit.
     RenameLimit { old_field: &'static str, new_field: &'static str },
-    /// Lowers the output limit, in tokens. `is_one_time` limits the repair to the current request.
+    /// Lowers the output limit, in tokens. If `is_one_time` is set, the repair applies only to the
+    /// current request.
     LowerOutputLimit { max_tokens: u64, is_one_time: bool },
     /// Sets an output limit, in tokens, if the request has none.
     SetOutputLimit(u64),
@@ -43,9 +44,9 @@ pub(crate) enum Action {
     RestoreTurns,
     /// Adds an empty `reasoning_content` to assistant messages without one.
     AddReasoningContent,
-    /// Adds the signature that means "none" to the first unsigned call of each turn.
+    /// Adds the signature that means "none" to the first call of each turn if it has no signature.
     SignUnsignedCalls,
-    /// Removes a field, in any case, from the model's turns and their parts.
+    /// Removes a field from the model's turns and their parts, regardless of upper and lower case.
     DropTurnField(String),
     /// Removes fields of assistant messages that some chat endpoints do not support.
     KeepSupportedFields,
@@ -61,7 +62,8 @@ pub(crate) enum Action {
     MoveSystemFirst,
     /// Moves the system message to the start of the first user message.
     MergeSystemIntoUser,
-    /// Removes ids of Responses items that lack their type's prefix or are too long.
+    /// Removes an id from a Responses item if the id is too long or does not start with the prefix
+    /// of the item's type.
     DropForeignItemIds,
     /// Removes ids of Responses items, and reasoning that becomes empty.
     DropItemIds,
@@ -101,7 +103,8 @@ pub(crate) enum Action {
 impl Repair {
     /// Whether the repair also applies to later requests.
     pub(crate) fn is_lasting(&self) -> bool {
-        // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
+        // Don't repeat these repairs: an endpoint that cannot decrypt old reasoning may still
+        // decrypt new reasoning.
         let once = matches!(
             self.action,
             Action::LowerOutputLimit { is_one_time: true, .. }

@@ -40,8 +40,8 @@ pub(super) fn change_assistant_messages(
     change_each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
 }
 
-/// Changes the object with the name and arguments of each call: in chat and Messages turns, and in
-/// Responses items.
+/// Calls `change` on each object that contains a call's name and arguments: in chat turns, Messages
+/// turns and Responses items.
 pub(super) fn change_each_call(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
@@ -63,7 +63,7 @@ pub(super) fn change_each_call(
 pub(super) enum IdKind {
     Call,
     Result,
-    /// A kind that the gateway does not distinguish.
+    /// An item for which the gateway does not distinguish between calls and results.
     Other,
 }
 

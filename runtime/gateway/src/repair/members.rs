@@ -1,4 +1,5 @@
-//! Removes members of the model's turns that an endpoint returns but rejects in requests.
+//! Removes members (JSON fields) from the model's turns if an endpoint returns them but rejects
+//! them in requests.
 
 use proctor_types::Api;
 use serde_json::{Map, Value};
@@ -34,9 +35,9 @@ const ESSENTIAL_MEMBERS: [&str; 21] = [
 const SUPPORTED_MEMBERS: [&str; 4] = ["role", "content", "tool_calls", "name"];
 const SUPPORTED_CALL_MEMBERS: [&str; 3] = ["id", "type", "function"];
 
-/// Removes a member, in any case, from the model's turns and their parts.
+/// Removes a member from the model's turns and their parts, regardless of upper and lower case.
 pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &str) -> bool {
-    // Chat and Messages match results by the ids of calls.
+    // In chat and Messages requests, keep the ids: results refer to calls by id.
     let is_id = name == "id" && matches!(api, Api::Chat | Api::Messages);
     if is_id || ESSENTIAL_MEMBERS.contains(&name) {
         return false;
@@ -67,7 +68,7 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
                 drop_member(item, name) || parts
             })
         }
-        // Results repeat the ids of their calls.
+        // Also remove the member from results, because results repeat the ids of their calls.
         Api::Gemini => change_each(items(body.get_mut("contents")), |content| {
             change_each(items(content.get_mut("parts")), |part| {
                 let call = part.get_mut("functionCall").is_some_and(|call| drop_member(call, name));
@@ -94,7 +95,7 @@ pub(super) fn keep_supported_members(body: &mut Map<String, Value>) -> bool {
     })
 }
 
-/// Removes a member of an object, in any case. Returns whether it existed.
+/// Removes a member from an object, regardless of upper and lower case. Returns whether it existed.
 fn drop_member(value: &mut Value, name: &str) -> bool {
     let Some(fields) = value.as_object_mut() else { return false };
     let before = fields.len();

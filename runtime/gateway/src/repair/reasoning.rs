@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{change_assistant_messages, change_each, drop_field, items};
 
-/// Gemini accepts this instead of a signature for calls that another model made.
+/// For calls that another model made, Gemini accepts this value instead of a signature.
 const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn sign_unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
@@ -70,8 +70,8 @@ fn is_own_item(item: &Value) -> bool {
     }
 }
 
-/// Removes reasoning that is not followed by another item of the model. Such reasoning is all that
-/// remains of a response without text and calls.
+/// Removes reasoning that is not followed by another item of the model. Such reasoning comes from a
+/// response without text and calls.
 pub(super) fn drop_lone_reasoning(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let before = items.len();
@@ -91,7 +91,8 @@ pub(super) fn drop_lone_reasoning(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Removes encrypted reasoning, except from the newest turn that has some. The other items of older
-/// turns lose their ids, because an id requires the reasoning that the item was returned with.
+/// turns lose their ids, because an item with an id must be sent together with the reasoning that
+/// it was returned with.
 pub(super) fn keep_newest_reasoning(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let is_encrypted =

@@ -16,8 +16,8 @@ pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     }
 }
 
-/// Calls `change` for each tool schema: objects below `parameters` and its equivalents, but not the
-/// map of properties, whose keys are names.
+/// Calls `change` for each object in a tool schema, at every level below `parameters` and its
+/// equivalents. Skips the map of properties, because its keys are property names, not keywords.
 fn change_each_schema(
     value: &mut Value,
     is_schema: bool,

@@ -1,4 +1,4 @@
-//! Chooses repairs for the text of an endpoint's error.
+//! Chooses repairs according to the text of an endpoint's error.
 
 use proctor_types::{Api, Fault, FaultLayer, ShippedTable};
 use regex::Captures;
@@ -36,7 +36,7 @@ impl RepairTable {
     /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<RepairTable> =
             ShippedTable::new("repairs.toml", include_str!("../../../../configs/repairs.toml"));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{change_each, is_blank, items, messages};
 
-/// Replaces missing text if an endpoint requires text.
+/// The text that replaces missing text if an endpoint requires every message to have text.
 const PLACEHOLDER: &str = "(no text)";
 
 pub(super) fn fill_empty_turns(api: Api, body: &mut Map<String, Value>) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn fill_empty_turns(api: Api, body: &mut Map<String, Value>) -> bool 
             return changed;
         }
         let silent_call = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
-        // With calls, nearly every endpoint allows missing text but not empty text.
+        // If a message has calls, nearly every endpoint accepts missing text but not empty text.
         let text: Value = if silent_call && message["content"] == json!("") {
             Value::Null
         } else {

@@ -29,7 +29,7 @@ pub(crate) struct AttemptResult {
     pub response: CollectedResponse,
     /// The names in a successful response.
     pub names: ResponseNames,
-    /// Why the body is not a response, and the usage billed for it.
+    /// Why the body is not a response, and the usage billed for the body.
     pub parse_failure: Option<(String, Option<Usage>)>,
     pub end: Option<AttemptEnd>,
     /// Whether the key is split across several events of the response. If so, the response's bytes

@@ -32,7 +32,7 @@ impl Body {
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
             Some(b'{' | b'[' | b'<') => Self::Complete,
-            // Only part of the byte order mark has arrived.
+            // Only the first bytes of the byte order mark have arrived.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
             Some(_)
                 if sse::LINE_PREFIXES
@@ -48,7 +48,7 @@ impl Body {
     }
 }
 
-/// Whether the text starts with `prefix`, as far as it has arrived.
+/// Whether the text received so far could be the beginning of a text that starts with `prefix`.
 fn starts_with_partial(text: &[u8], prefix: &[u8]) -> bool {
     let length = text.len().min(prefix.len());
     text[..length] == prefix[..length]

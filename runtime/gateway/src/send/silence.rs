@@ -7,8 +7,9 @@ use tokio::time::{Instant, Sleep};
 use super::attempt::{AttemptEnd, BrokenResponse};
 use crate::{retry::seconds, sink::WaitNotice, trial::TrialGateway};
 
-/// Measures silence with one timer per response. Each chunk only moves the start time, because
-/// resetting a timer would cost more than processing the chunk.
+/// Measures how long the endpoint is silent, with one timer per response. A chunk does not reset
+/// the timer, because this would cost more than processing the chunk. Instead, a timer that fires
+/// too early is set again.
 pub(super) struct SilenceTimer<'a> {
     trial: &'a TrialGateway,
     timer: Pin<Box<Sleep>>,
@@ -56,7 +57,7 @@ impl<'a> SilenceTimer<'a> {
 
 /// Returns when to report next or when the limit ends, whichever comes first.
 fn next_deadline(start: Instant, limit: Option<Duration>, elapsed: Duration) -> Instant {
-    // Effectively never. Prevents an overflow if the configured time is huge.
+    // An upper bound of 30 years, which prevents an overflow if the configured time is huge.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
     start + limit.map_or(elapsed, |limit| limit.min(elapsed)).min(NEVER)
 }

@@ -69,7 +69,8 @@ impl ClientReply {
         deltas: &[Delta],
         (has_content, is_end): (bool, bool),
     ) -> Bytes {
-        // Some endpoints mark every chunk as the last one.
+        // If more content arrives, the held-back bytes were not the end of the response: some
+        // endpoints mark every chunk as the last one.
         let before = if has_content { self.held_back_bytes.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
             return before;

@@ -49,7 +49,8 @@ impl ClientRequest {
         let outgoing = match self.prepare_request(parsed_body) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
-                // The model is not the cause, no matter what the client does next.
+                // Whatever the client does next, the trial must not count against the model, so
+                // stop it with a fault.
                 let what = format!(
                     "the gateway cannot forward a request from the agent: {}",
                     refusal.message
@@ -118,9 +119,9 @@ impl ClientRequest {
         }
     }
 
-    /// Records that the response to a main request never arrived completely and that the gateway
-    /// did not retry the request. If the client retries, nothing is lost. If the client exits
-    /// instead, the endpoint is the cause.
+    /// Notes that the response to a main request did not arrive completely and that the gateway did
+    /// not retry the request. If the client retries the request, nothing is lost. If the client
+    /// exits instead, this note shows that the endpoint was the cause.
     fn note_lost_response(&self, reason: &str) {
         if self.class == RequestClass::Main {
             let what = format!("the agent's last request got no complete response: {reason}");
@@ -130,16 +131,16 @@ impl ClientRequest {
         }
     }
 
-    /// Stops the trial, unless the endpoint rejected only this request. A limit that rejects a side
-    /// request also stops the trial, because the main conversation has reached the same limit.
+    /// Stops the trial, unless the endpoint rejected only this request. If a limit rejects a side
+    /// request, the trial stops too, because the main conversation has reached the same limit.
     fn stop_trial_on(&self, error: &RequestError) {
         if !matches!(error, RequestError::Rejected { .. }) {
             self.server.stop(error);
         }
     }
 
-    /// Records how the request ended. A result must be recorded, so a failure to record it stops
-    /// the trial.
+    /// Records how the request ended. If this fails, stops the trial, because every result must be
+    /// recorded.
     async fn record_end_or_stop(&mut self, end: RequestEnd<'_>) -> Option<ErrorResponse> {
         let trial = Arc::clone(&self.server.trial);
         let fault = self.record_end(&trial, end).await.err()?;
@@ -224,8 +225,8 @@ impl ClientRequest {
         if class == RequestClass::Main {
             self.conversation = self.find_sub_agent(&request);
         }
-        // Collect the results even from a compaction request, because no later request repeats the
-        // results of earlier calls.
+        // Collect tool results even from a compaction request, because no later request repeats
+        // them.
         if shared.records_calls {
             self.tool_results = shared.tracker.new_tool_results(&request);
         }

@@ -137,8 +137,8 @@ impl GatewayServer {
                             let server = server.clone();
                             connections.spawn(async move { server.serve(stream).await });
                         }
-                        // Most likely out of file descriptors: give other tasks time to close
-                        // theirs.
+                        // The process has most likely run out of file descriptors. Wait, so that
+                        // other tasks can close some.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
                     Some(_) = connections.join_next() => {}
@@ -200,7 +200,8 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Fails only if the request's task panics. All other errors are sent to the client.
+/// Handles one HTTP request. Returns an error only if the request's task panics. All other errors
+/// are sent to the client as responses.
 async fn respond(
     state: Arc<ServerState>,
     request: Request<Incoming>,

@@ -121,7 +121,7 @@ impl Client for ClientRequest {
 }
 
 impl ClientRequest {
-    /// Records the request and its end, with the client's own bytes.
+    /// Records the request, how it ended, and the bytes exchanged with the client.
     pub(super) async fn record_end(
         &mut self,
         trial: &TrialGateway,

@@ -79,8 +79,8 @@ pub(super) fn route(method: &Method, path: &str, is_anthropic_client: bool) -> R
 /// `Some(None)` for a Gemini path that is malformed.
 fn parse_gemini_path(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
-        // Paths of the API's stable version look like those of other APIs. Only the colon before
-        // the action shows that they belong to Gemini.
+        // Paths of the Gemini API's stable version look like those of other APIs, except for the
+        // colon before the action.
         path.strip_prefix("v1").filter(|rest| rest.contains(':'))
     })?;
     let Some(rest) = rest.strip_prefix("/models") else { return Some(None) };
@@ -123,7 +123,7 @@ mod tests {
         ] {
             assert_eq!(route(&Method::POST, path, false), wanted, "{path}");
         }
-        // Codex tries a WebSocket first.
+        // Codex tries to open a WebSocket with a GET request first.
         assert_eq!(route(&Method::GET, "/v1/responses", false), Route::WrongMethod(Responses));
         for (path, messages, api, one) in [
             ("/v1/models", false, Chat, None),

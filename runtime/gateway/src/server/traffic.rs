@@ -1,4 +1,4 @@
-//! Tracks the server's traffic, and the tool results that the client has returned.
+//! Tracks the server's requests and responses, and the tool results that the client has returned.
 
 use std::{
     collections::BTreeSet,
@@ -34,7 +34,7 @@ struct TrafficCounts {
 pub(super) struct ToolResult {
     pub call: ToolCall,
     pub shown_text: String,
-    /// Time since the response with the call. Only the client knows the exact duration.
+    /// Time since the response that contained the call. Only the client knows the exact duration.
     pub duration: Duration,
 }
 
@@ -60,8 +60,9 @@ impl TrafficTracker {
     }
 
     /// Counts a response. `is_main` says whether the response belongs to the main conversation and
-    /// was delivered. The agent's own last response determines how the agent ended. A response to a
-    /// `is_from_sub_agent` is used instead only if the agent itself has received none.
+    /// was delivered. The last response that the agent itself received determines how the agent
+    /// ended. A sub-agent's response (`is_from_sub_agent`) is used only if the agent itself has
+    /// received none.
     pub(super) fn count_response(
         &self,
         response: &ModelResponse,
@@ -120,9 +121,9 @@ impl TrafficTracker {
 }
 
 impl ToolResult {
-    /// Returns the events that a built-in loop would record. The client alone knows a call's exit
-    /// status and exact duration. The exit status is therefore missing, and all calls of a response
-    /// have the same duration.
+    /// Returns the events that a built-in loop would record for this call and its result. Only the
+    /// client knows a call's exit status and exact duration. Therefore, the exit status is missing,
+    /// and all calls in a response get the same duration.
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown_text: shown, duration: took } =
             self;

@@ -25,7 +25,7 @@ pub(super) fn withhold_tools(
             body.shift_remove("tools");
         }
     }
-    // Responses also allows tools in the items of the conversation.
+    // The Responses API also allows tools in the conversation's items.
     for (index, item) in
         body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
     {
@@ -74,7 +74,7 @@ fn remove_disallowed(
             gone.push(kind);
             return false;
         }
-        // A group may contain tools that are not allowed by themselves.
+        // An allowed group of tools may contain tools that are not allowed.
         if let Some(inner) = tool.get_mut("tools").and_then(Value::as_array_mut) {
             gone.extend(remove_disallowed(policy, api, inner, &format!("{at}.tools"), losses));
         }

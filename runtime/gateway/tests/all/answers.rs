@@ -1,5 +1,5 @@
-//! Tests the content of a response (usage, vendor fields, calls, refusals), and how it is sent back
-//! to the endpoint.
+//! Tests the content of a response (usage, vendor fields, calls, refusals), and that the gateway
+//! sends it back to the endpoint unchanged.
 
 use crate::common::{Bench, user_request};
 use proctor_types::{Api, Budget, Message, ModelRequest, ToolSpec};
@@ -41,7 +41,8 @@ content = "Done."
     // The script is strict: it rejects an inconsistent conversation.
     let second = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(second.content, "Done.");
-    // The broken call was requested again without streaming, so this is the third request.
+    // The gateway repeated the request with the broken call without streaming, so this is the third
+    // request.
     let back = &bench.server.requests()[2].body["messages"][1];
     assert_eq!(back["reasoning_content"], "First think.");
     assert_eq!(back["thinking_blocks"], json!([{"signature": "abc"}]));

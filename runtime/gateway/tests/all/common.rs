@@ -1,5 +1,5 @@
-//! A gateway that talks to a scripted model over real HTTP, and a sink that keeps everything it
-//! receives.
+//! A gateway that talks to a scripted model over real HTTP, and a sink that keeps everything that
+//! the gateway records.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -14,7 +14,7 @@ use proctor_types::{
 };
 
 pub const KEY: &str = "sk-test-0123456789";
-/// Value of the variable SHORT_KEY, which fits into one chunk of a scripted stream.
+/// Value of the variable SHORT_KEY. This key fits into one chunk of a scripted stream.
 pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";

@@ -1,5 +1,6 @@
-//! Tests how earlier responses of a run or trial reveal that the endpoint is at fault: they disprove
-//! a reported overflow, a prompt count, and a text that no model wrote.
+//! Tests how earlier responses in a run or trial reveal that the endpoint is at fault: when it
+//! reports an overflow that cannot be true, truncates a prompt, repeats a response, or returns a
+//! text that no model wrote.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -46,7 +47,8 @@ async fn open(texts: &'static [&'static str]) -> TrialGateway {
 }
 
 /// Returns a bench whose endpoint counts `counted` tokens for the first prompt, and then rejects
-/// `times` requests because of a window of 8,192 tokens (0: all later requests).
+/// `times` requests because they exceed a window of 8,192 tokens. If `times` is 0, it rejects all
+/// later requests.
 async fn overflow_bench(counted: u64, times: u32) -> Bench {
     let body = "{\"error\":{\"message\":\"the maximum context length is 8192 tokens. However, your \
         request has 8578 input tokens\"}}";
@@ -134,7 +136,8 @@ async fn text_without_tokens_is_a_fault_if_the_endpoint_counts_tokens() {
     for (texts, answers) in [
         ([counted, zero], 1),
         ([placeholder, placeholder], 0),
-        // Honest servers: one omits the usage of a response, and one never counts.
+        // These servers are not at fault: one omits the usage of one response, and one never counts
+        // tokens.
         ([counted, none], 2),
         ([zero, zero], 2),
     ] {

@@ -152,7 +152,7 @@ async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
         assert_eq!(fault.layer, FaultLayer::Model);
         assert!(fault.what.contains("did not start"), "{fault}");
     }
-    // Time that a model takes to respond counts against the model, up to the limit.
+    // If a model is merely slow to respond, the time counts against the model.
     let (trial, steps) = run_to_wall_limit(&[OK_RESPONSE]).await;
     assert!(steps > 3 && trial.lost_time_fault(BudgetKind::Wall).is_none());
 }
@@ -286,7 +286,7 @@ async fn retry_reports_its_reason_and_number() {
 
 #[tokio::test]
 async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
-    // A web page at the bare host, and a JSON object that is not a model response.
+    // The server returns a web page, or a JSON object that is not a model response.
     const OTHER_SERVER_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
     for (text, said) in
@@ -457,7 +457,7 @@ async fn rejection_is_attributed_to_the_model_if_text_and_count_agree() {
         }
     };
     assert!(own("flagged".into()).await, "a filter");
-    // Another trial got past this point, but that does not make the model the cause.
+    // Another trial received a response at this point, but that does not make the model the cause.
     assert!(!own("bad".into()).await, "a text that explains nothing");
     assert!(!own("long".into()).await, "no model's window is that small");
     assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");

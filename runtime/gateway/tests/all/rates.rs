@@ -1,5 +1,5 @@
-//! Rate limits belong to an endpoint, so all trials share them. Waiting for them is not working
-//! time.
+//! Tests that all trials share an endpoint's rate limits, and that waiting for these limits does
+//! not count as working time.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 

@@ -145,7 +145,7 @@ async fn stream_that_lost_a_fence_is_requested_again_without_streaming() {
             body["stream"] == true
         });
         assert_eq!(streamed.collect::<Vec<_>>(), [true, false, false]);
-        // The second response has the same form, so the model wrote it.
+        // A fence is also missing from the second response, so the model itself omitted it.
         let (_, seen) = ask_twice(vec![response(torn)]).await;
         assert_eq!(seen, [(torn.to_owned(), 2), (torn.to_owned(), 3)]);
     }
@@ -167,7 +167,7 @@ async fn response_without_output_is_requested_again() {
     // No attempt has output, so the model ended its turn, and later turns count at once.
     let (_, seen) = ask_twice(vec![hollow(20)]).await;
     assert_eq!(seen, [(String::new(), 6), (String::new(), 7)]);
-    // The only token is the end of the turn.
+    // The only token marks the end of the turn.
     let (_, seen) = ask_twice(vec![hollow(1)]).await;
     assert_eq!(seen, [(String::new(), 1), (String::new(), 2)]);
 }

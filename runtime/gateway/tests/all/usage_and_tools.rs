@@ -1,5 +1,5 @@
-//! Tests endpoint errors that affect the cost or the tools: uncounted output, dropped tools, calls
-//! returned as text, and the recorded responder.
+//! Tests endpoint errors that affect the cost or the tools: uncounted output, dropped tools, and
+//! calls returned as text. Also tests that the responder is recorded.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 

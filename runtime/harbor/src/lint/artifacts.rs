@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The folder that Harbor publishes for every task.
+/// The folder that Harbor collects as an artifact for every task.
 const PUBLISHED_FOLDER: &str = "/logs/artifacts";
 
 /// Folders that Harbor reserves for logs.
@@ -76,8 +76,7 @@ impl<'t> Artifact<'t> {
     }
 }
 
-/// Whether the second artifact is already copied to its destination when the first one is
-/// collected.
+/// Whether collecting the first artifact also copies the second one to its destination.
 fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     let (above, below) = (split_path(first.source), split_path(second.source));
     if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {

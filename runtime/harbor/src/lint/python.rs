@@ -43,7 +43,7 @@ pub(super) fn installed_packages<'w>(
                 words.next();
             }
         } else if !word.starts_with('-') {
-            // The remaining words are arguments for the program.
+            // `uvx` runs a program, and the remaining words are the program's arguments.
             if is_run {
                 break;
             }
@@ -54,7 +54,8 @@ pub(super) fn installed_packages<'w>(
     if packages == ["pip"] && upgrades { Vec::new() } else { packages }
 }
 
-/// Whether the package's version may change over time. False for files, folders and variables.
+/// Whether a later installation may install another version of the package. False for files,
+/// folders and variables.
 pub(super) fn is_unpinned(package: &str) -> bool {
     let is_local = [".", "/", "file:"].iter().any(|start| package.starts_with(start));
     if package.is_empty() || package.contains('$') || is_local {

@@ -146,7 +146,7 @@ struct Lexer<'t> {
 impl Lexer<'_> {
     fn words(mut self) -> Option<Vec<String>> {
         let mut words = Vec::new();
-        // `None` between words. A quoted empty string also counts as a word.
+        // The current word, or `None` between words. A quoted empty string also counts as a word.
         let mut word: Option<String> = None;
         while let Some(c) = self.chars.next() {
             if c.is_ascii_whitespace() {

@@ -262,7 +262,7 @@ fn add_step(
     add_results_without_call(turns, of_none, at, fidelity)
 }
 
-/// Converts results without a call. The text that the agent saw becomes a message to the agent.
+/// Converts results that belong to no call. Each result's text becomes a message to the agent.
 fn add_results_without_call(
     turns: &mut Vec<Turn>,
     results: Vec<ResultEntry>,

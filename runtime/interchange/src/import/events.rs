@@ -45,8 +45,8 @@ impl ImportedTrial {
         let outcome = Outcome {
             spent,
             tool_calls: Some(writer.call_count),
-            // If the source has no times, only the durations of tool calls are known. Their sum is
-            // not the wall time.
+            // If the source has no times, the wall time is unknown: the sum of the known durations
+            // of tool calls is not the wall time.
             wall_seconds: if writer.first_time > 0.0 {
                 writer.latest_time - writer.first_time
             } else {
@@ -63,15 +63,15 @@ impl ImportedTrial {
 struct EventWriter<'a> {
     events: Vec<Envelope>,
     step: u64,
-    /// The first time in the source, then the latest. 0 if the source has no times.
+    /// The earliest and the latest time in the source. 0 if the source has no times.
     first_time: f64,
     latest_time: f64,
     tools: &'a [ToolSpec],
-    /// The number of messages that were already sent, then the messages that the next request adds.
+    /// The number of messages that were already sent, and the messages that the next request adds.
     sent_count: usize,
     new_messages: Vec<Message>,
     as_returned: Vec<usize>,
-    /// Whether the last message has no response yet, then the time of that message.
+    /// Whether the last message has no response yet, and the time of that message.
     has_unanswered_message: bool,
     unanswered_since: f64,
     spending: Spending,

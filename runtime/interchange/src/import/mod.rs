@@ -1,4 +1,4 @@
-//! Imports other tools' trajectories as trials. The modules outside this directory export trials.
+//! Imports other tools' trajectories as trials. The modules next to this one export trials.
 
 mod atif;
 mod error;

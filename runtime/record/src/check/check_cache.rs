@@ -16,9 +16,9 @@ use crate::{
     journal_reader::{add_checksum, strip_checksum},
 };
 
-/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. A trial's last
-/// line counts. Users can delete the file at any time. If the file cannot be read or written,
-/// trials are checked again.
+/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. If a trial has
+/// several lines, the last one applies. Users can delete the file at any time. If the file cannot
+/// be read or written, trials are checked again.
 #[derive(Debug)]
 pub(crate) struct CheckCache {
     path: PathBuf,

@@ -4,8 +4,8 @@ use std::{fmt, path::PathBuf};
 
 use crate::pinned_dirs::resolve_fd_path;
 
-/// A file that differs from the record. Its `Display` output contains the file, the line and the
-/// reason, but not the hint of [`Remedy`].
+/// A file that differs from the record. The `Display` output contains the file, the line and the
+/// reason, but not the hint from [`Remedy::hint`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corruption {
     pub path: PathBuf,
@@ -20,9 +20,10 @@ pub struct Corruption {
 pub enum Remedy {
     /// The record contains another copy of the file's content.
     Restore(RestoreSource),
-    /// All files that grading depends on are intact, so a new grading can recreate the file.
+    /// All files that grading depends on are intact, so grading the trial again recreates the file.
     Regrade,
-    /// The trial's whole record is gone. The trial would run again, and cost money a second time.
+    /// The trial's whole record is missing. Without a copy, the trial runs again and is paid for
+    /// again.
     RestoreTrial,
     /// The record contains no other copy, and the score depends on the file.
     RestoreFromCopy,

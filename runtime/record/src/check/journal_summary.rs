@@ -1,4 +1,4 @@
-//! Extracts the facts about a trial's other files from its two journals.
+//! Extracts what a trial's two journals say about the trial's other files.
 
 use std::{borrow::Cow, path::Path};
 
@@ -177,7 +177,7 @@ impl GradingSummary {
     }
 }
 
-/// The part of a line that is about the trial's other files.
+/// What a line says about the trial's other files.
 #[derive(Debug, Clone, PartialEq)]
 enum LineFact {
     TrialName(TrialName),
@@ -232,8 +232,8 @@ fn scan_facts(
     (scan, taken)
 }
 
-/// Adds the bad lines of a journal to `corruptions`. `lost_line_remedy` is the remedy for lost
-/// lines.
+/// Adds a journal's bad lines to `corruptions`. `lost_line_remedy` is the remedy for a line whose
+/// event is lost.
 fn add_corruptions(
     scan: &JournalScan,
     path: &Path,

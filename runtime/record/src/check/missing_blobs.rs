@@ -9,8 +9,8 @@ use super::corruption::{Corruption, Remedy};
 use crate::{Blobs, Tree};
 
 /// Collects missing blobs and reports at most two problems: one for the trial's pack and one for
-/// the run's directory. A list of every blob in a removed directory would fill pages. A problem has
-/// the severity of its most important missing blob.
+/// the run's directory. A list of every blob in a removed directory would fill pages. If any of the
+/// missing blobs is needed for the score, the whole problem gets that blob's remedy.
 #[derive(Debug, Default)]
 pub(super) struct MissingBlobs {
     /// Blobs that were stored in the run's directory instead of the pack: the initial files and
@@ -22,7 +22,8 @@ pub(super) struct MissingBlobs {
 }
 
 impl MissingBlobs {
-    /// Remembers the initial files that an event refers to as shared blobs.
+    /// If the event names the trial's initial tree, remembers that the tree and its files are
+    /// shared blobs.
     pub(super) fn add_initial_files(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event

@@ -1,11 +1,11 @@
 //! Checks that the files on disk match the record.
 //!
 //! A trial's journal records how the trial ended, and the hash of its patch. The grading journal
-//! records the results of the trial's gradings. Each line of both journals has a checksum. The
+//! records the result each time the trial is graded. Each line of both journals has a checksum. The
 //! trial's other files repeat these facts for people and tools. The check reports each file that
 //! differs from the journals. The file can be restored if the journals or the blobs contain its
-//! content. The check protects against disk errors, editors and scripts, but not against someone
-//! who rewrites a journal and its checksums.
+//! content. The check detects changes by disk errors, editors and scripts, but not by someone who
+//! rewrites a journal and its checksums.
 
 mod check_cache;
 mod checked_trial;

@@ -4,8 +4,8 @@ use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// A file's size, inode, modification time and change time. If the modification time is reset after
-/// an edit, the change time still differs.
+/// A file's size, inode, modification time and change time. If someone edits the file and resets
+/// its modification time, the change time still differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     size: u64,

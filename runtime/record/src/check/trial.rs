@@ -19,7 +19,7 @@ use crate::{
     disk::{self, describe_read_error},
 };
 
-/// The input of a check.
+/// The input for checking one trial.
 pub(crate) struct TrialCheck<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) id: &'a TrialId,
@@ -95,8 +95,8 @@ impl<T> ComparedFile<T> {
 impl TrialCheck<'_> {
     pub(crate) fn check_trial(&self) -> CheckedTrial {
         let mut found = CheckedTrial::default();
-        // Read the outcome before the journal: a trial that ends in the meantime writes its journal
-        // first.
+        // Read the outcome file before the journal. A trial that ends in the meantime writes its
+        // journal first, so the journal cannot be older than the outcome file.
         let written = StoredFile::read(&self.dir.outcome_path());
         let graded = self.dir.gradings_path().exists() || self.dir.verdict_path().exists();
         let (facts, stamp, known) = match self.summarize_journal(&mut found.corruptions) {
@@ -200,8 +200,8 @@ impl TrialCheck<'_> {
     }
 
     /// Checks the size of the pack. If the pack is shorter than when the trial ended, it has lost
-    /// blobs. In this case, reads the whole record to find the lost blobs, so that the result
-    /// agrees with a full verification.
+    /// blobs. In this case, reads the whole record to find the lost blobs, so that the result is
+    /// the same as that of a full verification.
     fn check_pack(&self, recorded_bytes: u64, checked_trial: &mut CheckedTrial) {
         let path = self.dir.pack_path();
         let why = match std::fs::metadata(&path) {

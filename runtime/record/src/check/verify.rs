@@ -21,7 +21,8 @@ use crate::{
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK_FILE, TRAJECTORY_FILE},
 };
 
-/// Blobs of a run that were read and found intact. Many trials refer to the same blobs.
+/// Blobs of a run that were read and found intact. They are remembered because many trials refer to
+/// the same blobs.
 pub(crate) type VerifiedBlobs = HashSet<String>;
 
 /// Maximum number of tries that are checked per trial.
@@ -62,7 +63,8 @@ impl TrialDir {
         merge_corruptions(damage, checked_trial);
     }
 
-    /// The part of [`TrialDir::verify`] that checks the blobs that the journal refers to.
+    /// Checks the blobs that the latest try's journal refers to. [`TrialDir::verify`] includes this
+    /// check.
     pub(crate) fn verify_blobs(
         &self,
         blobs: &Blobs,

@@ -150,7 +150,7 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     sum
 }
 
-/// The payload of [`Kind::Splice`].
+/// The payload of [`PayloadKind::Splice`].
 pub(super) struct Splice<'a> {
     pub(super) base: Hash,
     pub(super) head_length: usize,

@@ -18,8 +18,8 @@ use super::entry::{
 };
 use crate::{RecordError, Tree, disk};
 
-/// Number of conversations per trial for which the last body is kept in memory, to be compared with
-/// the next body.
+/// Number of conversations per trial whose most recent request body is kept in memory. The next
+/// body is stored as a difference from the most similar of these bodies.
 const MAX_CACHED_BODIES: usize = 4;
 
 /// A trial's `blobs.pack`. The file is created when the first entry is written.
@@ -41,17 +41,18 @@ struct PackIndex {
     /// Number of bytes of the file that are indexed.
     indexed_length: u64,
     entries: HashMap<Hash, (u64, EntryHeader)>,
-    /// The last body of each conversation, most recent first.
+    /// The most recent request body of each conversation. The conversation that was used last comes
+    /// first.
     recent_bodies: VecDeque<ConversationBody>,
-    /// The last body that was read. Cached because bodies and manifests are usually read in order,
-    /// and each is based on the previous one.
+    /// The body that was read last. It is cached because bodies and manifests are usually read in
+    /// order, and each one is stored as a difference from the previous one.
     last_read_body: Option<(Hash, Arc<Vec<u8>>)>,
     last_read_tree: Option<(Hash, Arc<Tree>)>,
     /// Whether a failed write left data that could not be truncated.
     is_broken: bool,
 }
 
-/// The last body of a conversation.
+/// The most recent request body of a conversation. The next body is stored as a difference from it.
 #[derive(Debug)]
 struct ConversationBody {
     hash: Hash,
@@ -78,7 +79,7 @@ fn hash_body(bytes: &[u8], previous: Option<(&ConversationBody, usize)>) -> (Has
     (*whole.finalize().as_bytes(), head)
 }
 
-/// The payload of [`Kind::Changes`] after the base hash.
+/// The payload of [`PayloadKind::Changes`] after the base hash.
 #[derive(Serialize, Deserialize)]
 struct Changes {
     changed: Vec<proctor_wire::SnapshotEntry>,
@@ -106,8 +107,8 @@ impl Pack {
         self.append_entry(&mut state, PayloadKind::Full, hash, bytes)
     }
 
-    /// Stores the body of a request and returns its hash. A prefix or suffix shared with an earlier
-    /// body of the trial is stored only as a length.
+    /// Stores the body of a request and returns its hash. For a prefix or suffix that the body
+    /// shares with an earlier body of the trial, only the length is stored.
     pub(crate) fn put_body(&self, bytes: &[u8]) -> Result<Hash, RecordError> {
         let mut state = self.refresh_index()?;
         let splices = state
@@ -116,7 +117,8 @@ impl Pack {
             .enumerate()
             .map(|(index, old)| (index, Splice::diff(old.hash, &old.bytes, bytes)));
         let best = splices.max_by_key(|(_, splice)| splice.shared_len());
-        // If less than half of the body matches, it belongs to another conversation.
+        // If less than half of the body matches the earlier body, it probably belongs to another
+        // conversation.
         let best = best.filter(|(_, splice)| splice.shared_len() > bytes.len() / 2);
         let before =
             best.as_ref().map(|(index, splice)| (&state.recent_bodies[*index], splice.head_length));

@@ -139,7 +139,7 @@ impl TestRun {
         let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
         journal.append(5, collected).unwrap();
         dir.write_patch(patch).unwrap();
-        // Use a number that inexact parsers read with a wrong last digit.
+        // Use a number whose last digit an inexact parser gets wrong.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
         let ended =
             Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.pack_size() };
@@ -305,13 +305,14 @@ fn corrupt_journal_withholds_the_verdict() {
             assert_eq!(named.line, Some(6), "{what}: {named}");
             assert!(named.to_string().starts_with(&format!("{}:6: ", path.display())), "{named}");
         }
-        // The other trial is still reported.
+        // The other trial's verdict is unaffected.
         let other = made.check(2);
         assert_eq!(other.verdict.is_some(), what != "swapped with another trial", "{what}");
     }
 }
 
-/// A new grading fixes a corrupt grading journal, because gradings depend only on the patch.
+/// Grading the trial again fixes a corrupt grading journal, because the verdict depends only on the
+/// patch.
 #[test]
 fn corrupt_gradings_require_regrading() {
     for (what, harm) in CORRUPTIONS {
@@ -337,7 +338,8 @@ fn corrupt_gradings_require_regrading() {
     }
 }
 
-/// Grading replaces anything that is not a file, and leaves no partial files behind.
+/// If something other than a file exists at the path of a grading file, grading moves it aside, and
+/// leaves no partial files behind.
 #[test]
 fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
@@ -463,7 +465,8 @@ fn next_try_moves_non_files_aside() {
     }
 }
 
-/// A trial with an unfinished try runs again, but a journal of another trial is not an unfinished try.
+/// If a try is unfinished, the trial runs again. A journal that belongs to another trial must not
+/// count as an unfinished try.
 #[test]
 fn check_rejects_the_journal_of_another_trial() {
     let made = TestRun::new();
@@ -767,7 +770,7 @@ fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
         assert!(text.contains(from), "{text}");
         let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
         changed.as_object_mut().unwrap().remove("sum");
-        // Write the changed plan with a valid checksum, as Proctor would.
+        // Write the changed plan with a valid checksum.
         run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
         let error = run.read_run().unwrap_err().to_string();
         assert!(error.contains("does not match its"), "{error}");

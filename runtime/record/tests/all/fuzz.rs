@@ -36,7 +36,7 @@ fn read_journal_survives_random_corruption() {
             assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), event, "{text}");
         }
         match Journal::open(&path) {
-            // A later append must not lose any event that was read.
+            // Appending an event later must not lose any event that was read.
             Ok(mut journal) => {
                 assert_eq!(reading.bad_lines, []);
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();

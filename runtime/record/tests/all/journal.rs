@@ -1,4 +1,4 @@
-//! Tests the guarantees of a journal after truncation and bit flips.
+//! Tests what a journal guarantees after truncation and bit flips.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -116,7 +116,9 @@ fn read_journal_keeps_unknown_kinds() {
     fs::write(&path, format!("{},\"sum\":\"{sum}\"}}\n", &line[..line.len() - 1])).unwrap();
     let reading = read_journal(&path).unwrap();
     assert!(reading.bad_lines.is_empty(), "{:?}", reading.bad_lines);
-    let Event::Unknown(fields) = &reading.events[0].event else { panic!("not kept") };
+    let Event::Unknown(fields) = &reading.events[0].event else {
+        panic!("the unknown event was not kept")
+    };
     assert_eq!(fields["of"], json!(["sheep"]));
     assert_eq!(fields["kind"], json!("dreamt"));
     assert_eq!(serde_json::to_string(&reading.events[0]).unwrap(), line);

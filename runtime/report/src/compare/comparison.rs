@@ -70,11 +70,12 @@ pub struct Pair {
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// Number of tasks needed to detect a difference of this size with the same test, at a power of
-    /// 80% and a significance level of 5%, adjusted for the number of pairs. Null if there is no
-    /// difference.
+    /// Number of tasks needed to detect a difference of this size with the same test, with a power
+    /// of 80% and a significance level of 5% that is adjusted for the number of pairs. Null if
+    /// there is no difference.
     pub tasks_needed: Option<u64>,
-    /// The smallest difference that this number of tasks can detect, under the same conditions.
+    /// The smallest difference that this number of tasks can detect, with the same power and
+    /// significance level.
     pub smallest_visible: Option<f64>,
     /// The value of each arm; `difference` is `a_mean - b_mean`. Null if the arms have no tasks in
     /// common.
@@ -85,8 +86,8 @@ pub struct Pair {
     /// The ratio a / b, for tokens, cost and steps. Null if b's value is zero.
     #[serde(default)]
     pub ratio: Option<Ratio>,
-    /// The comparison when whole repositories are resampled. Absent with fewer than two
-    /// repositories.
+    /// The result of an analysis that resamples whole repositories instead of tasks. Absent if
+    /// there are fewer than two repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
     pub sentence: String,
@@ -100,8 +101,7 @@ pub struct ByRepository {
     /// The p-value after Holm's adjustment, as for tasks.
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// Whether the analysis by repository and the analysis by task disagree about whether the arms
-    /// differ.
+    /// Whether this analysis and the analysis by task disagree about whether the arms differ.
     #[serde(default)]
     pub changes_conclusion: bool,
 }
@@ -110,7 +110,7 @@ pub struct ByRepository {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateResult {
-    /// The lower end of the difference's interval is at least `-points`.
+    /// The lower end of the difference's confidence interval is at least `-points`.
     Passed,
     /// The upper end is below `-points`.
     Failed,
@@ -130,12 +130,12 @@ pub struct GateReport {
     pub reference: String,
     pub points: f64,
     pub result: GateResult,
-    /// Tasks that both arms have.
+    /// Number of tasks that both arms have.
     pub tasks: u64,
-    /// `resolved` of the arm minus that of the reference, as a fraction. Null if the arms have no
-    /// tasks in common.
+    /// The arm's `resolved` minus the reference's, as a fraction. Null if the arms have no tasks in
+    /// common.
     pub difference: Option<f64>,
-    /// 95% interval, not adjusted for other comparisons.
+    /// 95% confidence interval of the difference, not adjusted for other comparisons.
     pub interval: Option<[f64; 2]>,
     pub sentence: String,
 }

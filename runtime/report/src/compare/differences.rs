@@ -16,7 +16,7 @@ use crate::{
     notes::describe_responders,
 };
 
-/// Longer texts are shown as a digest. In characters.
+/// Maximum length of a text in characters. Longer texts are shown as a digest.
 const MAX_TEXT_LENGTH: usize = 60;
 /// Maximum number of tasks named in a line.
 const MAX_NAMED_TASKS: usize = 5;
@@ -54,7 +54,7 @@ pub struct PairDifferences {
     pub environments: Vec<String>,
 }
 
-/// How to show long factor values.
+/// How the values of factors are shown if they are long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongTextStyle {
     /// As digests.

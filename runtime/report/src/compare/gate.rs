@@ -6,11 +6,11 @@ use proctor_types::count_with_noun;
 use super::comparison::{Comparison, GateReport, GateResult, Pair};
 use crate::TrialResult;
 
-/// Upper bound on the rounding error of an interval's end, in percentage points.
+/// An upper bound for the rounding error of a confidence interval's ends, in percentage points.
 const ROUNDING_ERROR: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// A condition on two arms. The arms' names are the ones that the comparison shows.
+/// A condition on two arms. The arms are identified by the names that the comparison shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// The gate as the user wrote it.
@@ -144,8 +144,8 @@ fn syntax_error(text: &str) -> GateError {
 }
 
 fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
-    // Several runs may have arms with the same name. The comparison adds the ids to the names of
-    // those arms.
+    // Several runs may have arms with the same name. The comparison adds these arms' ids to their
+    // names.
     let same: Vec<&str> = names
         .iter()
         .copied()

@@ -34,7 +34,7 @@ pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
     headlines_with_escape(comparison, str::to_owned)
 }
 
-/// Like [`headlines`], but passes each name through `escape` to escape it.
+/// Like [`headlines`], but escapes each arm's name with `escape`.
 pub fn headlines_with_escape(
     comparison: &Comparison,
     escape: impl Fn(&str) -> String,
@@ -49,7 +49,7 @@ pub fn headlines_with_escape(
     all
 }
 
-/// Whether the second arm of a pair resolves more. Charts show such a pair in reverse order.
+/// Whether the second arm of a pair resolves more tasks. Charts show such a pair in reverse order.
 pub fn is_second_arm_better(resolved: &Pair) -> bool {
     resolved.difference.is_some_and(|difference| difference < 0.0)
 }
@@ -162,7 +162,7 @@ fn format_ratio(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// Returns the headline of a report with one arm under study: its score and the cost per resolved
+/// Returns the headline of a report with one arm under study: the arm's score and cost per resolved
 /// trial. Returns `None` if there are several arms.
 pub fn single_arm_headline(report: &Report) -> Option<String> {
     let study = report.arms_under_study();

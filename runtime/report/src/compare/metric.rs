@@ -57,7 +57,7 @@ fn total_tokens(spending: &Spending) -> u64 {
 }
 
 /// Whether the tokens were counted. Every response has tokens, so steps without tokens mean that
-/// the source did not count them. Some imported files don't.
+/// the tokens were not counted, as in some imported files.
 fn has_token_counts(spending: &Spending) -> bool {
     spending.steps == 0 || total_tokens(spending) > 0
 }

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
-/// Compares all arms of the trials, in order of first appearance. `arms` contains the arms'
-/// settings, which `why` is computed from. If `arms` is `None`, `why` is empty.
+/// Compares all arms of the trials, in order of first appearance. If `arms` contains the arms'
+/// settings, also lists the differences between the arms of each pair.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     compare_with_style(trials, arms, LongTextStyle::Digests)
 }
@@ -95,7 +95,8 @@ fn adjust_p_values(pairs: &mut [PendingPair]) {
     }
 }
 
-/// Caches the power of McNemar's test by task counts, because many pairs have the same counts.
+/// Caches the results of power analyses for McNemar's test by task counts, because many pairs have
+/// the same counts.
 #[derive(Default)]
 struct PowerCache(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
@@ -120,7 +121,8 @@ impl PowerCache {
     }
 }
 
-/// A pair of arms, with the data needed to complete it once all pairs have been compared.
+/// A pair of arms, with the data for the fields that are computed only after all pairs have been
+/// compared.
 struct PendingPair {
     metric: Metric,
     pair: Pair,
@@ -232,8 +234,8 @@ impl PendingPair {
         let decides = pair.p_adjusted.unwrap_or(p_value);
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
             _ if pair.adjusted_for <= 1 => pair.interval,
-            // At this level, the unadjusted p-value leads to the same decision as the adjusted one
-            // at 5%.
+            // The level at which the unadjusted p-value leads to the same decision as the adjusted
+            // p-value does at 5%.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
                 statistics::adjusted_interval(

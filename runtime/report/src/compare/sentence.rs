@@ -6,8 +6,8 @@ use proctor_types::{count_with_noun, noun_for_count};
 use super::comparison::Pair;
 
 impl Pair {
-    /// Returns the sentence with the arms' names passed through `escape`. Formats with markup
-    /// escape the names this way, so that they are not parsed as markup.
+    /// Returns the sentence with the arms' names escaped by `escape`, so that formats with markup
+    /// don't parse the names as markup.
     pub fn sentence_with_escape(&self, escape: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: escape(&self.a), b: escape(&self.b), ..self.clone() })
     }
@@ -49,9 +49,9 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Describes the result when whole repositories are resampled. Tasks in the same repository
-/// resemble each other, so this analysis may lead to a different conclusion, which the phrase then
-/// mentions.
+/// If an analysis that resamples whole repositories leads to a different conclusion, describes its
+/// result. Otherwise, returns an empty text. The conclusions may differ because tasks in the same
+/// repository resemble each other.
 pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();

@@ -12,9 +12,9 @@ use crate::TrialResult;
 pub struct ExcludedTasks {
     /// Tasks for which at least one trial of either arm has no verdict.
     pub without_verdict: u64,
-    /// Tasks that only one of the arms has.
+    /// Tasks that were run by only one of the arms.
     pub not_shared: u64,
-    /// Tasks that both arms have, but in different revisions.
+    /// Tasks that both arms ran, but in different revisions.
     pub revised: u64,
 }
 

@@ -88,8 +88,8 @@ impl TaskFacts {
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.is_after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.added_functions.map(|count| ("functions_added", size_class(count))));
-        // FEA-Bench's text has one class for three or more functions, but its Figure 5 has separate
-        // classes.
+        // Also add the class for three or more functions that FEA-Bench's text uses. The paper's
+        // Figure 5 has separate classes instead.
         let several = self.added_functions.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{facts::THREE_AND_MORE, numbers::GroupReport};
 use crate::Report;
 
-/// With at least this many tasks, a table of groups is shown even if each group has only one task.
+/// If there are at least this many tasks, a table of groups is shown even if each group has only
+/// one task.
 const MIN_TASKS_FOR_ALL_GROUPS: usize = 10;
 
 /// Which tables of groups to show.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{DurationStats, TrialResult, limits::own_limit, rounding::round_to_four_decimals};
 
 /// How limits and waits affected one arm's trials. Covers only trials whose sandbox was measured. A
-/// value is absent if no backend reported it.
+/// value is absent if no back end reported it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
     /// Number of trials whose sandbox was measured.
@@ -27,7 +27,7 @@ pub struct NoiseReport {
     /// Time during which the CPU quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<DurationStats>,
-    /// Waiting times over all trials.
+    /// Waiting times, summed over all trials.
     pub waits: NoiseWaits,
 }
 
@@ -49,7 +49,8 @@ pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
 }
 
 impl NoiseReport {
-    /// Computes the numbers. Returns `None` if no trial was measured.
+    /// Computes these numbers from an arm's trials. Returns `None` if no trial's sandbox was
+    /// measured.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
         let measured_noise: Vec<&Noise> =
             trials.iter().filter_map(|trial| trial_noise(trial)).collect();
@@ -99,7 +100,7 @@ impl NoiseReport {
     }
 }
 
-/// Counts how often each limit was hit.
+/// Counts how often each limit occurs in `limits`.
 pub(super) fn count_limits<'a>(
     limits: impl Iterator<Item = &'a SandboxLimit>,
 ) -> BTreeMap<SandboxLimit, usize> {

@@ -83,9 +83,9 @@ pub(crate) fn describe_grading_limits(arm: &ArmReport, trials: &[&TaskReport]) -
         .collect();
     (!touched.is_empty()).then(|| {
         format!(
-            "{}: {} of {} hit a sandbox limit ({}); raise the task's `resources` and compare.",
+            "{}: grading hit a sandbox limit in {} of {} ({}); raise the task's `resources` and compare.",
             arm.name,
-            count_with_noun(touched.len(), "grading"),
+            count_with_noun(touched.len(), "trial"),
             arm.graded,
             format_limit_counts(touched.iter().flatten())
         )

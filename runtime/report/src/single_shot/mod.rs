@@ -1,5 +1,5 @@
-//! Reports on single-response trials (docs/single-shot.md): the files shown to the model, the edits
-//! that were applied, and a probe's score.
+//! Reports on single-response trials (`docs/single-shot.md`): the files that the model saw, the
+//! edits that were applied, and the probe's score.
 
 mod numbers;
 mod record;

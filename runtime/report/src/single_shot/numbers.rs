@@ -20,14 +20,15 @@ pub struct SingleShotReport {
     /// trials.
     pub whole: u64,
     pub whole_rate: f64,
-    /// Mean over the trials whose gold patch changes Python files. Null if no files were shown.
+    /// Mean precision and recall of the shown files, over the trials whose gold patch changes
+    /// Python files. Null if no files were shown.
     pub precision: Option<f64>,
     pub recall: Option<f64>,
     /// The fraction of these trials in which every file of the gold patch was shown.
     pub recall_all: Option<f64>,
     /// Number of edits in natural responses, by result.
     pub edits: BTreeMap<String, u64>,
-    /// Sums over the trials that ran a probe. Null if there are none.
+    /// The sum of the scores of all trials that ran a probe. Null if there are none.
     pub probe: Option<ProbeScore>,
 }
 

@@ -3,7 +3,7 @@
 use super::numbers::SingleShotReport;
 use crate::{ArmReport, Report, format::format_percent, table::format_table};
 
-/// In tables, marks a prompt that does not fit the model's context window.
+/// The mark for a prompt that does not fit the model's context window.
 pub(crate) const BEYOND_WINDOW_MARK: &str = "x";
 
 /// Formats FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty if there
@@ -18,7 +18,7 @@ pub(crate) fn format_tables(report: &Report) -> String {
     let headers =
         ["single-shot", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
-        // The paper's Table 2 shows this mark in a cell if no prompt fits.
+        // As in the paper's Table 2, show the mark in a cell if none of the arm's prompts fits.
         let fits = single.beyond_window < arm.trials;
         let rate =
             |rate: f64| if fits { format_percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };

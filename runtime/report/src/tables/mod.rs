@@ -1,7 +1,7 @@
 //! Exports a run as tables with one row per trial, step or test.
 //!
-//! The columns are defined only in this module. `report --format csv`, `export --format parquet |
-//! jsonl | csv` and the Python package all use these definitions.
+//! This module is the only place that defines the columns. `report --format csv`, `export --format
+//! parquet | jsonl | csv` and the Python package all use these definitions.
 
 mod steps;
 mod test_rows;

@@ -5,7 +5,7 @@ use proctor_types::{Envelope, Event, RequestClass, Usage};
 use super::{Cell, Column, ColumnKind, column_info};
 use crate::TaskReport;
 
-/// What the journal records about one step.
+/// What the journal says about one step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepFacts {
     /// The step's number, counted from 1.
@@ -41,7 +41,7 @@ pub struct StepFacts {
     pub snapshot: Option<String>,
 }
 
-/// Reads a trial's steps from the events of its counted try (see
+/// Reads a trial's steps from the events of the try that counts (see
 /// `proctor_types::remove_discarded_events`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
@@ -72,7 +72,8 @@ pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
                 open = Some(step);
             }
             Event::RequestServed { class: RequestClass::Side, .. } => {
-                // Attempts to send a side request do not belong to any step.
+                // Don't count attempts to send a side request, because they do not belong to any
+                // step.
                 let side_requests = pending(&mut open, now).side_requests + 1;
                 open = Some(StepFacts { sent_at: now, side_requests, ..StepFacts::default() });
             }

@@ -14,7 +14,7 @@ use proctor_types::{
 
 use crate::report::{submitted_ending, trial};
 
-/// Returns a trial that cost this many dollars.
+/// Returns a trial with this cost.
 fn priced_trial(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
     let mut result = trial(arm, task, submitted_ending(), Some(f64::from(u8::from(resolved))));
     let spent = &mut result.outcome.as_mut().unwrap().spent;
@@ -221,7 +221,7 @@ fn budget_curve_counts_trials_resolved_within_a_budget() {
 fn grid_has_every_task_and_arm() {
     let mut trials = two_arms();
     trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
-    // One attempt of a at the first task fails, and one of b at the last task has no verdict.
+    // `a`'s attempt at the first task fails, and `b`'s attempt at the last task has no verdict.
     trials[0].verdict.as_mut().unwrap().resolved = false;
     trials[39].verdict = None;
     let report = build_report(trials);
@@ -333,7 +333,7 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
         assert!(shown.contains(line), "{shown}");
     }
     assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
-    // 30 suspect verdicts and 30 resumed trials have one line each.
+    // The 30 suspect verdicts share one line, and so do the 30 resumed trials.
     assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
     assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");
     assert!(shown.contains("30 trials were interrupted"), "{shown}");

@@ -1,4 +1,4 @@
-//! Tests for comparisons and curves, with constructed trials.
+//! Tests comparisons and curves of hand-made trials.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ fn compare_adjusts_within_a_metric_and_keeps_plan_order() {
     let pairs: Vec<_> = comparison.pairs.iter().filter(|pair| pair.metric == "resolved").collect();
     let names: Vec<_> = pairs.iter().map(|pair| (pair.a.as_str(), pair.b.as_str())).collect();
     assert_eq!(names, [("a", "b"), ("a", "c"), ("b", "c")]);
-    // The largest of three p-values is unchanged.
+    // Holm's adjustment leaves the largest p-value unchanged.
     assert_eq!(pairs[0].p_adjusted, pairs[0].p_value);
     let smallest = pairs[1].p_value.unwrap().min(pairs[2].p_value.unwrap());
     let adjusted = pairs[1].p_adjusted.unwrap().min(pairs[2].p_adjusted.unwrap());
@@ -347,7 +347,10 @@ fn curve_has_text_csv_and_html_forms() {
     assert_eq!(json["points"][1]["interval"], interval);
     assert_eq!((&json["points"][1]["at"], &json["cost"]["gradings"]), (&50.into(), &4.into()));
     let text = curve_text(&curve);
-    assert!(text.contains("(truncated)") && text.contains("0 model calls, 4 gradings"), "{text}");
+    assert!(
+        text.contains("(truncated)") && text.contains("0 model calls, 4 graded patches"),
+        "{text}"
+    );
     let csv = curve_csv(&curve);
     assert!(csv.lines().count() == 3 && csv.contains("\"'=a<b>,c\",steps,50,3,3,2,"), "{csv}");
     let page = curve_html(&curve);
@@ -402,8 +405,8 @@ fn compare_lists_controls_separately_without_changing_p_values() {
 
 #[test]
 fn rounding_error_of_thirds_is_not_a_difference() {
-    // With three attempts per task, a resolves one attempt more on three tasks, and b resolves
-    // three attempts more on one task.
+    // Each task has three attempts. On three tasks, `a` resolves one attempt more than `b`. On one
+    // task, `b` resolves three attempts more than `a`.
     let mut trials = Vec::new();
     let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
     for (task, (a, b)) in resolved.into_iter().enumerate() {
@@ -486,7 +489,8 @@ fn assert_sentence_agrees(pair: &Pair) {
 
 #[test]
 fn sentences_agree_with_interval_and_p_value() {
-    // There are four arms. b is better than a by an increasing margin, and c and d are in between.
+    // There are four arms. `b` is better than `a` by an increasing margin, and `c` and `d` are in
+    // between.
     for better in 0..24 {
         for attempts in [1, 2] {
             let mut trials = Vec::new();

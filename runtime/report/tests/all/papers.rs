@@ -1,5 +1,5 @@
-//! Checks a table and a figure of each paper against hand counts: FeatureBench's main table and its
-//! errors, FEA-Bench's Tables 3 and 4 and its Figure 5.
+//! Checks numbers that the papers report against hand counts: FeatureBench's main table and error
+//! counts, and FEA-Bench's Tables 3 and 4 and Figure 5.
 
 use proctor_report::{TrialResult, build_report};
 use serde_json::json;

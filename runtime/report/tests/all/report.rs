@@ -1,4 +1,4 @@
-//! Tests for reports, with constructed trials.
+//! Tests reports on hand-made trials.
 
 #![expect(clippy::expect_used, reason = "a failed expect fails the test")]
 
@@ -257,7 +257,8 @@ fn report_groups_attempts_of_a_task() {
     assert!(render_text(&build_report(trials)).contains("1/3, 1 open"));
 }
 
-/// If the official and the strict policy differ, the text and the JSON give both reasons.
+/// If the verdicts of the official and the strict policy differ, the text and the JSON give both
+/// reasons.
 #[test]
 fn report_lists_differing_policies_with_reasons() {
     let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
@@ -305,16 +306,16 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
     assert_eq!(json["arms"][0]["evidence_classes"], serde_json::json!({"answer_upstream": 1}));
     assert!(
-        text.contains("tools: 2/2 resolved, 1/2 (50.0%) counting only clean integrity."),
+        text.contains("tools: 2/2 resolved, 1/2 (50.0%) counting only clean verdicts."),
         "{text}"
     );
-    assert!(!self::render_text(&three_arms()).contains("counting only clean integrity"));
+    assert!(!self::render_text(&three_arms()).contains("counting only clean verdicts"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
     assert_eq!(self::render_text(&build_report(vec![])), "No trials.\n");
 }
 
-/// A verdict without evidence against it is unverified instead of clean if no check could test it.
-/// One line shows how many unverified verdicts there are.
+/// If there is no evidence against a verdict, but no check could test it either, the verdict is
+/// unverified instead of clean. One line shows how many verdicts are unverified.
 #[test]
 fn report_counts_unverified_verdicts_separately() {
     let unverified = |task: &str, kinds: &[&str]| {
@@ -334,7 +335,7 @@ fn report_counts_unverified_verdicts_separately() {
     assert_eq!(json["tasks"][0]["integrity"], "unverified");
     let text = render_text(&report);
     for line in [
-        "tools: 3/3 resolved, 1/3 (33.3%) counting only clean integrity.\n",
+        "tools: 3/3 resolved, 1/3 (33.3%) counting only clean verdicts.\n",
         "tools: 2 verdicts are unverified: no canary test was judged.\n",
     ] {
         assert!(text.contains(line), "{text}");
@@ -569,7 +570,7 @@ fn shared_limits_do_not_count_against_an_arm() {
     assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
 }
 
-/// Attempts that a kill or a fault ended were billed. Totals include them, but means don't.
+/// Tries that a kill or a fault ended were billed. Only the billed totals include them.
 #[test]
 fn earlier_tries_count_only_in_the_billed_usage() {
     let mut result = trial("tools", "t1", submitted_ending(), Some(1.0));
@@ -757,7 +758,7 @@ fn report_compares_rankings_between_task_sets() {
     // later task.
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
-    // Two arms have no ranking, and neither do arms with a missing verdict.
+    // Two arms are too few for a ranking. A missing verdict also prevents a ranking.
     assert!(build_report(arms[..2].concat()).rank_agreement.is_empty());
     let mut open = arms.concat();
     open[0].verdict = None;

@@ -58,8 +58,8 @@ fn is_within(path: &RawPath, folder: &RawPath) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Whether the target of the link at `path` is below `folder`. Compares paths only and follows no
-/// other links.
+/// Whether the link at `path` points to a target below `folder`. Only compares paths, so other
+/// links on the way to the target are not followed.
 fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
     let mut parts: Vec<&[u8]> = Vec::new();
     let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };

@@ -15,8 +15,8 @@ use proctor_types::{
 /// Maximum number of a verifier's network requests to log.
 const MAX_LOGGED_REQUESTS: usize = 1000;
 
-/// Returns the network policy that the task declares. Adds the arm's mirrors, because they depend
-/// on this machine and not on the task.
+/// Returns the network policy that the task declares, and adds the arm's mirrors. The task cannot
+/// declare the mirrors, because they depend on this machine.
 pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
     let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };

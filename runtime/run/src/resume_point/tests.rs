@@ -179,7 +179,11 @@ fn resume_point_counts_spent_budget() {
     assert_eq!(used.wait_time, Duration::from_secs(10));
     let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
     assert_eq!(used.wait_totals, waits);
-    assert_eq!(used.tool_time, Duration::from_secs(4), "a call that runs again is counted then");
+    assert_eq!(
+        used.tool_time,
+        Duration::from_secs(4),
+        "the time of a call that will run again is not counted yet"
+    );
 }
 
 #[test]
@@ -238,7 +242,10 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     record.add(Event::TrialEnded { outcome, packed: None });
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
-    assert_eq!(past.prior_usage.wait_time, before.prior_usage.wait_time, "as at the last response");
+    assert_eq!(
+        past.prior_usage.wait_time, before.prior_usage.wait_time,
+        "only waits up to the last response count"
+    );
     assert_eq!(
         (past.prior_usage.lost_time, before.prior_usage.lost_time.as_millis()),
         (before.prior_usage.lost_time, 1000)

@@ -1,9 +1,9 @@
-//! Tests that copies of the package under test are hidden: from the agent, and from the code under
+//! Tests that copies of the package under test are hidden from the agent, and from the code under
 //! test until the last test has run. The copies are parts of real packages that pip, setuptools and
 //! pytest bundle or need.
 
-#![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
-#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "the findings explain a failed test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::{fmt::Write as _, path::Path};
 
@@ -217,8 +217,8 @@ impl<'a> CopyTest<'a> {
         let nothing = self.grade_in_prepared_sandbox(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
-        // Under every policy, the agent finds no copy, although the environment itself needs the
-        // copies.
+        // Under either leak-check policy, the agent finds no copy, although the environment itself
+        // needs the copies.
         for on_finding in [OnFinding::Refuse, OnFinding::Remove] {
             let limits = SandboxSpec::default();
             let preparation = Preparation {

@@ -1,7 +1,7 @@
 //! Tests the model endpoint: a client in the sandbox calls the model over HTTP with a token,
 //! without access to the API key.
 
-#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -29,8 +29,8 @@ pub(crate) struct BarCell {
     pub(crate) width: f64,
 }
 
-/// Builds rows with a value for each arm. A bar of full width represents `full_width_value`, or the
-/// largest value if `full_width_value` is `None`.
+/// Builds a table from rows with one value per arm. A bar of full width represents
+/// `full_width_value`, or the table's largest value if `full_width_value` is `None`.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,

@@ -24,8 +24,8 @@ pub(crate) struct BudgetChart {
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 
-/// Returns a chart for each kind of budget, with the fraction of trials that resolve their task
-/// within that budget.
+/// Returns a chart for each kind of budget. Each chart shows which fraction of trials resolves its
+/// task within that budget.
 pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<BudgetChart> {
     let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
     let number_of = |curve: &ArmReport| {

@@ -75,9 +75,9 @@ pub(crate) fn forest_plots(comparison: &Comparison) -> Vec<StripChart> {
         .collect()
 }
 
-/// Charts one metric's paired differences with their intervals, one row per pair of arms. Returns
-/// `None` if no pair has a difference. As in the headlines, the arm that resolves more is named
-/// first.
+/// Charts one metric's paired differences with their confidence intervals, one row per pair of
+/// arms. Returns `None` if no pair has a difference. As in the headlines, each row names the arm
+/// that resolves more first.
 fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<StripChart> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
@@ -97,7 +97,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
     let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
     let axis = Axis::up_to(most);
-    // The axis has zero in the middle.
+    // Put zero in the middle of the axis.
     let at = |value: f64| round_to_tenth(50.0 + axis.position(value.abs()) / 2.0 * value.signum());
     let format_value = |value: f64| format_signed_points(value, 0);
     let (below, above) = (axis.tick_values().skip(1), axis.tick_values());
@@ -111,7 +111,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         id: format!("forest-{}", metric.replace('_', "-")),
         title: title.to_owned(),
         caption: format!(
-            "Paired difference in points on shared tasks, with 95% intervals{adjusted}. An \
+            "Paired difference in points on shared tasks, with 95% confidence intervals{adjusted}. An \
              interval that includes 0 shows no difference."
         ),
         ticks: values.into_iter().map(|value| tick(at(value), format_value(value))).collect(),
@@ -245,8 +245,7 @@ pub(crate) fn format_dollar_tick(step: f64, value: f64) -> String {
 pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripChart> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
     let title = "Dollars per resolved trial";
-    let caption =
-        "Everything billed, divided by the number of resolved trials, with 95% intervals by task.";
+    let caption = "Everything billed, divided by the number of resolved trials, with 95% confidence intervals clustered by task.";
     amount_chart(["each-cost", title, caption], arms, each, format_dollars, format_dollar_tick)
 }
 
@@ -255,7 +254,7 @@ pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<Strip
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
     let title = "Tokens per resolved trial";
     let caption = "Input and output tokens of all tries, divided by the number of resolved trials, \
-                   with 95% intervals by task.";
+                   with 95% confidence intervals clustered by task.";
     amount_chart(["each-tokens", title, caption], arms, each, abbreviate_count, |_, value| {
         abbreviate_count(value)
     })

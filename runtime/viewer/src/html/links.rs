@@ -18,7 +18,8 @@ pub fn join_pieces(pieces: &[&str]) -> String {
     pieces.concat()
 }
 
-/// Prefixes and suffixes for a page's links, which lead either to pages on a server or to files.
+/// Prefixes and suffixes for the links on a page. The links lead either to pages on a server or to
+/// files.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Links<'a> {
     /// Prefix of every address. Empty, or ends in `/`.
@@ -29,7 +30,7 @@ pub struct Links<'a> {
     pub here: &'a str,
     /// Suffix of every page's address.
     pub ending: &'a str,
-    /// Whether a server answers requests. Pages that are exported as files have no search, no
-    /// served filter, and no raw bytes that are not on a page.
+    /// Whether a server answers requests. Pages that are exported as files have no search and no
+    /// links to raw bytes, and their filter runs in the browser.
     pub served: bool,
 }

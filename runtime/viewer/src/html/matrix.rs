@@ -14,7 +14,8 @@ pub struct MatrixCell {
     pub word: &'static str,
     /// CSS class: `yes`, `no` or `open`.
     pub class: &'static str,
-    /// How the trial ended, and why its task is not resolved. Both come from fixed sets of words.
+    /// The name of the trial's outcome, followed by the reason why its task is not resolved. Both
+    /// come from fixed sets of words.
     pub ending: String,
     pub reason: String,
     pub steps: String,
@@ -58,7 +59,7 @@ pub struct Filter {
     pub page: usize,
 }
 
-/// The choices that the filter offers, with the number of trials for each.
+/// The values that the user can select in the filter, with the number of trials for each.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FilterOptions {
     pub arms: Vec<(String, u64)>,
@@ -76,7 +77,7 @@ pub struct Overview {
     pub shown: usize,
     pub of: usize,
     pub pages: usize,
-    /// The address of the page with this filter, relative to the root and without the page number.
+    /// The address of the filtered page, relative to the root and without the page number.
     pub again: String,
     /// Whether the page may still change because work on some trials is not finished.
     pub live: bool,

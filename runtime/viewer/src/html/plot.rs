@@ -29,7 +29,7 @@ pub(crate) struct StripRow {
     pub(crate) bar: Option<(f64, f64)>,
     /// Start and end of the interval.
     pub(crate) range: Option<(f64, f64)>,
-    /// Whether the interval continues beyond the scale.
+    /// Whether the interval is cut off at the end of the scale.
     pub(crate) open: bool,
     pub(crate) point: Option<f64>,
     pub(crate) value: String,

@@ -89,7 +89,7 @@ struct ReportContext<'a> {
     evidence: Vec<EvidenceRow<'a>>,
     repeats: String,
     variance: Vec<VarianceRow<'a>>,
-    /// How limits and waits affected the trials, with one cell per arm.
+    /// Rows about how limits and waits affected the trials, with one cell per arm.
     noise: Vec<(&'static str, Vec<String>)>,
     resumed: Vec<ResumedRow<'a>>,
     findings: Vec<Finding>,
@@ -107,7 +107,8 @@ struct ResumedRow<'a> {
 
 #[derive(Serialize)]
 struct ArmRow<'a> {
-    /// Counted from 1 and the same in every table and plot. 0 for a control.
+    /// The arm's number, counted from 1, which is the same in every table and plot. 0 for a
+    /// control.
     number: usize,
     #[serde(flatten)]
     report: &'a ArmReport,
@@ -336,8 +337,8 @@ fn evidence_class_rows(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
 }
 
-/// Returns the evidence that makes a trial's result doubtful. Missing canaries are left out here,
-/// because one line of the findings counts them for all trials.
+/// Returns the evidence that makes a trial's result doubtful. Evidence of missing canaries is left
+/// out, because one line of the findings counts it for all trials.
 fn evidence_rows<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {

@@ -8,7 +8,7 @@ use super::{Links, templates::render_template};
 /// A match found by a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's readable name, followed by its address relative to the root.
+    /// The trial's name for people to read, followed by its address relative to the root.
     pub trial: String,
     pub href: String,
     /// The step that contains the match. 0 means before the first response.

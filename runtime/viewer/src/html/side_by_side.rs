@@ -17,7 +17,7 @@ pub struct TrialColumn {
     pub class: &'static str,
     pub detail: String,
     pub steps: Vec<StepRow>,
-    /// The trial's full step at the point where the trials diverge.
+    /// The trial's step at which the trials diverge, with all details.
     pub at: Option<Step>,
 }
 
@@ -47,15 +47,14 @@ struct PageContext<'a> {
 pub struct Divergence {
     /// Number of identical steps at the start of all trials.
     pub alike: usize,
-    /// The first of the identical steps after which the trials received different results, counted
-    /// from 1.
+    /// The first identical step whose results differ between the trials, counted from 1.
     pub saw: Option<usize>,
     /// Whether the trials are identical from start to end.
     pub never: bool,
 }
 
-/// Finds where trials diverge. Two steps count as the same if they made the same calls. Without
-/// calls, they must have written the same message.
+/// Finds where trials diverge. Two steps count as the same if the model made the same calls or,
+/// without calls, wrote the same message.
 pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
     let Some((first, others)) = trials.split_first() else {
         return Divergence { alike: 0, saw: None, never: true };

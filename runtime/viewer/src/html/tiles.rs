@@ -1,4 +1,5 @@
-//! Results by task and arm: a strip of tiles for each arm, and a table with the same data.
+//! Shows the results by task and arm: a strip of tiles for each arm, and a table with the same
+//! data.
 
 use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_fraction};
 use proctor_types::count_with_noun;

@@ -1,5 +1,4 @@
-//! A chart of a trial's time and budget. The chart shows how the trial spent its time and how close
-//! it came to each limit.
+//! Charts how a trial spent its time and how close it came to each of its limits.
 
 use serde::Serialize;
 
@@ -11,7 +10,7 @@ const RIGHT: f64 = 580.0;
 /// Height of the strip that shows the steps.
 const STRIP_TOP: f64 = 24.0;
 const STRIP_THICKNESS: f64 = 18.0;
-/// Vertical positions of a budget line: when the limit is used up, and when nothing is used.
+/// Vertical positions of a limit's line when the limit is used up, and when nothing is used.
 const FULL_Y: f64 = 74.0;
 const EMPTY_Y: f64 = 194.0;
 /// Minimum vertical distance between the labels of two lines, in pixels.

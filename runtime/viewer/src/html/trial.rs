@@ -24,12 +24,12 @@ pub struct Step {
     pub reasoning: String,
     pub calls: Vec<Call>,
     pub urls: Vec<EgressRequest>,
-    /// Notes about failed requests, interruptions and reached limits.
+    /// Notes about failed requests, interruptions and limits that were reached.
     pub notes: Vec<String>,
-    /// What the step changed in the work directory.
+    /// The step's changes to the work directory, as a diff.
     pub diff: String,
-    /// Differences between the work directory before the first step and after this step. Empty if
-    /// they equal `diff`.
+    /// The diff between the work directory before the first step and after this step. Empty if it
+    /// equals `diff`.
     pub so_far: String,
     pub sends: Vec<EndpointRequest>,
     /// Labels that people gave the step.
@@ -109,9 +109,9 @@ pub struct Trial {
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
-    /// What interruptions did to the trial, as text. Empty if there were none.
+    /// How the trial was interrupted, as text. Empty if it was not.
     pub interruptions: String,
-    /// Kind, details and steps of each finding.
+    /// The kind, details and steps of each piece of evidence.
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
@@ -172,7 +172,7 @@ struct StepLink {
     rel: Option<&'static str>,
 }
 
-/// Whether a shortcut stops at this step.
+/// Whether a keyboard shortcut stops at this step.
 type StepFilter = fn(&StepRow) -> bool;
 
 /// Returns the links from a step to other steps. With `current_step` = 0, the links lead to the

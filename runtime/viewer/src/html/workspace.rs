@@ -14,7 +14,7 @@ pub struct Folder {
     pub left_out: usize,
     /// Number of paths in the whole tree.
     pub paths: usize,
-    /// The file that was requested.
+    /// The file that the user opened.
     pub opened: Option<OpenedFile>,
 }
 

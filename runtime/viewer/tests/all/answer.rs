@@ -1,4 +1,4 @@
-//! Tests for the report page of known trials: the headline, charts, tasks and controls.
+//! Tests the report page for trials with known results: the headline, charts, tasks and controls.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -70,8 +70,9 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
     }
 }
 
-/// Renders a page: `a` resolves five tasks at 10 cents per trial, `b` 15 at 13 cents, and `c` four
-/// at 20 cents, with one verdict missing. `gold` resolves all tasks, and `noop` none.
+/// Renders a page with five arms. `a` resolves five tasks at 10 cents per trial, `b` resolves 15 at
+/// 13 cents, and `c` resolves four at 20 cents and has one missing verdict. `gold` resolves all
+/// tasks, and `noop` none.
 fn render_page(curves: &[Curve]) -> String {
     let arms = ["a", "b", "c", "gold", "noop"].map(arm);
     let mut trials = Vec::new();

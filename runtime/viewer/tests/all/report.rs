@@ -1,4 +1,4 @@
-//! Tests for the report page of trials whose texts are all hostile.
+//! Tests that the report page is safe to render if every string in the trials is hostile input.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

@@ -1,4 +1,4 @@
-//! Tests for the viewer's pages of a trial whose texts are all hostile.
+//! Tests that the viewer's pages are safe to render if every string in a trial is hostile input.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

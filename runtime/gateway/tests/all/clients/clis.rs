@@ -1,6 +1,6 @@
-//! Two real clients, each with an endpoint that supports only Chat Completions: a tool call writes
-//! a file, and then the task ends. The clients run on the host with their own home directory and a
-//! minimal environment.
+//! Tests two real clients with an endpoint that supports only Chat Completions. The model calls a
+//! tool that writes a file, and then ends the task. The clients run on the host with their own home
+//! directory and a minimal environment.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -18,8 +18,8 @@ use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
 
-/// Versions are pinned: newer ones may need another Node than the one present, and npm would
-/// silently install an older version.
+/// Versions are pinned: newer ones may require another version of Node, and npm would silently
+/// install an older package.
 const PACKAGES: [&str; 2] = ["@openai/codex@0.169.0", "@anthropic-ai/claude-code@2.1.329"];
 
 const CODEX_CONFIG: &str = include_str!("codex.toml");
@@ -146,7 +146,7 @@ fn check_completed(cli_run: &CliRun, client: Api) {
     assert!(!cli_run.output.contains(KEY) && !format!("{served:?}").contains(KEY));
 }
 
-/// Checks that one refusal ended the client.
+/// Checks that the client ended after one rejected request.
 fn check_stopped(cli_run: &CliRun) {
     assert!(!cli_run.succeeded, "{}", cli_run.output);
     let statuses: Vec<_> = cli_run.bench.served_requests().iter().map(|one| one.status).collect();

@@ -17,7 +17,7 @@ pub fn install_dir() -> PathBuf {
     given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"))
 }
 
-/// Returns what was found, or prints that the test did not run and returns `None`.
+/// Returns the installation. If it failed, prints that the test did not run and returns `None`.
 pub fn available_or_skip<'a, T>(
     test_name: &str,
     installation: &'a Result<T, String>,

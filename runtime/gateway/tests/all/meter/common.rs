@@ -1,5 +1,4 @@
-//! Helpers: trials at an endpoint that is never called, and requests that end in every possible
-//! way.
+//! Helpers: trials whose endpoint is never called, and requests that end in every possible way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,7 +38,7 @@ pub fn trial(budget: &Budget, shared_meters: &[SharedMeter]) -> TrialGateway {
 #[derive(Debug, Clone, Copy)]
 pub enum End {
     Delivered,
-    /// Billed but useless.
+    /// The response was billed, but cannot be used.
     Billed,
     Dropped,
 }

@@ -1,5 +1,5 @@
-//! Cases that random orders do not cover: that requests really run in parallel, and which request
-//! waits for which.
+//! Tests cases that random orders do not cover: whether requests really run in parallel, and which
+//! request waits for which.
 
 use std::{slice, time::Duration};
 
@@ -45,7 +45,7 @@ async fn bounded_requests_run_together_and_unbounded_ones_alone() {
     let ample = || Budget { total_tokens: Some(16 * 150), ..Budget::default() };
     assert_eq!(max_in_flight(ample(), &[], true).await, 16);
     assert_eq!(max_in_flight(ample(), &[], false).await, 1);
-    // No limit depends on output, so no bound is needed.
+    // No limit depends on output, so requests don't need an output limit to run together.
     let steps = Budget { steps: Some(16), input_tokens: Some(1600), ..Budget::default() };
     assert_eq!(max_in_flight(steps, &[], false).await, 16);
     let half = Budget { total_tokens: Some(8 * 150), ..Budget::default() };

@@ -1,6 +1,6 @@
-//! The meter under random interleavings: in every order, steps are exact, and tokens and cost
-//! exceed a limit by at most the last admitted response. These tests send nothing. The other
-//! modules test the same rules over real HTTP.
+//! Tests the meter under random interleavings: in every order, step limits are exact, and tokens
+//! and cost exceed a limit by at most the last admitted response. These tests send nothing. The
+//! other modules test the same rules over real HTTP.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
