@@ -41,7 +41,7 @@ pub(crate) struct AddressOptions {
     pub image: Option<String>,
     pub base_image: Option<String>,
     pub bin_dir: Option<String>,
-    /// Shell lines from the given file. These lines replace the shape's set-up.
+    /// Shell lines from the given file. These lines replace the shape's setup.
     pub setup: Option<Vec<String>>,
 }
 

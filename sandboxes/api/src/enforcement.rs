@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn find_hint_matches_the_start_of_an_entry() {
-        let hint = find_hint("memory: no writable memory control group").unwrap();
+        let hint = find_hint("memory: no writable memory cgroup").unwrap();
         assert!(hint.contains("Delegate=yes"), "{hint}");
         let hint =
             find_hint("other users: the sandbox has only one user: no /usr/bin/newuidmap").unwrap();

@@ -1,4 +1,4 @@
-//! Creates containers for sandboxes and for set-up, and connects their channels.
+//! Creates containers for sandboxes and for setup, and connects their channels.
 
 use std::{
     collections::HashMap,
@@ -253,7 +253,7 @@ fn common_config(image: &str) -> HostConfig {
     config
 }
 
-/// Creates a container for set-up lines. They are trusted: they use the machine's network and have
+/// Creates a container for setup commands. They are trusted: they use the machine's network and have
 /// no limits.
 pub async fn create_setup_container(
     engine: &Arc<Engine>,
@@ -261,14 +261,14 @@ pub async fn create_setup_container(
     binds: Vec<String>,
 ) -> Result<ContainerGuard, Fault> {
     let mut config = common_config(image);
-    // Use the host's network, so that set-up lines reach registries in the same way as the machine
+    // Use the host's network, so that setup commands reach registries in the same way as the machine
     // does. A bridge's addresses and rules would differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
-    let created = create_container(engine, image, "set-up", &agent, config).await;
+    let created = create_container(engine, image, "setup", &agent, config).await;
     created.map(|(guard, _)| guard).map_err(|error| {
-        fault::environment_fault("cannot create a container for the set-up", &error)
+        fault::environment_fault("cannot create a container for the setup", &error)
     })
 }
 

@@ -92,7 +92,7 @@ impl Docker {
         let not_enforced = asked
             .into_iter()
             .filter(|(_, can)| *can == Some(false))
-            .map(|(limit, _)| format!("{limit}: the engine's kernel has no control group for it"))
+            .map(|(limit, _)| format!("{limit}: the engine's kernel has no cgroup for it"))
             .collect();
         let slow = client.clone().with_timeout(SLOW_TIMEOUT);
         let local = host.is_none_or(|host| host.starts_with("unix://"));

@@ -1,4 +1,4 @@
-//! Runs an environment's set-up lines in the same way on every back end.
+//! Runs an environment's setup commands in the same way on every back end.
 
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,9 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
         for (key, value) in host_base::setup_env().iter().chain(&spec.env) {
             command = command.env(key, value.as_str());
         }
-        tracing::debug!(number, line, "set-up");
+        tracing::debug!(number, line, "setup");
         let done = handle.run(command).await.map_err(|error| {
-            Fault::new(FaultLayer::Environment, format!("set-up line {number} (`{line}`): {error}"))
+            Fault::new(FaultLayer::Environment, format!("setup command {number} (`{line}`): {error}"))
         })?;
         if !done.success() {
             return Err(setup_line_fault(number, line, &done));
@@ -56,7 +56,7 @@ fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutp
         "" => " and printed nothing".to_owned(),
         tail => format!(":\n{tail}"),
     };
-    let what = format!("set-up line {line_number} (`{line}`) {how}{said}");
+    let what = format!("setup command {line_number} (`{line}`) {how}{said}");
     let fault =
         Fault::new(FaultLayer::Environment, what).cause(match FaultCause::from_output(&tail) {
             FaultCause::Other => FaultCause::SetupLine,

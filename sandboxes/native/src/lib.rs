@@ -1,4 +1,4 @@
-//! The native back end. Builds sandboxes from namespaces, an overlay and control groups, without a
+//! The native back end. Builds sandboxes from namespaces, an overlay and cgroups, without a
 //! daemon.
 //!
 //! The runtime never forks into a sandbox itself. It executes the sandbox agent as a small helper

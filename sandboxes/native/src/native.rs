@@ -265,7 +265,7 @@ enum Purpose<'a> {
     /// For a trial. Contains its limits, the overlays that hide entries of host directories, and
     /// the trial's mounts.
     Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
-    /// For the set-up of a layer. The sandbox has network access and writes to the layer's own
+    /// For the setup of a layer. The sandbox has network access and writes to the layer's own
     /// tree.
     Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
@@ -384,7 +384,7 @@ impl NativeState {
                 setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
                     Fault::new(
                         FaultLayer::Environment,
-                        format!("cannot prepare the set-up environment: {error}"),
+                        format!("cannot prepare the setup environment: {error}"),
                     )
                     .cause(FaultCause::from_io_error(&error))
                 })?;
@@ -505,7 +505,7 @@ impl NativeState {
 /// Errors from the kernel when a program needs a second user and the sandbox has only one.
 const MISSING_USER_ERRORS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
-/// If the sandbox had only one user, adds a hint with the usual cause to a set-up line's fault.
+/// If the sandbox had only one user, adds a hint with the usual cause to a setup command's fault.
 fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER_PREFIX));

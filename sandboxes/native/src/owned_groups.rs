@@ -1,4 +1,4 @@
-//! Creates control groups that are locked as long as their owner is alive, and removes groups that
+//! Creates cgroups that are locked as long as their owner is alive, and removes groups that
 //! are not.
 //!
 //! A runtime keeps a lock on its groups' directory, and the kernel releases the lock however the
@@ -61,7 +61,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     while let Some(folder) = left.pop() {
         seen += 1;
         if seen > MAX_FOLDERS {
-            tracing::warn!(at = %mount_point.display(), "too many control groups to examine");
+            tracing::warn!(at = %mount_point.display(), "too many cgroups to examine");
             break;
         }
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -77,7 +77,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
                 Ok(true) => removed.push(path),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's control group");
+                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's cgroup");
                 }
             }
         }

@@ -25,7 +25,7 @@ pub(crate) struct NativeSandbox {
     wait_time: Duration,
 }
 
-/// What a sandbox uses on the host: its helper, its control groups and its archive.
+/// What a sandbox uses on the host: its helper, its cgroups and its archive.
 pub(crate) struct HostResources {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
@@ -100,7 +100,7 @@ impl HostResources {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
                 FaultLayer::Sandbox,
-                format!("cannot remove the sandbox's control group: {error}"),
+                format!("cannot remove the sandbox's cgroup: {error}"),
             )),
             Err(error) => {
                 Err(Fault::new(FaultLayer::Sandbox, format!("cannot close the sandbox: {error}")))
@@ -147,7 +147,7 @@ impl Drop for NativeSandbox {
             // The sandbox has ended, so the archive may be removed now.
             drop(archive);
             if let Err(error) = group.remove() {
-                tracing::warn!(%error, "cannot remove a sandbox's control group");
+                tracing::warn!(%error, "cannot remove a sandbox's cgroup");
             }
         });
     }

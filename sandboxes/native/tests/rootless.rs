@@ -185,7 +185,7 @@ async fn one_id_rejects_other_users_with_a_hint() {
     let native = Native::new(cache.path().to_owned()).unwrap();
     let fault = native.prepare(&layer_spec(Base::Host, &["touch /x && chown 1000 /x"])).await;
     let fault = fault.unwrap_err();
-    assert!(fault.what.contains("set-up line 1"), "{fault}");
+    assert!(fault.what.contains("setup command 1"), "{fault}");
     assert!(fault.hint.as_deref().unwrap_or_default().contains("/etc/subuid"), "{fault}");
 
     let prepared =

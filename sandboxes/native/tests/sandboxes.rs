@@ -439,7 +439,7 @@ impl RuntimeProcess {
             .count()
     }
 
-    /// Asserts that the control groups of the runtime's sandboxes and the processes in them still
+    /// Asserts that the cgroups of the runtime's sandboxes and the processes in them still
     /// exist.
     fn assert_not_swept(&self, removed_groups: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
@@ -462,7 +462,7 @@ impl RuntimeProcess {
         }
     }
 
-    /// Sweeps until the runtime's control groups are gone. If the runtime was killed with its PID
+    /// Sweeps until the runtime's cgroups are gone. If the runtime was killed with its PID
     /// namespace, its lock is held until every process in the namespace has ended. An earlier sweep
     /// skips the groups.
     async fn assert_swept(&self, native: &Native) {

@@ -189,7 +189,7 @@ pub trait Session: Send {
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
 
     /// Applies a patch to the work directory from the host, with the same code as grading. `gold`
-    /// uses this. If the patch does not apply, fails with a set-up fault.
+    /// uses this. If the patch does not apply, fails with a setup fault.
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop>;
 
     /// Applies a patch like [`Session::apply_patch`]. If the patch does not apply, nothing changes,

@@ -70,7 +70,7 @@ impl Prompts {
     }
 
     /// Renders one text. If this fails, loading could not detect the error. The error becomes a
-    /// set-up fault and is never shown to the model.
+    /// setup fault and is never shown to the model.
     pub fn render(&self, name: &str, variables: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(variables))).map_err(
             |error| {

@@ -34,7 +34,7 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The environment of all tasks from one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
-    /// Set-up commands, with every package pinned.
+    /// Setup commands, with every package pinned.
     pub(crate) setup: Vec<String>,
     /// Modules that could not be imported and that no known package provides.
     pub(crate) missing: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
     vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()), ("PYTHONPATH".to_owned(), path)]
 }
 
-/// Returns a layer with the source and the given set-up commands.
+/// Returns a layer with the source and the given setup commands.
 pub(crate) fn source_layer(
     source: &SourceTree,
     project: &Project,
@@ -81,7 +81,7 @@ pub(crate) fn source_layer(
     }
 }
 
-/// Returns the set-up commands used before packages are pinned. The commands skip packages that
+/// Returns the setup commands used before packages are pinned. The commands skip packages that
 /// cannot be installed. Imports that fail later show which packages are missing.
 pub(super) fn setup_commands(
     project: &Project,

@@ -194,7 +194,7 @@ fn set_environment(draft: &mut TaskDraft<'_>) -> Result<String, RowError> {
     let mut bin = shape.tests.bin.clone();
     if let Some(base) = &draft.options.base_image {
         if shape.image.setup.is_empty() && draft.options.setup.is_none() {
-            let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
+            let what = format!("{} needs setup commands for `base={base}`: `setup=FILE`", shape.name);
             return Err(RowError::invalid_row(what));
         }
         environment.base = Some(base.clone());

@@ -21,7 +21,7 @@ const EXIT_START_FAILED: i32 = 70;
 /// Serves on standard input and output until the stream ends. Returns the exit status. If `disabled_defences`
 /// is `Some`, first applies the hardening without the listed defences (usually none).
 ///
-/// Set-up lines, which are trusted, and tests use an agent without hardening over a pair of pipes.
+/// Setup commands, which are trusted, and tests use an agent without hardening over a pair of pipes.
 pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
     let without = disabled_defences.map_or(&[][..], |without| without);
     let harden = || match disabled_defences {
