@@ -10,7 +10,8 @@ pub struct Enforcement {
     pub not_enforced: Vec<String>,
 }
 
-/// Hints for fixing the machine. Each has the start of the entries that it applies to.
+/// Hints for fixing the machine. Each line starts with the beginning of the entries that it applies
+/// to.
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
 /// Returns a hint on how to make the machine enforce the limit in `entry`, if one is known.

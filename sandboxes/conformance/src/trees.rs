@@ -140,8 +140,9 @@ fn changed_files(reply: &SnapshotReply) -> Vec<String> {
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// A root that was removed or replaced must count as empty. Otherwise, a single command could
-/// prevent a trial from being scored, or submit other files in the sandbox.
+/// If the root directory of a snapshot was removed or replaced, the snapshot must be empty.
+/// Otherwise, a single command could prevent a trial from being scored, or submit other files in
+/// the sandbox.
 async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(

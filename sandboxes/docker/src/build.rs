@@ -61,7 +61,7 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Faul
     });
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
     let (entries, digest) = collected.map_err(|error| {
-        let what = format!("the build context {}: {error}", folder.display());
+        let what = format!("cannot read the build context {}: {error}", folder.display());
         let fault =
             Fault::new(FaultLayer::Environment, what).cause(FaultCause::from_io_error(&error));
         match error.kind() {

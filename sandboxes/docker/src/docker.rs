@@ -135,7 +135,8 @@ impl Docker {
         })
     }
 
-    /// Like [`Docker::connect`], but sandboxes lack these defences and list them as not enforced.
+    /// Like [`Docker::connect`], but all sandboxes have these defences disabled and list them as
+    /// not enforced.
     /// Tests use this to show that an attack succeeds without its defence.
     ///
     /// # Errors

@@ -67,7 +67,7 @@ impl Drop for Engine {
     }
 }
 
-/// Where to store files on this machine.
+/// Where to store whiteouts on this machine.
 pub(crate) enum WhiteoutStore {
     Persistent(PathBuf),
     Temporary(OnceLock<TempDir>),

@@ -49,9 +49,9 @@ pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     }
 }
 
-/// Runs the lines in order and stops at the first that fails. The lines can use the machine's
-/// registry settings and certificates, which replace the environment's own files. Afterwards, the
-/// original files are restored.
+/// Runs the setup commands in order and stops at the first that fails. The commands can use the
+/// machine's registry settings and certificates, which replace the environment's own files.
+/// Afterwards, the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let broken = |error: SandboxError| setup_fault("cannot prepare the setup environment", &error);
     let mut aside = Vec::new();
@@ -80,8 +80,8 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Creates the work directory, because the lines may expect it to exist. Works in any image,
-/// because writing a file creates its parent directories.
+/// Creates the work directory, because the setup commands may expect it to exist. Works in any
+/// image, because writing a file creates its parent directories.
 async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
     if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());

@@ -7,14 +7,14 @@ use proctor_types::{Fault, FaultCause, FaultLayer};
 
 use crate::host_base;
 
-/// Maximum number of characters to quote from a failed line's output.
+/// Maximum number of characters to quote from a failed command's output.
 const MAX_QUOTED_CHARS: usize = 4_000;
 
-/// Runs the lines in order and stops at the first that fails. Kills processes that a line leaves
-/// behind.
+/// Runs the setup commands in order and stops at the first that fails. Kills processes that a
+/// command leaves behind.
 ///
 /// # Errors
-/// Returns an environment fault that names the failed line and quotes the end of its output.
+/// Returns an environment fault that names the failed command and quotes the end of its output.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {
@@ -27,7 +27,10 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
         }
         tracing::debug!(number, line, "setup");
         let done = handle.run(command).await.map_err(|error| {
-            Fault::new(FaultLayer::Environment, format!("setup command {number} (`{line}`): {error}"))
+            Fault::new(
+                FaultLayer::Environment,
+                format!("setup command {number} (`{line}`): {error}"),
+            )
         })?;
         if !done.success() {
             return Err(setup_line_fault(number, line, &done));

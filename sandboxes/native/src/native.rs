@@ -78,8 +78,8 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], but sandboxes lack these defences and list them as not enforced. Tests
-    /// use this to show that an attack succeeds without its defence.
+    /// Like [`Native::new`], but all sandboxes have these defences disabled and list them as not
+    /// enforced. Tests use this to show that an attack succeeds without its defence.
     ///
     /// # Errors
     /// See [`Native::new`].
@@ -199,7 +199,7 @@ impl Backend for Native {
                 format!("cannot use the layer {}: {error}", folder.display()),
             )
             .cause(FaultCause::Gone)
-            .hint("it was removed during the run; the next try rebuilds it")
+            .hint("the layer was removed during the run; the next try rebuilds it")
         };
         let record = layer::read_record(&folder).map_err(gone)?;
         let archive = self.0.pin_base_archive(&record.base).await?;

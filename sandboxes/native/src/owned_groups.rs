@@ -1,12 +1,12 @@
-//! Creates cgroups that are locked as long as their owner is alive, and removes groups that
-//! are not.
+//! Creates cgroups that are locked as long as their owner is alive, and removes groups that are not
+//! locked.
 //!
 //! A runtime keeps a lock on its groups' directory, and the kernel releases the lock however the
 //! runtime ends. So if another runtime can lock the directory, its owner is dead.
 //!
 //! Checking the process id in the directory's name would not be enough. Process ids are reused, and
-//! an id means another process in another PID namespace. In contrast, all runtimes see the same
-//! lock on the directory.
+//! the same id refers to another process in another PID namespace. In contrast, all runtimes see
+//! the same lock on the directory.
 
 use std::{
     fs::{self, File, TryLockError},

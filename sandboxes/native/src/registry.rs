@@ -11,8 +11,8 @@ use std::{
 
 use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
-/// This runtime's entry: a lock file that lists the cgroups that the runtime created, one
-/// path per line.
+/// This runtime's entry: a lock file that lists the cgroups that the runtime created, one path per
+/// line.
 pub(crate) struct RegistryEntry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,

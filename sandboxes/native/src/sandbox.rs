@@ -43,7 +43,7 @@ pub(crate) struct KernelDiagnostics {
 impl FailureDiagnostics for KernelDiagnostics {
     async fn kill_reason(&self) -> Option<String> {
         let killed = self.memory_events.as_ref().is_some_and(MemoryEvents::has_limit_kill);
-        killed.then(|| "the kernel killed it at the memory limit".to_owned())
+        killed.then(|| "the kernel killed the sandbox at its memory limit".to_owned())
     }
 
     /// Always `true`: the sandbox's files are in memory that only this sandbox uses.

@@ -116,8 +116,8 @@ async fn as_a_common_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs the attacks as `nobody`, with one id in a user namespace and no cgroups. Limits that
-/// are not enforced must be listed.
+/// Runs the attacks as `nobody`, with one id in a user namespace and no cgroups. Limits that are
+/// not enforced must be listed.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";

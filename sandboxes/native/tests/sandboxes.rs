@@ -115,7 +115,7 @@ async fn failed_setup_line_is_quoted_and_leaves_no_layer() {
     let lines = ["true", "echo why it failed >&2; exit 3"];
     let fault = native.prepare(&layer_spec(Base::Host, &lines)).await.unwrap_err();
     assert_eq!(fault.layer, FaultLayer::Environment);
-    assert!(fault.what.contains("line 2") && fault.what.contains("status 3"), "{fault}");
+    assert!(fault.what.contains("command 2") && fault.what.contains("status 3"), "{fault}");
     assert!(fault.what.contains("why it failed"), "{fault}");
     let left: Vec<_> = fs::read_dir(cache.path().join("layers"))
         .unwrap()
@@ -382,7 +382,7 @@ const PID_NAMESPACE_COMMAND: [&str; 5] =
     ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// Returns a command that runs one of this binary's ignored tests in a separate process.
-/// `command_prefix` is a command prefix.
+/// `command_prefix` is the program and arguments that start the process; it may be empty.
 fn separate_test_process(command_prefix: &[&str], test_name: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = command_prefix.iter().map(PathBuf::from).chain([own]);
@@ -439,8 +439,7 @@ impl RuntimeProcess {
             .count()
     }
 
-    /// Asserts that the cgroups of the runtime's sandboxes and the processes in them still
-    /// exist.
+    /// Asserts that the cgroups of the runtime's sandboxes and the processes in them still exist.
     fn assert_not_swept(&self, removed_groups: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
             assert!(!removed_groups.contains(&group.display().to_string()), "{removed_groups:?}");

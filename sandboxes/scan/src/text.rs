@@ -13,7 +13,7 @@ use crate::{
 /// program's text, that text is three levels deep.
 const BREAK_BACKSLASHES: [usize; 3] = [1, 2, 4];
 
-/// Counts the secret windows in `text` in the tally.
+/// Adds the secret windows that occur in `text` to the tally.
 ///
 /// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
 /// leading line number, and split at the line breaks of a string literal. A file does not show
@@ -155,7 +155,7 @@ impl WindowTrack {
     }
 }
 
-/// The lines in a string literal. They are split at an `n` that follows exactly this many
+/// The lines in a string literal. A line ends at an `n` that follows exactly `backslashes`
 /// backslashes.
 struct LiteralLines<'a> {
     rest: Option<&'a [u8]>,

@@ -119,8 +119,8 @@ pub struct BindMount {
     pub from: RawPath,
     /// Path in the sandbox.
     pub to: RawPath,
-    /// A host directory with whiteouts, which hide entries of `source`. It is overlaid on `source`,
-    /// and the result is read-only. In this case, nothing may be mounted below `source`.
+    /// A host directory with whiteouts, which hide entries of `from`. It is overlaid on `from`, and
+    /// the result is read-only. In this case, nothing may be mounted below `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<RawPath>,
 }

@@ -29,7 +29,7 @@ pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperati
     let up = |defence| !disabled_defences.contains(&defence);
     let mut notes: Vec<String> = disabled_defences
         .iter()
-        .map(|defence| format!("{}: left out by a test", defence.name()))
+        .map(|defence| format!("{}: disabled by a test", defence.name()))
         .collect();
     capabilities::limit_bounding_set()
         .map_err(|error| ("narrow the capability bounding set", error))?;

@@ -49,8 +49,8 @@ pub(super) fn enter_user_namespace(map: IdMap) -> Result<Option<String>, Failure
     }
 }
 
-/// Maps the sandbox's root to the caller. Keeps an existing map, because the kernel accepts only
-/// one write.
+/// Maps the sandbox's root to the caller's ids. Keeps a map that already exists, because the kernel
+/// lets a process write each map only once.
 fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
     if is_unmapped("uid_map")? {
         write_proc("uid_map", &format!("0 {uid} 1\n"))?;
@@ -67,7 +67,8 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.context(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Lets a child in the outer namespace write this process's map. The inner result is the child's.
+/// Forks a child that stays in the outer namespace and writes this process's id map with `write`.
+/// The inner result is the child's result of `write`.
 fn write_map_from_child(
     write: impl FnOnce(&str) -> io::Result<()>,
 ) -> Result<io::Result<()>, Failure> {

@@ -18,10 +18,12 @@ const EXIT_PROTOCOL_ERROR: i32 = 76;
 /// The agent could not start.
 const EXIT_START_FAILED: i32 = 70;
 
-/// Serves on standard input and output until the stream ends. Returns the exit status. If `disabled_defences`
-/// is `Some`, first applies the hardening without the listed defences (usually none).
+/// Serves on standard input and output until the stream ends. Returns the exit status. If
+/// `disabled_defences` is `Some`, first applies the hardening without the listed defences (usually
+/// none).
 ///
-/// Setup commands, which are trusted, and tests use an agent without hardening over a pair of pipes.
+/// Setup commands, which are trusted, and tests use an agent without hardening over a pair of
+/// pipes.
 pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
     let without = disabled_defences.map_or(&[][..], |without| without);
     let harden = || match disabled_defences {

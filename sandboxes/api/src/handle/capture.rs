@@ -28,8 +28,8 @@ enum SpillFile {
 }
 
 impl OutputCapture {
-    /// Creates a capture. The first argument contains how many bytes to keep from the head and the
-    /// tail.
+    /// Creates a capture. The first argument is the number of bytes to keep from the start and from
+    /// the end of the stream.
     pub fn new(
         (head_cap, tail_cap): (usize, usize),
         spill: Option<&Path>,

@@ -96,7 +96,7 @@ impl SandboxHandle {
             None => None,
             Some(written) => match written {
                 Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
-                    let what = format!("list of written paths: {error}");
+                    let what = format!("cannot encode the list of written paths: {error}");
                     SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })
                 })?),
                 Err(why) => return Ok(LayerState::Unrestorable(why)),

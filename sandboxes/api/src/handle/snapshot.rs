@@ -7,7 +7,7 @@ use super::{
 };
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
-/// Length of a blob's header, which contains the blob's length, in bytes.
+/// Length in bytes of a blob's header, which contains the length of the blob.
 const HEADER_BYTES: usize = 8;
 
 /// Maximum length of a line in a manifest page, in bytes. A line contains an escaped path, a link's

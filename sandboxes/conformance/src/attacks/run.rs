@@ -214,8 +214,9 @@ impl Watch {
     async fn end(self) -> Outcome {
         self.is_over.store(true, Ordering::Relaxed);
         let ended = self.command_loop.await;
-        let slowest = ended
-            .map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
+        let slowest = ended.map_err(|error| {
+            check_failed(format!("cannot run commands in the other sandbox: {error}"))
+        })??;
         tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }

@@ -38,7 +38,7 @@ const PAGE_BYTES: usize = 256 << 10;
 /// difference from the last snapshot. If the snapshot is rejected or cancelled, its state is
 /// discarded, and the next one sends the same content again.
 ///
-/// No content of a tree makes its snapshot fail, because the trial would then lose all its work.
+/// A snapshot never fails because of the tree's content: the trial would then lose all its work.
 /// The reply lists entries that cannot be walked or read, and the rest is captured.
 pub fn snapshot(
     server: &Server,
