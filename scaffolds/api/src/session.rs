@@ -162,8 +162,8 @@ pub trait Session: Send {
         Ok(None)
     }
 
-    /// Records a call. Must be awaited before the tool has any effect, so that the record is never
-    /// behind.
+    /// Records a call. Must be awaited before the tool has any effect, so that the record contains
+    /// every call that had an effect.
     async fn record_tool_call(
         &mut self,
         call_id: &str,

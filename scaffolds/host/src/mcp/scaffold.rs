@@ -29,7 +29,7 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Time in addition to the agent's own exit time, in which its last output is read.
+/// Additional time after the agent's exit timeout, for reading its last output.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. The connections of further calls wait.
 const MAX_QUEUED_CALLS: usize = 16;
