@@ -96,7 +96,7 @@ impl CandidateContext<'_> {
                     continue;
                 }
                 Ok(PackResult::Resolved(name)) => {
-                    ("attacks", format!("the attack {name} resolves it"))
+                    ("attacks", format!("the attack {name} resolves the task"))
                 }
                 Err(fault) => ("fault", fault.to_string()),
             };

@@ -19,7 +19,8 @@ const PIP_INSTALL: &str =
 /// reject the task.
 const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// pip's temporary directory. pip leaves the packages there that it used to build the project.
+/// pip's temporary directory. After the installation, it contains the packages that pip used to
+/// build the project.
 const PIP_BUILD_DIR: &str = "/venv/build";
 /// Constraints file for the build. Both environment variables are set, because since pip 25.3,
 /// build environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
