@@ -360,7 +360,7 @@ fn strip_canary_lines(text: &str) -> &str {
     rest
 }
 
-/// Lists required files that a folder lacks, and files that need unsupported features.
+/// Lists required files that are missing from a folder, and files that need unsupported features.
 fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));

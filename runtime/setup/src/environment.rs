@@ -44,9 +44,9 @@ pub async fn resolve_layer_spec(
 }
 
 /// Returns a setup command that makes the task's user the owner of the work directory and the home
-/// directory. The line runs after the task's own setup commands. It is part of the environment,
-/// because a change of owners in each sandbox would copy every file. If the image defines the user,
-/// the line only creates a missing home directory.
+/// directory. It runs after the task's own setup commands. It is part of the environment, because
+/// changing the owners in each sandbox would copy every file. If the image defines the user, the
+/// command only creates a missing home directory.
 fn owner_setup_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
