@@ -89,7 +89,7 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
     expect_success(&run_shell(handle, before).await?)?;
     capture_layer(handle, true).await?;
     let (layer, _) = capture_changed_layer(handle).await?;
-    ensure!(layer == LayerDiff::default(), "changed without a change: {layer:?}");
+    ensure!(layer == LayerDiff::default(), "reported changes although nothing changed: {layer:?}");
 
     let line = "echo more >> /tmp/there/edited; rm /tmp/there/lost; echo new > /tmp/new; \
                 ln -s new /tmp/link; echo memory > /dev/shm/state; echo in > /work/file; \

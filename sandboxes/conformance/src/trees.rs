@@ -204,7 +204,10 @@ async fn first_snapshot_contains_the_whole_tree(fixture: &Fixture<'_>) -> Outcom
         let found = blobs.iter().find(|(own, _)| *own == hash).map(|(_, bytes)| bytes.clone());
         found.ok_or_else(|| check_failed(format!("no content of {name}")))
     };
-    ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "contents differ");
+    ensure!(
+        content("a")? == b"one\n" && content("d/raw")? == b"\xff",
+        "the captured contents are wrong"
+    );
     let copies = blobs.iter().filter(|(_, bytes)| bytes == b"one\n").count();
     ensure!(copies == 1, "the same content was sent {copies} times");
     Ok(())

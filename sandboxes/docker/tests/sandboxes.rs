@@ -268,13 +268,16 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(runtime.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "no READY");
+    assert!(
+        lines.map_while(Result::ok).any(|line| line.contains("READY")),
+        "the runtime did not print READY"
+    );
     let filter = format!("label=proctor.purpose=kill test {}", runtime.id());
     let containers = |all: &str| {
         let listed = Process::new("docker").args(["ps", all, "--filter", &filter]).output();
         String::from_utf8(listed.unwrap().stdout).unwrap().trim().to_owned()
     };
-    assert!(!containers("-q").is_empty(), "no sandbox");
+    assert!(!containers("-q").is_empty(), "the runtime has no container");
     docker.sweep().await.unwrap();
     assert!(!containers("-q").is_empty(), "a live runtime was swept");
     // A runtime that starts with a copy of the live runtime's cache must not sweep it either.

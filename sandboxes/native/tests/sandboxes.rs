@@ -237,11 +237,11 @@ async fn evicted_archive_is_unpacked_again() {
 
     let mut two = native.open(&sandbox_request(&second)).await.unwrap();
     native.prepare(&third).await.unwrap();
-    assert_eq!(unpacked(), 2, "the third must replace the first");
+    assert_eq!(unpacked(), 2, "the third archive must replace the first");
     let mut one = native.open(&sandbox_request(&first)).await.unwrap();
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exit.code, Some(64), "{done:?}");
-    assert_eq!(unpacked(), 2, "the first must replace the third");
+    assert_eq!(unpacked(), 2, "the first archive must replace the third");
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
@@ -413,7 +413,7 @@ impl RuntimeProcess {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+        assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the runtime process failed");
         let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();
         let groups =
             fs::read_to_string(&entry).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>();

@@ -62,6 +62,7 @@ pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperati
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,
     };
-    set_dumpable_behavior(dumpable).map_err(|error| ("hide the agent's memory", error.into()))?;
+    set_dumpable_behavior(dumpable)
+        .map_err(|error| ("make the agent non-dumpable", error.into()))?;
     Ok(notes)
 }

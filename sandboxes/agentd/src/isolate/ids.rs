@@ -74,16 +74,17 @@ fn write_map_from_child(
 ) -> Result<io::Result<()>, Failure> {
     let (mut here, there) = UnixStream::pair().context("create a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
-    let Some(child) = sys::fork().context("fork the writer of the id map")? else {
+    let Some(child) = sys::fork().context("fork the process that writes the id map")? else {
         drop(here);
         sys::exit(i32::from(write_on_request(there, || write(&parent)).is_err()));
     };
     drop(there);
     unshare_user()?;
-    here.write_all(b"u").context("wake the writer of the id map")?;
+    here.write_all(b"u").context("wake the process that writes the id map")?;
     let mut answer = String::new();
-    here.read_to_string(&mut answer).context("await the id map")?;
-    waitpid(Some(child), WaitOptions::empty()).context("await the writer of the id map")?;
+    here.read_to_string(&mut answer).context("wait for the id map")?;
+    waitpid(Some(child), WaitOptions::empty())
+        .context("wait for the process that writes the id map")?;
     Ok(match answer == "ok" {
         true => Ok(()),
         false => Err(io::Error::other(answer)),

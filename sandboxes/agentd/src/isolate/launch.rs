@@ -126,7 +126,7 @@ fn prepare_sandbox(layout: &SandboxLayout, null: &fs::File) -> Result<Vec<String
     notes.extend(lower);
     // This process must die with the helper process outside the sandbox. Set this last, because a
     // change of credentials would reset it.
-    set_parent_process_death_signal(Some(Signal::KILL)).context("die with the helper")?;
+    set_parent_process_death_signal(Some(Signal::KILL)).context("set the parent-death signal")?;
     dup2_stdout(null).context("close standard output")?;
     dup2_stderr(null).context("close standard error")?;
     Ok(notes)

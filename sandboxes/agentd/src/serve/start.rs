@@ -31,7 +31,7 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
         // Even without hardening, prevent programs in the sandbox from tracing the agent or opening
         // its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(|error| ("hide the agent's memory", error.into())),
+            .map_err(|error| ("make the agent non-dumpable", error.into())),
     };
     if let Err((step, error)) = harden() {
         eprintln!("agentd: cannot start: {step}: {error}");
@@ -43,7 +43,7 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
     match pair {
         Ok((reader, writer)) => serve(reader, writer, without),
         Err(error) => {
-            eprintln!("agentd: no standard input and output: {error}");
+            eprintln!("agentd: cannot use standard input and output: {error}");
             EXIT_START_FAILED
         }
     }

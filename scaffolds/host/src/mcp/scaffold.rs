@@ -212,7 +212,7 @@ impl Protocol for McpProtocol<'_> {
         while self.calls.try_recv().is_ok() {}
         let done = timeout(self.limits.exit_timeout(), self.program.as_mut()).await;
         self.output = done.ok().and_then(Result::ok);
-        agent_exit(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "it was still running when the trial ended".into())
     }
 
     /// Returns what the program wrote to stderr. Empty until the program has exited.
