@@ -522,7 +522,7 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let beside = tempfile::tempdir().unwrap();
     for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
         let other = match kind {
-            // Hard links cannot cross file systems, so use the same file system.
+            // Hard links cannot cross file systems, so create them below the cache's directory.
             "linked" => cache.path().join("linked"),
             _ => beside.path().join(kind),
         };

@@ -162,7 +162,7 @@ fn files_with_removed_names(carving: &Carving) -> Vec<String> {
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // A name may be listed in `__all__` although only a star import binds it, so compare quoted
+        // A star import may be the only binding of a name that `__all__` lists, so compare quoted
         // names, too.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];

@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     /// names.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Large fields that are dropped without being listed as left out.
+    /// Large fields that are dropped without being listed in `row_left_out`.
     #[serde(default)]
     pub drop: Vec<String>,
     #[serde(default)]

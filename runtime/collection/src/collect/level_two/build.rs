@@ -258,8 +258,8 @@ impl CandidateContext<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether an object is private. The statement does not show private objects and attributes
-    /// their exceptions to their callers.
+    /// Whether an object is private. The statement omits private objects and lists the exceptions
+    /// that they raise under their callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
