@@ -52,7 +52,7 @@ pub struct LayerSpec {
     pub base: Base,
     /// Code to copy in before the setup commands run; `None` if the base already contains it.
     pub source: Option<SourceTree>,
-    /// Shell lines, run as the sandbox's root in `workdir` with network access.
+    /// Shell commands, run as the sandbox's root in `workdir` with network access.
     pub setup: Vec<String>,
     /// Absolute path in the sandbox; created if missing.
     pub workdir: RawPath,

@@ -77,7 +77,7 @@ impl<'a> LineReadings<'a> {
             }
             None => self.numbered_track.push_same_line(index, plain, tally),
         }
-        // Checking one track is enough: either all of them are open or none is.
+        // Checking one track is enough: either all of them are active or none is.
         if !is_broken && self.literal_tracks[0][0].lines_to_track == 0 {
             return;
         }

@@ -21,8 +21,8 @@ pub use identity::{AGENT_UID, runs_as_agent_user};
 /// A hardening step that failed, with the error.
 pub type FailedOperation = (&'static str, io::Error);
 
-/// Applies the hardening, except for the defences in `disabled_defences`. Returns an entry for the
-/// sandbox's enforcement for each defence that was left out or that this machine doesn't support.
+/// Applies the hardening, except for the defences in `disabled_defences`. For each defence that is
+/// disabled or that this machine doesn't support, returns an entry for the sandbox's enforcement.
 /// Call it while the process has a single thread: credentials are per thread, and later threads
 /// inherit them.
 pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {

@@ -46,7 +46,7 @@ pub fn snapshot(
     request: &SnapshotRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    // Take one snapshot at a time: two would race for the table.
+    // Take one snapshot at a time, because each replaces the table of the last one.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
