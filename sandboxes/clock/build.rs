@@ -1,7 +1,7 @@
 //! Builds the library that shows programs in a sandbox their task's time.
 //!
-//! Calls the compiler directly. The library is a `no_std` crate, and a workspace member whose tests
-//! need the standard library cannot be one. Also, the library is a single file.
+//! Calls the compiler directly, because the library consists of one file and is `no_std`. A
+//! workspace member cannot be `no_std`: its tests would need the standard library.
 
 use std::{
     env, fs,

@@ -104,7 +104,7 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
     })
 }
 
-/// Returns the set-up commands. The first command checks the Python version, because pip reports a
+/// Returns the setup commands. The first command checks the Python version, because pip reports a
 /// wrong version late and blames an arbitrary dependency.
 fn setup_commands(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) struct AddressOptions {
     pub image: Option<String>,
     pub base_image: Option<String>,
     pub bin_dir: Option<String>,
-    /// Shell lines from the given file. These lines replace the shape's set-up.
+    /// Setup commands from the given file. They replace the shape's own setup commands.
     pub setup: Option<Vec<String>>,
 }
 

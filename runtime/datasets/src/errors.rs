@@ -105,7 +105,8 @@ pub enum DatasetError {
     Ids { file: PathBuf, why: String },
 }
 
-/// Returns the folder below which a relative pattern was resolved, for a message.
+/// Returns ` in FOLDER`, which is appended to a message about a relative pattern. Empty if the
+/// pattern is absolute.
 fn searched_folder(pattern: &str, base: &Path) -> String {
     if Path::new(pattern).is_absolute() {
         return String::new();

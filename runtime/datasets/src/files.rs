@@ -44,8 +44,8 @@ fn find_files_in_folder(
     default_split: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
-    // Use an absolute path. The matches of a relative glob lack its leading `./`, so the directory
-    // could not be stripped from them.
+    // Use an absolute path. The matches of a relative glob don't start with the glob's `./`, so the
+    // directory's path could not be stripped from them.
     let root = folder.canonicalize().map_err(|error| fault(format!("cannot be read: {error}")))?;
     let pattern = format!("{}/**/*", glob::Pattern::escape(&root.to_string_lossy()));
     let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;

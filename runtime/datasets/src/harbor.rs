@@ -95,8 +95,8 @@ fn sources_at_path(path: &Path) -> Vec<HarborSource> {
     }
 }
 
-/// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other
-/// shapes.
+/// Returns the Harbor tasks and datasets that a glob matches. Ignores data files, which belong to
+/// other shapes.
 fn sources_matching_glob(pattern: &str, base_dir: &Path) -> Vec<HarborSource> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
@@ -360,7 +360,7 @@ fn strip_canary_lines(text: &str) -> &str {
     rest
 }
 
-/// Lists required files that a folder lacks, and files that need unsupported features.
+/// Lists required files that are missing from a folder, and files that need unsupported features.
 fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));

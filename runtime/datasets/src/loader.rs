@@ -23,7 +23,8 @@ use crate::{
     splits::SplitFilter,
 };
 
-/// The files at a dataset address, with the options and the row format that apply to all of their rows.
+/// The files at a dataset address, with the options and the row format that apply to all of their
+/// rows.
 struct RowSource<'a> {
     files: Vec<PathBuf>,
     options: &'a AddressOptions,

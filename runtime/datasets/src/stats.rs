@@ -230,7 +230,8 @@ impl DefinitionChanges {
         }
     }
 
-    /// Uses the function and class headers in the diff's lines and after each `@@`.
+    /// Computes the changes from the function and class headers in the diff's lines and after each
+    /// `@@`.
     fn from_diff(file: &FilePatch) -> Self {
         let mut out = Self::default();
         let (mut new, mut gone) = (BTreeSet::new(), BTreeSet::new());

@@ -124,8 +124,7 @@ pub struct NpmRelease {
     pub integrity: String,
     /// Required packages, with their version ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that are optional: they are used only if they can be installed. With their version
-    /// ranges.
+    /// Optional packages, which are used only if they can be installed, with their version ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 

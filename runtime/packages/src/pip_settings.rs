@@ -1,5 +1,5 @@
 //! Reads the pip settings that determine the package index, so that sdists come from the same index
-//! as the packages that set-up commands install.
+//! as the packages that setup commands install.
 
 use std::{
     env, fs,

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! ```text
-//! path and content -> terms -> Index        (once a tree)
+//! path and content -> terms -> Index        (once per tree)
 //! request -> terms -> Index::search -> hits, best first
 //! ```
 //!

@@ -38,7 +38,7 @@ pub struct AppliedPatch {
 /// Deletions come before additions. Otherwise, an addition could turn a directory into a link, and
 /// a later deletion below it would delete the link's target. If a file replaces a directory, the
 /// whole directory is removed, including files that interpreters left in it. New files belong to
-/// `owner`, or to root without an owner.
+/// `owner`, or to root if `owner` is `None`.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,

@@ -7,7 +7,7 @@ use proctor_types::{Fault, FaultCause, FaultLayer, Source, Task, quote_shell_wor
 
 use crate::Sources;
 
-/// Time limit for all set-up lines of one layer together.
+/// Time limit for all setup commands of one layer together.
 const SETUP_TIME_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Resolves a task's environment: fetches its source and makes its paths absolute. Relative paths
@@ -43,10 +43,10 @@ pub async fn resolve_layer_spec(
     })
 }
 
-/// Returns a set-up line that makes the task's user the owner of the work directory and the home
-/// directory. The line runs after the task's own set-up lines. It is part of the environment,
-/// because a change of owners in each sandbox would copy every file. If the image defines the user,
-/// the line only creates a missing home directory.
+/// Returns a setup command that makes the task's user the owner of the work directory and the home
+/// directory. It runs after the task's own setup commands. It is part of the environment, because
+/// changing the owners in each sandbox would copy every file. If the image defines the user, the
+/// command only creates a missing home directory.
 fn owner_setup_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];

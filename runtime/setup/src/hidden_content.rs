@@ -12,9 +12,9 @@ use crate::{apply_mask, hidden_copies::HiddenCopies, leak_check::LeakPolicy};
 /// benchmark's own procedure may need some of the content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContentToKeep {
-    /// The files that the task declares as hidden.
+    /// Whether to keep the files that the task declares as hidden.
     pub keeps_hidden_files: bool,
-    /// Repositories, which the procedure's commands query.
+    /// Whether to keep repositories, which the procedure's commands query.
     pub keeps_history: bool,
 }
 

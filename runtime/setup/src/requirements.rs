@@ -22,7 +22,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
         let found = found.map_err(|error| error.to_fault("checking the work directory"))?;
         if found.is_none() {
             let what = format!("the sandbox has no work directory {}", task.workdir);
-            return missing(what, "fix the task's `workdir`, or its set-up lines");
+            return missing(what, "fix the task's `workdir`, or its setup commands");
         }
     }
     if let Some(user) = &task.user {

@@ -5,7 +5,7 @@
 //! `cargo check` and `cargo clippy`. A macro runs inside the compiler and can tell whether the
 //! compiler generates code. If not, the macro expands to an empty array.
 //!
-//! `build.rs` of `proctor-embedded-agent` tells cargo when to re-expand the macro.
+//! `proctor-embedded-agent`'s `build.rs` tells cargo when to re-expand the macro.
 
 #![warn(missing_docs)]
 
@@ -60,8 +60,8 @@ fn parse_tokens(code: &str) -> TokenStream {
     code.parse().unwrap_or_default()
 }
 
-/// Returns whether a compiler with these arguments generates object code. `cargo check` requests
-/// only metadata.
+/// Returns whether the compiler generates object code when it is called with these arguments.
+/// `cargo check` requests only metadata.
 fn generates_code(arguments: impl Iterator<Item = String>) -> bool {
     let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
@@ -136,9 +136,9 @@ fn publish(binary: &Path, destination: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Returns the outer target directory, derived from
-/// `<target>[/<triple>]/<profile>/build/<package>/out`. If the path has another form, such as the
-/// temporary one of `cargo install`, the agent is built below `OUT_DIR`, separately for each
-/// profile.
+/// `<target>[/<triple>]/<profile>/build/<package>/out`. If `out_dir` has a different form, such as
+/// the temporary directory that `cargo install` uses, returns `out_dir`. In that case, each profile
+/// builds its own agent.
 fn target_folder(out_dir: &Path) -> PathBuf {
     let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
     let profile = out_dir.ancestors().find(is_build).and_then(Path::parent);
@@ -146,8 +146,8 @@ fn target_folder(out_dir: &Path) -> PathBuf {
     let is_triple =
         inner.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-"));
     let outer = inner.parent().filter(|_| is_triple);
-    // Directories further up may also have a tag, such as `~/.cache`, but are not build
-    // directories.
+    // A directory further up, such as `~/.cache`, may also contain `CACHEDIR.TAG`, but is not a
+    // build directory.
     let mut folders = outer.into_iter().chain([inner]);
     let marked = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
     marked.unwrap_or(out_dir).to_owned()

@@ -80,8 +80,8 @@ pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
 
 /// Sets the user and group for file access only.
 pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
-    // The calls return the previous id and no errors. A second call with an invalid id shows the
-    // result.
+    // These calls return the previous id and never an error. A second call, with an invalid id,
+    // therefore returns the id that is now in effect.
     // SAFETY: system calls that access no memory.
     let now = unsafe {
         libc::syscall(libc::SYS_setfsgid, group);

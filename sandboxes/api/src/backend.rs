@@ -34,7 +34,7 @@ pub enum ImageLocation {
     Registry,
 }
 
-/// Source code on the host that is copied into the sandbox before the set-up lines run.
+/// Source code on the host that is copied into the sandbox before the setup commands run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceTree {
     /// A directory on the host.
@@ -45,20 +45,20 @@ pub struct SourceTree {
     pub destination: RawPath,
 }
 
-/// How to build an environment: a base, source code and set-up lines.
+/// How to build an environment: a base, source code and setup commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
     /// The base to build on.
     pub base: Base,
-    /// Code to copy in before the set-up lines run; `None` if the base already contains it.
+    /// Code to copy in before the setup commands run; `None` if the base already contains it.
     pub source: Option<SourceTree>,
-    /// Shell lines, run as the sandbox's root in `workdir` with network access.
+    /// Shell commands, run as the sandbox's root in `workdir` with network access.
     pub setup: Vec<String>,
     /// Absolute path in the sandbox; created if missing.
     pub workdir: RawPath,
-    /// Environment variables of the set-up lines.
+    /// Environment variables of the setup commands.
     pub env: Vec<(String, String)>,
-    /// The time limit for all set-up lines together. The build fails if they exceed it.
+    /// The time limit for all setup commands together. The build fails if they exceed it.
     pub time_limit: Duration,
 }
 
@@ -66,7 +66,7 @@ pub struct LayerSpec {
 /// to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedEnvironment {
-    /// The cache key: identifies the base, the source code and the set-up lines.
+    /// The cache key: identifies the base, the source code and the setup commands.
     pub digest: String,
     /// Identifies the base's content: an image id or a SHA-256.
     pub base: String,
@@ -74,7 +74,7 @@ pub struct PreparedEnvironment {
     pub image: Option<String>,
     /// The back end's own identifier, such as a layer directory or an image id.
     pub backend_id: String,
-    /// Whether the set-up lines ran for this call. `false` if the environment comes from the cache.
+    /// Whether the setup commands ran for this call. `false` if the environment comes from the cache.
     pub was_built: bool,
     /// With a host base: the host paths that are hidden in its sandboxes. Back ends leave this
     /// empty; the caller that opens a sandbox sets it.

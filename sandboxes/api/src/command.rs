@@ -22,7 +22,7 @@ pub struct Command {
     /// `uid[:gid]`. Defaults to the sandbox's root.
     pub user: Option<String>,
     /// How many bytes to keep in memory from the start of each output stream. Further bytes are
-    /// written to the spill file, or dropped without a spill file.
+    /// written to the spill file, or dropped if there is none.
     pub head_cap: usize,
     /// How many bytes to keep in memory from the end of each output stream, if the stream is longer
     /// than `head_cap`.

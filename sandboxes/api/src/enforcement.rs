@@ -10,7 +10,8 @@ pub struct Enforcement {
     pub not_enforced: Vec<String>,
 }
 
-/// Hints for fixing the machine. Each has the start of the entries that it applies to.
+/// Hints for fixing the machine. Each line starts with the beginning of the entries that it applies
+/// to.
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
 /// Returns a hint on how to make the machine enforce the limit in `entry`, if one is known.
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn find_hint_matches_the_start_of_an_entry() {
-        let hint = find_hint("memory: no writable memory control group").unwrap();
+        let hint = find_hint("memory: no writable memory cgroup").unwrap();
         assert!(hint.contains("Delegate=yes"), "{hint}");
         let hint =
             find_hint("other users: the sandbox has only one user: no /usr/bin/newuidmap").unwrap();

@@ -1,4 +1,4 @@
-//! Reads the kernel's counters for a control group (version 1 or 2). Both back ends use this.
+//! Reads the kernel's counters for a cgroup (version 1 or 2). Both back ends use this.
 
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 

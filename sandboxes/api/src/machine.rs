@@ -13,8 +13,8 @@ pub struct Machine {
 
 impl Machine {
     /// Returns the number of CPUs that this process may use, and the available memory, at most the
-    /// limit of the process's control groups. If the kernel does not report the available memory,
-    /// it counts as unlimited.
+    /// limit of the process's cgroups. If the kernel does not report the available memory, it
+    /// counts as unlimited.
     pub fn detect() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -23,7 +23,7 @@ impl Machine {
         Self { cpus, memory_mb }
     }
 
-    /// Returns this process's control group memory limit in MiB. `None` means no limit.
+    /// Returns this process's cgroup memory limit in MiB. `None` means no limit.
     pub fn memory_limit_mb() -> Option<u64> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         groups
@@ -46,8 +46,8 @@ impl Machine {
     }
 }
 
-/// Returns the smallest memory limit of a control group and its parents, in MiB. `line` is a line
-/// of `/proc/self/cgroup`.
+/// Returns the smallest memory limit of a cgroup and its parents, in MiB. `line` is a line of
+/// `/proc/self/cgroup`.
 fn cgroup_memory_limit_mb(line: &str, mount: &Path) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);

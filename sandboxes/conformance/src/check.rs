@@ -15,7 +15,7 @@ pub struct Check {
     pub(super) body: Body,
 }
 
-/// Creates a list of checks. Each has the word `quick` or `full` and a function.
+/// Creates a list of checks. Each entry is the word `quick` or `full`, followed by a function.
 macro_rules! list {
     ($($speed:ident $name:ident),* $(,)?) => {
         vec![$($crate::check::Check {

@@ -129,7 +129,7 @@ async fn invalid_argument_is_rejected(fixture: &Fixture<'_>) -> Outcome {
 async fn expect_refusal(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> Outcome {
     match fixture.handle.run(command).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == kind => Ok(()),
-        other => Err(check_failed(format!("not refused as {kind:?}: {other:?}"))),
+        other => Err(check_failed(format!("not rejected as {kind:?}: {other:?}"))),
     }
 }
 

@@ -44,7 +44,7 @@ fn expect_refusal<T>(result: Result<T, SandboxError>, kinds: &[RefusalKind]) -> 
         Err(other) => Err(check_failed(format!(
             "expected an error of one of the kinds {kinds:?}, but got {other:?}"
         ))),
-        Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it succeeded"))),
+        Ok(_) => Err(check_failed(format!("not rejected as {kinds:?}: the request succeeded"))),
     }
 }
 
@@ -195,7 +195,10 @@ async fn append_keeps_existing_content(fixture: &Fixture<'_>) -> Outcome {
     let file = raw_path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.append(&file, b"one\n").await?;
     fixture.handle.append(&file, b"two\n").await?;
-    ensure!(fixture.handle.read(&file, 100).await? == b"one\ntwo\n", "not both");
+    ensure!(
+        fixture.handle.read(&file, 100).await? == b"one\ntwo\n",
+        "the file does not contain both lines"
+    );
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub struct Fixture<'a> {
 }
 
 impl Fixture<'_> {
-    /// Runs a shell line in the shared sandbox, with a time limit of one minute.
+    /// Runs a shell command in the shared sandbox, with a time limit of one minute.
     pub async fn run_shell(&self, line: &str) -> Result<CommandOutput, CheckError> {
         run_shell(&self.handle, line).await
     }

@@ -153,7 +153,7 @@ pub fn find_unproven<'a>(
         }
     }
     if !any {
-        missed.push("nothing is listed".to_owned());
+        missed.push("no checks are listed".to_owned());
     }
     if skipped.len() > max_skips {
         missed.append(&mut skipped);
@@ -225,7 +225,7 @@ mod tests {
         let passed: Vec<_> = ["a", "b", "c"].map(|name| check_result(name, true, None)).into();
         assert_eq!(find_unproven(["a", "b", "c"], 0, &passed), Vec::<String>::new());
         assert_eq!(find_unproven(["a", "d"], 0, &passed), ["d: was not run"]);
-        assert_eq!(find_unproven([], 0, &passed), ["nothing is listed"]);
+        assert_eq!(find_unproven([], 0, &passed), ["no checks are listed"]);
         let twice = [check_result("a", true, None), check_result("a", true, None)];
         assert_eq!(find_unproven(["a"], 0, &twice), ["a: has 2 results"]);
         assert_eq!(find_unproven(["a"], 1, &[check_result("a", false, None)]), ["a: failed"]);

@@ -89,7 +89,7 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
     expect_success(&run_shell(handle, before).await?)?;
     capture_layer(handle, true).await?;
     let (layer, _) = capture_changed_layer(handle).await?;
-    ensure!(layer == LayerDiff::default(), "changed without a change: {layer:?}");
+    ensure!(layer == LayerDiff::default(), "reported changes although nothing changed: {layer:?}");
 
     let line = "echo more >> /tmp/there/edited; rm /tmp/there/lost; echo new > /tmp/new; \
                 ln -s new /tmp/link; echo memory > /dev/shm/state; echo in > /work/file; \
@@ -104,7 +104,7 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
     ensure!(folder.is_some_and(|one| one.entry.mode == 0o750), "{folder:?}");
     for content in [&b"b\nmore\n"[..], b"new\n", b"memory\n", b"ref\n"] {
         let count = contents.0.iter().filter(|one| *one == content).count();
-        ensure!(count == 1, "{:?} came {count} times", String::from_utf8_lossy(content));
+        ensure!(count == 1, "{:?} was sent {count} times", String::from_utf8_lossy(content));
     }
     let (again, contents) = capture_layer(handle, false).await?;
     ensure!(again == LayerState::Unchanged && contents.0.is_empty(), "{again:?}");

@@ -81,7 +81,7 @@ async fn streams_are_bidirectional(fixture: &Fixture<'_>) -> Outcome {
         if let Err(error) = read.and(written.map(|()| 0)) {
             return Err(check_failed(error.to_string()));
         }
-        ensure!(all.len() == 3_000_000, "{} bytes came out", all.len());
+        ensure!(all.len() == 3_000_000, "{} bytes arrived", all.len());
         Ok::<_, CheckError>(())
     };
     let (inside, outside) = tokio::join!(inside, outside);

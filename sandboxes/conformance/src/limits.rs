@@ -49,7 +49,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.skip_unless_enforced("processes")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let started = Instant::now();
-    // The shell must not fork once the bomb is running.
+    // The shell must not fork once the fork bomb is running.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
@@ -57,7 +57,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     let alive = run_shell(sandbox.handle(), "echo alive").await;
     let took = started.elapsed();
     sandbox.close().await?;
-    ensure!(done?.exit.timed_out, "the bomb ended by itself");
+    ensure!(done?.exit.timed_out, "the fork bomb ended by itself");
     after?;
     ensure!(expect_success(&alive?)? == "alive\n", "the sandbox is not responding");
     ensure!(took < Duration::from_secs(30), "took {took:?}");

@@ -66,7 +66,9 @@ fn create_host_folder() -> Result<TempDir, CheckError> {
         symlink("../tool", folder.path().join("sub/link"))?;
         Ok(folder)
     };
-    made().map_err(|error: std::io::Error| check_failed(format!("creating a host folder: {error}")))
+    made().map_err(|error: std::io::Error| {
+        check_failed(format!("cannot create a host folder: {error}"))
+    })
 }
 
 fn mount_at(folder: &Path, mount_point: &str) -> Vec<Mount> {

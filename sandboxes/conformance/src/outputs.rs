@@ -63,10 +63,14 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
     };
     let whole = std::fs::read(file).unwrap_or_default();
     let _ = std::fs::remove_file(file);
-    ensure!(whole.len() as u64 == done.stdout.total_bytes, "{} bytes in the file", whole.len());
-    ensure!(whole.starts_with(&done.stdout.head), "the head differs from the file");
+    ensure!(
+        whole.len() as u64 == done.stdout.total_bytes,
+        "the spill file has {} bytes",
+        whole.len()
+    );
+    ensure!(whole.starts_with(&done.stdout.head), "the captured head is not the start of the file");
     ensure!(done.stdout.head.len() == 1000, "the head has {} bytes", done.stdout.head.len());
-    ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "the tail is wrong");
+    ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "the captured tail is wrong");
     ensure!(done.stderr.spill_file.is_none(), "an empty stream was spilled");
     Ok(())
 }

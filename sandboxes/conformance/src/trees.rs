@@ -140,8 +140,9 @@ fn changed_files(reply: &SnapshotReply) -> Vec<String> {
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// A root that was removed or replaced must count as empty. Otherwise, a single command could
-/// prevent a trial from being scored, or submit other files in the sandbox.
+/// If the root directory of a snapshot was removed or replaced, the snapshot must be empty.
+/// Otherwise, a single command could prevent a trial from being scored, or submit other files in
+/// the sandbox.
 async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(
@@ -203,7 +204,10 @@ async fn first_snapshot_contains_the_whole_tree(fixture: &Fixture<'_>) -> Outcom
         let found = blobs.iter().find(|(own, _)| *own == hash).map(|(_, bytes)| bytes.clone());
         found.ok_or_else(|| check_failed(format!("no content of {name}")))
     };
-    ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "contents differ");
+    ensure!(
+        content("a")? == b"one\n" && content("d/raw")? == b"\xff",
+        "the captured contents are wrong"
+    );
     let copies = blobs.iter().filter(|(_, bytes)| bytes == b"one\n").count();
     ensure!(copies == 1, "the same content was sent {copies} times");
     Ok(())

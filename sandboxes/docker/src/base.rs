@@ -148,7 +148,7 @@ fn repository_digest(name: &str, digests: &[String]) -> Option<String> {
 /// container is created.
 async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.is_local {
-        let what = "a host base needs an engine on this machine, but DOCKER_HOST is set to another";
+        let what = "a host base needs an engine on this machine, but DOCKER_HOST refers to another machine";
         return Err(Fault::new(FaultLayer::Environment, what)
             .cause(FaultCause::Invalid)
             .hint("use an image, or unset DOCKER_HOST"));

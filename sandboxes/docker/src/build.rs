@@ -61,7 +61,7 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Faul
     });
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
     let (entries, digest) = collected.map_err(|error| {
-        let what = format!("the build context {}: {error}", folder.display());
+        let what = format!("cannot read the build context {}: {error}", folder.display());
         let fault =
             Fault::new(FaultLayer::Environment, what).cause(FaultCause::from_io_error(&error));
         match error.kind() {
@@ -97,7 +97,7 @@ async fn build(
         .t(name)
         .rm(true)
         .forcerm(true)
-        // Like set-up lines, use this machine's network, so that registries are reachable.
+        // Like setup commands, use this machine's network, so that registries are reachable.
         .networkmode("host")
         .buildargs(&proxies)
         .build();
@@ -125,7 +125,7 @@ fn build_fault(folder: &Path, error: &str, output: &str) -> Fault {
     let tail: String = tail[tail.len().saturating_sub(MAX_QUOTED_CHARS)..].iter().collect();
     let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match FaultCause::from_output(&tail) {
-        // As with a set-up line, building the same Dockerfile again would fail again.
+        // As with a setup command, building the same Dockerfile again would fail again.
         FaultCause::Other => FaultCause::SetupLine,
         known => known,
     };

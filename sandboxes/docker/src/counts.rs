@@ -12,15 +12,15 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
-    /// Whether the engine uses control groups version 2.
+    /// Whether the engine uses cgroup v2.
     pub has_cgroup_v2: bool,
 }
 
 /// Reads the counters inside the container. This also works if the engine is on another machine. If
 /// the container has ended, asks the engine whether the kernel killed it.
 ///
-/// The numbers can be trusted: the engine mounts the container's own control group read-only, and
-/// root in the container can neither write to it nor mount over it.
+/// The numbers can be trusted: the engine mounts the container's own cgroup read-only, and root in
+/// the container can neither write to it nor mount over it.
 pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.has_cgroup_v2 {
@@ -42,7 +42,7 @@ pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -
     }
     match handle.broken_reason() {
         None => read_engine_counts(container).await,
-        // The control group no longer exists, but the engine knows whether the kernel killed the
+        // The cgroup no longer exists, but the engine knows whether the kernel killed the
         // container.
         Some(_) => SandboxCounts {
             memory: MemoryCounts {
@@ -54,8 +54,8 @@ pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -
     }
 }
 
-/// Requests the counters from the engine, which has fewer of them. With control groups version 2,
-/// it provides neither the peak memory nor the number of kills.
+/// Requests the counters from the engine, which has fewer of them. With cgroup v2, it provides
+/// neither the peak memory nor the number of kills.
 async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));

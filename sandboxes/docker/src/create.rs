@@ -1,4 +1,4 @@
-//! Creates containers for sandboxes and for set-up, and connects their channels.
+//! Creates containers for sandboxes and for setup, and connects their channels.
 
 use std::{
     collections::HashMap,
@@ -190,7 +190,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], is_local: bool) -> 
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
             Fault::new(FaultLayer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
                 .cause(FaultCause::from_io_error(&error))
-                .hint("it was removed during the run; `proctor resume` creates it again")
+                .hint("the folder was removed during the run; `proctor resume` recreates it")
         })?;
         // Don't use `binds`: the engine splits binds at colons and creates missing directories.
         config.mounts.get_or_insert_default().push(Mount {
@@ -229,7 +229,7 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
     }
 }
 
-/// Returns the settings that all containers of Proctor share.
+/// Returns the settings that all of Proctor's containers share.
 fn common_config(image: &str) -> HostConfig {
     let mut config = HostConfig {
         // The container's output is the channel. If the engine logged it, it would write every byte
@@ -253,23 +253,23 @@ fn common_config(image: &str) -> HostConfig {
     config
 }
 
-/// Creates a container for set-up lines. They are trusted: they use the machine's network and have
-/// no limits.
+/// Creates a container for setup commands. They are trusted: they use the machine's network and
+/// have no limits.
 pub async fn create_setup_container(
     engine: &Arc<Engine>,
     image: &str,
     binds: Vec<String>,
 ) -> Result<ContainerGuard, Fault> {
     let mut config = common_config(image);
-    // Use the host's network, so that set-up lines reach registries in the same way as the machine
-    // does. A bridge's addresses and rules would differ between engines.
+    // Use the host's network, so that setup commands reach registries in the same way as the
+    // machine does. A bridge's addresses and rules would differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
-    let created = create_container(engine, image, "set-up", &agent, config).await;
-    created.map(|(guard, _)| guard).map_err(|error| {
-        fault::environment_fault("cannot create a container for the set-up", &error)
-    })
+    let created = create_container(engine, image, "setup", &agent, config).await;
+    created
+        .map(|(guard, _)| guard)
+        .map_err(|error| fault::environment_fault("cannot create the setup container", &error))
 }
 
 async fn create_container(

@@ -117,7 +117,8 @@ impl FailureDiagnostics for EngineDiagnostics {
             let state = found.state?;
             if state.running != Some(true) {
                 let killed = state.oom_killed == Some(true);
-                return killed.then(|| "the kernel killed it at the memory limit".to_owned());
+                return killed
+                    .then(|| "the kernel killed the sandbox at its memory limit".to_owned());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

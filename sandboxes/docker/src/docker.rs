@@ -92,7 +92,7 @@ impl Docker {
         let not_enforced = asked
             .into_iter()
             .filter(|(_, can)| *can == Some(false))
-            .map(|(limit, _)| format!("{limit}: the engine's kernel has no control group for it"))
+            .map(|(limit, _)| format!("{limit}: the engine's kernel has no cgroup for it"))
             .collect();
         let slow = client.clone().with_timeout(SLOW_TIMEOUT);
         let local = host.is_none_or(|host| host.starts_with("unix://"));
@@ -135,7 +135,8 @@ impl Docker {
         })
     }
 
-    /// Like [`Docker::connect`], but sandboxes lack these defences and list them as not enforced.
+    /// Like [`Docker::connect`], but all sandboxes have these defences disabled and list them as
+    /// not enforced.
     /// Tests use this to show that an attack succeeds without its defence.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     /// Whether disk quotas work. Set to `false` if the engine rejects a quota because its storage
     /// driver doesn't support quotas.
     pub has_quota: AtomicBool,
-    /// Whether the engine uses control groups version 2.
+    /// Whether the engine uses cgroup v2.
     pub has_cgroup_v2: bool,
     /// The version that the engine reports.
     pub version: Option<String>,
@@ -67,7 +67,7 @@ impl Drop for Engine {
     }
 }
 
-/// Where to store files on this machine.
+/// Where to store whiteouts on this machine.
 pub(crate) enum WhiteoutStore {
     Persistent(PathBuf),
     Temporary(OnceLock<TempDir>),

@@ -13,7 +13,7 @@ pub fn environment_fault(operation: &str, error: &Error) -> Fault {
         .cause(cause(error))
 }
 
-/// Returns the cause of an error. The engine reported the error, or it did not respond.
+/// Returns the cause of an error, which depends on whether the engine responded.
 fn cause(error: &Error) -> FaultCause {
     match error {
         Error::DockerResponseServerError { message, .. } => FaultCause::from_output(message),

@@ -97,7 +97,7 @@ pub async fn verify_hardening(
 ) -> Result<Vec<String>, Fault> {
     let mut notes: Vec<String> = disabled_defences
         .iter()
-        .map(|defence| format!("{}: left out by a test", defence.name()))
+        .map(|defence| format!("{}: disabled by a test", defence.name()))
         .collect();
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)

@@ -1,5 +1,5 @@
 //! Builds environments as images. An image contains the base, the agent, the source code, and what
-//! the set-up lines created.
+//! the setup commands created.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -82,14 +82,14 @@ pub async fn prepare(
     // Remove the container now, even after a failure, because removing it in the background may
     // come too late. The committed image does not depend on the container.
     if let Err(fault) = guard.remove().await {
-        tracing::warn!(%fault, "cannot remove a set-up container; the next sweep removes it");
+        tracing::warn!(%fault, "cannot remove a setup container; the next sweep removes it");
     }
     kept?;
     prepared.was_built = true;
     Ok(prepared)
 }
 
-/// Copies the source code into the container, runs the set-up lines, and commits the container as
+/// Copies the source code into the container, runs the setup commands, and commits the container as
 /// an image.
 async fn build(
     engine: &Arc<Engine>,

@@ -1,4 +1,4 @@
-//! Runs an environment's set-up lines with the machine's own settings for registries and
+//! Runs an environment's setup commands with the machine's own settings for registries and
 //! certificates.
 
 use std::{
@@ -16,7 +16,7 @@ use proctor_types::{Fault, FaultLayer};
 
 use crate::{engine::Engine, fault};
 
-/// Maximum size, in bytes, of a file whose original content is saved during the set-up.
+/// Maximum size, in bytes, of a file whose original content is saved during the setup.
 const MAX_SAVED_BYTES: u64 = 64 << 20;
 
 pub fn setup_fault(operation: &str, error: &dyn fmt::Display) -> Fault {
@@ -33,7 +33,7 @@ pub async fn add_alias(engine: &Engine, image: &str, repository: &str) -> Result
     Ok(format!("{repository}:{tag}"))
 }
 
-/// Returns a bind mount, for the set-up only, of the wheel directory that this machine's pip uses.
+/// Returns a bind mount, for the setup only, of the wheel directory that this machine's pip uses.
 /// Returns no mount if a host base already contains the directory, or if the engine is on another
 /// machine and cannot access it.
 pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
@@ -49,11 +49,11 @@ pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     }
 }
 
-/// Runs the lines in order and stops at the first that fails. The lines can use the machine's
-/// registry settings and certificates, which replace the environment's own files. Afterwards, the
-/// original files are restored.
+/// Runs the setup commands in order and stops at the first that fails. The commands can use the
+/// machine's registry settings and certificates, which replace the environment's own files.
+/// Afterwards, the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
-    let broken = |error: SandboxError| setup_fault("cannot prepare the set-up environment", &error);
+    let broken = |error: SandboxError| setup_fault("cannot prepare the setup environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
         // Don't replace these files, because the engine provides them for each container.
@@ -80,8 +80,8 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Creates the work directory, because the lines may expect it to exist. Works in any image,
-/// because writing a file creates its parent directories.
+/// Creates the work directory, because the setup commands may expect it to exist. Works in any
+/// image, because writing a file creates its parent directories.
 async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
     if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());

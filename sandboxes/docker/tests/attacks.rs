@@ -59,8 +59,8 @@ async fn prepare_environment(docker: &Docker) -> PreparedEnvironment {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// Lists the containers of attacked sandboxes and their volumes. In an engine, a sandbox has no
-/// other resources.
+/// Lists the containers of attacked sandboxes and their volumes. A Docker sandbox has no other
+/// resources.
 fn list_resources() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();

@@ -123,7 +123,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
     let Some(docker) = connect_or_skip(name).await else { return };
-    // A line that is unique to this process, so that the environment is not in the cache.
+    // This command is unique to this process, so the environment is not in the cache.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&layer_spec(Base::Host, &lines)).await.unwrap();
@@ -148,7 +148,10 @@ async fn docker_names_the_setup_line_that_failed() {
     let fault =
         docker.prepare(&layer_spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
     let text = fault.to_string();
-    assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
+    assert!(
+        text.contains("command 2") && text.contains("status 7") && text.contains("so"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,13 +268,16 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(runtime.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "no READY");
+    assert!(
+        lines.map_while(Result::ok).any(|line| line.contains("READY")),
+        "the runtime did not print READY"
+    );
     let filter = format!("label=proctor.purpose=kill test {}", runtime.id());
     let containers = |all: &str| {
         let listed = Process::new("docker").args(["ps", all, "--filter", &filter]).output();
         String::from_utf8(listed.unwrap().stdout).unwrap().trim().to_owned()
     };
-    assert!(!containers("-q").is_empty(), "no sandbox");
+    assert!(!containers("-q").is_empty(), "the runtime has no container");
     docker.sweep().await.unwrap();
     assert!(!containers("-q").is_empty(), "a live runtime was swept");
     // A runtime that starts with a copy of the live runtime's cache must not sweep it either.
@@ -297,8 +303,8 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(containers("-aq").is_empty(), "the container was not removed");
 }
 
-/// Uses a root file system with a single file, so without libc, shell and Python: as a folder, an
-/// archive, a saved image, and an image in the engine.
+/// The root file system contains a single file and no libc, shell or Python. The test uses it as a
+/// folder, an archive, a saved image, and an image in the engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxes_need_no_programs_in_their_base() {
     let Some(docker) = connect_or_skip("docker_sandboxes_need_no_programs_in_their_base").await
@@ -398,7 +404,7 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
 async fn docker_environment_is_listed_and_discarded() {
     let test = "docker_environment_is_listed_and_discarded";
     let Some(docker) = connect_or_skip(test).await else { return };
-    // A line that no other test uses, so that the environment is not in the cache.
+    // No other test uses this command, so the environment is not in the cache.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
     let spec = layer_spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();

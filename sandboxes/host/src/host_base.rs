@@ -98,7 +98,7 @@ pub const PROXY_VARS: &[&str] = &[
 ];
 
 /// Other environment variables that configure this machine's access to package registries. Only
-/// set-up lines get them.
+/// setup commands get them.
 const SETUP_VARS: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -236,13 +236,13 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns environment variables that give set-up lines access to this machine's registries.
+/// Returns environment variables that give setup commands access to this machine's registries.
 pub fn setup_env() -> Vec<(String, String)> {
     let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXY_VARS.contains(&key);
     std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
-/// Returns files that only set-up lines see and that must not remain in the layer: the resolver's
+/// Returns files that only setup commands see and that must not remain in the layer: the resolver's
 /// configuration, the registry settings, and the certificates that these settings refer to.
 pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut wanted: Vec<(PathBuf, PathBuf)> = ["/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"]

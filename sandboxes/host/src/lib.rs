@@ -1,5 +1,5 @@
 //! Host-side code that both back ends share. It exposes the host's programs in a host base, hides
-//! what a task must not find, runs set-up lines with the machine's registry settings, and
+//! what a task must not find, runs setup commands with the machine's registry settings, and
 //! distinguishes live runtimes from dead ones.
 
 pub mod absent;

@@ -6,9 +6,9 @@
 //! it holds that lock itself.
 //!
 //! Two alternatives were rejected. Checking whether a process id is alive is not enough: ids are
-//! reused, and an id means another process in another PID namespace or behind `hidepid`. Neither is
-//! trying to lock the file at a recorded path: a copy of a cache directory contains the file but
-//! not its lock.
+//! reused, the same id refers to another process in another PID namespace, and `hidepid` hides
+//! processes. Trying to lock the file at a recorded path is not enough either: a copy of a cache
+//! directory contains the file but not its lock.
 
 use std::{
     fmt, fs,

@@ -1,4 +1,4 @@
-//! Runs an environment's set-up lines in the same way on every back end.
+//! Runs an environment's setup commands in the same way on every back end.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use proctor_types::{Fault, FaultCause, FaultLayer};
 
 use crate::host_base;
 
-/// Maximum number of characters to quote from a failed line's output.
+/// Maximum number of characters to quote from a failed command's output.
 const MAX_QUOTED_CHARS: usize = 4_000;
 
-/// Runs the lines in order and stops at the first that fails. Kills processes that a line leaves
-/// behind.
+/// Runs the setup commands in order and stops at the first that fails. Kills processes that a
+/// command leaves behind.
 ///
 /// # Errors
-/// Returns an environment fault that names the failed line and quotes the end of its output.
+/// Returns an environment fault that names the failed command and quotes the end of its output.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {
@@ -25,9 +25,12 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
         for (key, value) in host_base::setup_env().iter().chain(&spec.env) {
             command = command.env(key, value.as_str());
         }
-        tracing::debug!(number, line, "set-up");
+        tracing::debug!(number, line, "setup");
         let done = handle.run(command).await.map_err(|error| {
-            Fault::new(FaultLayer::Environment, format!("set-up line {number} (`{line}`): {error}"))
+            Fault::new(
+                FaultLayer::Environment,
+                format!("setup command {number} (`{line}`): {error}"),
+            )
         })?;
         if !done.success() {
             return Err(setup_line_fault(number, line, &done));
@@ -56,7 +59,7 @@ fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutp
         "" => " and printed nothing".to_owned(),
         tail => format!(":\n{tail}"),
     };
-    let what = format!("set-up line {line_number} (`{line}`) {how}{said}");
+    let what = format!("setup command {line_number} (`{line}`) {how}{said}");
     let fault =
         Fault::new(FaultLayer::Environment, what).cause(match FaultCause::from_output(&tail) {
             FaultCause::Other => FaultCause::SetupLine,

@@ -1,4 +1,4 @@
-//! Creates and removes control groups (version 1 or 2) through their files.
+//! Creates and removes cgroups (version 1 or 2) through their files.
 
 use std::{
     fs, io, mem,
@@ -43,7 +43,7 @@ pub(crate) struct GroupParents {
     parents: Vec<ParentGroup>,
 }
 
-/// The control groups of one sandbox. If this value is dropped without [`Group::remove`], a thread
+/// The cgroups of one sandbox. If this value is dropped without [`Group::remove`], a thread
 /// removes the groups.
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
@@ -138,7 +138,7 @@ impl GroupParents {
         for name in CONTROLLERS {
             if !self.parents.iter().any(|parent| parent.controllers.contains(&name)) {
                 let limit = limit_name(name);
-                group.not_enforced.push(format!("{limit}: no writable {name} control group"));
+                group.not_enforced.push(format!("{limit}: no writable {name} cgroup"));
             }
         }
         group
@@ -180,7 +180,7 @@ impl Drop for Group {
         cleanup::spawn(move || {
             for folder in folders {
                 if let Err(error) = owned_groups::remove_group(&folder) {
-                    tracing::warn!(%error, "cannot remove a sandbox's control group");
+                    tracing::warn!(%error, "cannot remove a sandbox's cgroup");
                 }
             }
             drop(owner);

@@ -36,7 +36,7 @@ pub(crate) fn spawn(cleanup: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Waits, for at most `timeout`, until the control groups of dropped sandboxes are removed.
+/// Waits, for at most `timeout`, until the cgroups of dropped sandboxes are removed.
 ///
 /// Call this after the async runtime has shut down and before the process exits: exiting would end
 /// the threads that remove the groups.

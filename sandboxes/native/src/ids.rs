@@ -25,7 +25,7 @@ pub(crate) const ONE_USER_PREFIX: &str = "other users:";
 pub(crate) fn id_map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (count_available_ids() <= 1).then(|| {
-            format!("{ONE_USER_PREFIX} the sandbox has only one user, as this container does")
+            format!("{ONE_USER_PREFIX} the sandbox, like this container, has only one user")
         });
         return (IdMap::Identity, alone);
     }

@@ -85,8 +85,8 @@ async fn start(agent: &Path, layout: &SandboxLayout) -> Result<LaunchedSandbox, 
     let mut stream = stream;
     match exchange_layout(&mut stream, layout).await {
         Ok(LayoutReport::Ready { notes }) => {
-            // From now on, the helper writes no errors. When the channel closes, it notices that
-            // the runtime has ended.
+            // From now on, the helper writes no errors. It learns from the closed channel that the
+            // runtime has ended.
             drop(helper.0.stderr.take());
             Ok(LaunchedSandbox { helper, stream, notes })
         }

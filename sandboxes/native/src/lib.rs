@@ -1,5 +1,4 @@
-//! The native back end. Builds sandboxes from namespaces, an overlay and control groups, without a
-//! daemon.
+//! The native back end. Builds sandboxes from namespaces, an overlay and cgroups, without a daemon.
 //!
 //! The runtime never forks into a sandbox itself. It executes the sandbox agent as a small helper
 //! (`agentd sandbox`), sends it a layout over a socket, and then uses the same socket as the

@@ -31,10 +31,10 @@ pub(crate) fn remove_mapped_tree(path: &Path) -> io::Result<()> {
     let (ids, missing) = ids::id_map();
     let refused = |why: String| io::Error::new(ErrorKind::PermissionDenied, why);
     let Some(agent) = agent else {
-        return Err(refused("it contains files of other users".to_owned()));
+        return Err(refused("the directory contains files of other users".to_owned()));
     };
     if let Some(why) = missing {
-        return Err(refused(format!("it contains files of other users; {why}")));
+        return Err(refused(format!("the directory contains files of other users; {why}")));
     }
     let removal = serde_json::to_vec(&Removal { ids, path: to_raw_path(path) })?;
     let mut child = Command::new(agent)

@@ -40,7 +40,7 @@ pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<BindMount>, Fault> {
             );
             Fault::new(FaultLayer::Sandbox, what)
                 .cause(FaultCause::from_io_error(&error))
-                .hint("it was removed during the run; `proctor resume` creates it again")
+                .hint("the folder was removed during the run; `proctor resume` recreates it")
         })?;
         Ok(BindMount::new(to_raw_path(&folder), mount.mount_point.clone()))
     };

@@ -78,8 +78,8 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], but sandboxes lack these defences and list them as not enforced. Tests
-    /// use this to show that an attack succeeds without its defence.
+    /// Like [`Native::new`], but all sandboxes have these defences disabled and list them as not
+    /// enforced. Tests use this to show that an attack succeeds without its defence.
     ///
     /// # Errors
     /// See [`Native::new`].
@@ -199,7 +199,7 @@ impl Backend for Native {
                 format!("cannot use the layer {}: {error}", folder.display()),
             )
             .cause(FaultCause::Gone)
-            .hint("it was removed during the run; the next try rebuilds it")
+            .hint("the layer was removed during the run; the next try rebuilds it")
         };
         let record = layer::read_record(&folder).map_err(gone)?;
         let archive = self.0.pin_base_archive(&record.base).await?;
@@ -265,7 +265,7 @@ enum Purpose<'a> {
     /// For a trial. Contains its limits, the overlays that hide entries of host directories, and
     /// the trial's mounts.
     Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
-    /// For the set-up of a layer. The sandbox has network access and writes to the layer's own
+    /// For the setup of a layer. The sandbox has network access and writes to the layer's own
     /// tree.
     Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
@@ -384,7 +384,7 @@ impl NativeState {
                 setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
                     Fault::new(
                         FaultLayer::Environment,
-                        format!("cannot prepare the set-up environment: {error}"),
+                        format!("cannot prepare the setup environment: {error}"),
                     )
                     .cause(FaultCause::from_io_error(&error))
                 })?;
@@ -505,7 +505,7 @@ impl NativeState {
 /// Errors from the kernel when a program needs a second user and the sandbox has only one.
 const MISSING_USER_ERRORS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
-/// If the sandbox had only one user, adds a hint with the usual cause to a set-up line's fault.
+/// If the sandbox had only one user, adds a hint with the usual cause to a setup command's fault.
 fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER_PREFIX));

@@ -1,12 +1,12 @@
-//! Creates control groups that are locked as long as their owner is alive, and removes groups that
-//! are not.
+//! Creates cgroups that are locked as long as their owner is alive, and removes groups that are not
+//! locked.
 //!
 //! A runtime keeps a lock on its groups' directory, and the kernel releases the lock however the
 //! runtime ends. So if another runtime can lock the directory, its owner is dead.
 //!
 //! Checking the process id in the directory's name would not be enough. Process ids are reused, and
-//! an id means another process in another PID namespace. In contrast, all runtimes see the same
-//! lock on the directory.
+//! the same id refers to another process in another PID namespace. In contrast, all runtimes see
+//! the same lock on the directory.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -61,7 +61,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     while let Some(folder) = left.pop() {
         seen += 1;
         if seen > MAX_FOLDERS {
-            tracing::warn!(at = %mount_point.display(), "too many control groups to examine");
+            tracing::warn!(at = %mount_point.display(), "too many cgroups to examine");
             break;
         }
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -77,7 +77,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
                 Ok(true) => removed.push(path),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's control group");
+                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's cgroup");
                 }
             }
         }

@@ -11,12 +11,12 @@ use std::{
 
 use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
-/// This runtime's entry: a lock file that lists the control groups that the runtime created, one
-/// path per line.
+/// This runtime's entry: a lock file that lists the cgroups that the runtime created, one path per
+/// line.
 pub(crate) struct RegistryEntry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
-    /// The locks on the control groups; see [`crate::owned_groups`].
+    /// The locks on the cgroups; see [`crate::owned_groups`].
     group_locks: Mutex<Vec<File>>,
 }
 
@@ -31,13 +31,13 @@ impl RegistryEntry {
         self.lock.name()
     }
 
-    /// Records a control group before it is created.
+    /// Records a cgroup before it is created.
     pub(crate) fn record_group(&self, group: &Path) -> io::Result<()> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).push(group.to_owned());
         self.lock.add_note(&group.display().to_string())
     }
 
-    /// Holds a lock on a control group as long as the runtime or one of its sandboxes lives.
+    /// Holds a lock on a cgroup as long as the runtime or one of its sandboxes lives.
     pub(crate) fn keep_lock(&self, lock: File) {
         self.group_locks.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
     }

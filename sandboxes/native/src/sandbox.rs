@@ -25,7 +25,7 @@ pub(crate) struct NativeSandbox {
     wait_time: Duration,
 }
 
-/// What a sandbox uses on the host: its helper, its control groups and its archive.
+/// What a sandbox uses on the host: its helper, its cgroups and its archive.
 pub(crate) struct HostResources {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
@@ -43,7 +43,7 @@ pub(crate) struct KernelDiagnostics {
 impl FailureDiagnostics for KernelDiagnostics {
     async fn kill_reason(&self) -> Option<String> {
         let killed = self.memory_events.as_ref().is_some_and(MemoryEvents::has_limit_kill);
-        killed.then(|| "the kernel killed it at the memory limit".to_owned())
+        killed.then(|| "the kernel killed the sandbox at its memory limit".to_owned())
     }
 
     /// Always `true`: the sandbox's files are in memory that only this sandbox uses.
@@ -100,7 +100,7 @@ impl HostResources {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
                 FaultLayer::Sandbox,
-                format!("cannot remove the sandbox's control group: {error}"),
+                format!("cannot remove the sandbox's cgroup: {error}"),
             )),
             Err(error) => {
                 Err(Fault::new(FaultLayer::Sandbox, format!("cannot close the sandbox: {error}")))
@@ -147,7 +147,7 @@ impl Drop for NativeSandbox {
             // The sandbox has ended, so the archive may be removed now.
             drop(archive);
             if let Err(error) = group.remove() {
-                tracing::warn!(%error, "cannot remove a sandbox's control group");
+                tracing::warn!(%error, "cannot remove a sandbox's cgroup");
             }
         });
     }

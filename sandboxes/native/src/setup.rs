@@ -12,7 +12,7 @@ use proctor_wire::BindMount;
 use crate::mounts::to_raw_path;
 
 /// Returns mounts of the host's registry settings, certificates and resolver configuration. The
-/// mounts end with the set-up, so nothing remains in the layer.
+/// mounts end with the setup, so nothing remains in the layer.
 pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<BindMount>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();

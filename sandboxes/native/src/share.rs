@@ -21,10 +21,10 @@ pub(crate) struct MemoryShare {
     pub(crate) shm_bytes: u64,
 }
 
-/// Divides the sandbox's memory. If memory is limited, written files (each needs about 1.5 KB of
-/// kernel memory) and shared memory must leave some of it for processes.
+/// Divides the sandbox's memory between processes and files. If memory is limited, written files
+/// (each needs about 1.5 KB of kernel memory) and shared memory may use only part of it.
 ///
-/// So if a program fills the disk, it gets an error. Otherwise, the kernel would kill the program
+/// A program that fills the disk then gets an error. Otherwise, the kernel would kill the program
 /// and finally the agent.
 pub(crate) fn divide_memory(
     limits: &SandboxSpec,

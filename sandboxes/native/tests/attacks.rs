@@ -35,7 +35,7 @@ async fn prepare_environment(native: &Native) -> PreparedEnvironment {
     native.prepare(&spec).await.unwrap()
 }
 
-/// Lists what this process's sandboxes use: helpers, control groups, and mounts below the cache.
+/// Lists what this process's sandboxes use: helpers, cgroups, and mounts below the cache.
 fn list_resources(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -57,7 +57,7 @@ fn list_resources(cache: &Path) -> Vec<String> {
         for group in listed.lines().filter_map(|folder| fs::read_dir(folder).ok()).flatten() {
             let path: PathBuf = group.unwrap().path();
             if path.is_dir() {
-                held.push(format!("control group {}", path.display()));
+                held.push(format!("cgroup {}", path.display()));
             }
         }
     }
@@ -116,8 +116,8 @@ async fn as_a_common_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs the attacks as `nobody`, with one id in a user namespace and no control groups. Limits that
-/// are not enforced must be listed.
+/// Runs the attacks as `nobody`, with one id in a user namespace and no cgroups. Limits that are
+/// not enforced must be listed.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";

@@ -31,7 +31,7 @@ use users::User;
 /// This variable is set in a test process that root started as another user.
 const CHILD_PROCESS_VAR: &str = "PROCTOR_TEST_ROOTLESS";
 
-/// The variable with a directory that root prepared for the test.
+/// The variable with the path of a root file system that root prepared for the test.
 const ROOTFS_VAR: &str = "PROCTOR_TEST_ROOTFS";
 
 /// Runs the test as `user` if this process is root. Returns whether the test is finished, because
@@ -185,7 +185,7 @@ async fn one_id_rejects_other_users_with_a_hint() {
     let native = Native::new(cache.path().to_owned()).unwrap();
     let fault = native.prepare(&layer_spec(Base::Host, &["touch /x && chown 1000 /x"])).await;
     let fault = fault.unwrap_err();
-    assert!(fault.what.contains("set-up line 1"), "{fault}");
+    assert!(fault.what.contains("setup command 1"), "{fault}");
     assert!(fault.hint.as_deref().unwrap_or_default().contains("/etc/subuid"), "{fault}");
 
     let prepared =
@@ -296,8 +296,8 @@ async fn foreign_root_file_system_is_copied() {
     assert_eq!((again.was_built, again.digest), (false, prepared.digest));
 }
 
-/// A shell script that creates an image archive of that root file system. It contains a directory
-/// that only root could write to.
+/// A shell script that creates an image archive of the root file system made by [`MAKE_ROOTFS`]. In
+/// the archive, the owner of `/bin` cannot write to it.
 const MAKE_ARCHIVE: &str = r#"set -e
 cd "$1"
 chmod 555 bin

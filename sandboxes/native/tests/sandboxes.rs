@@ -115,7 +115,7 @@ async fn failed_setup_line_is_quoted_and_leaves_no_layer() {
     let lines = ["true", "echo why it failed >&2; exit 3"];
     let fault = native.prepare(&layer_spec(Base::Host, &lines)).await.unwrap_err();
     assert_eq!(fault.layer, FaultLayer::Environment);
-    assert!(fault.what.contains("line 2") && fault.what.contains("status 3"), "{fault}");
+    assert!(fault.what.contains("command 2") && fault.what.contains("status 3"), "{fault}");
     assert!(fault.what.contains("why it failed"), "{fault}");
     let left: Vec<_> = fs::read_dir(cache.path().join("layers"))
         .unwrap()
@@ -237,11 +237,11 @@ async fn evicted_archive_is_unpacked_again() {
 
     let mut two = native.open(&sandbox_request(&second)).await.unwrap();
     native.prepare(&third).await.unwrap();
-    assert_eq!(unpacked(), 2, "the third must replace the first");
+    assert_eq!(unpacked(), 2, "the third archive must replace the first");
     let mut one = native.open(&sandbox_request(&first)).await.unwrap();
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exit.code, Some(64), "{done:?}");
-    assert_eq!(unpacked(), 2, "the first must replace the third");
+    assert_eq!(unpacked(), 2, "the first archive must replace the third");
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
@@ -382,7 +382,7 @@ const PID_NAMESPACE_COMMAND: [&str; 5] =
     ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// Returns a command that runs one of this binary's ignored tests in a separate process.
-/// `command_prefix` is a command prefix.
+/// `command_prefix` is the program and arguments that start the process; it may be empty.
 fn separate_test_process(command_prefix: &[&str], test_name: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = command_prefix.iter().map(PathBuf::from).chain([own]);
@@ -413,7 +413,7 @@ impl RuntimeProcess {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+        assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the runtime process failed");
         let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();
         let groups =
             fs::read_to_string(&entry).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>();
@@ -439,8 +439,7 @@ impl RuntimeProcess {
             .count()
     }
 
-    /// Asserts that the control groups of the runtime's sandboxes and the processes in them still
-    /// exist.
+    /// Asserts that the cgroups of the runtime's sandboxes and the processes in them still exist.
     fn assert_not_swept(&self, removed_groups: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
             assert!(!removed_groups.contains(&group.display().to_string()), "{removed_groups:?}");
@@ -462,7 +461,7 @@ impl RuntimeProcess {
         }
     }
 
-    /// Sweeps until the runtime's control groups are gone. If the runtime was killed with its PID
+    /// Sweeps until the runtime's cgroups are gone. If the runtime was killed with its PID
     /// namespace, its lock is held until every process in the namespace has ended. An earlier sweep
     /// skips the groups.
     async fn assert_swept(&self, native: &Native) {
@@ -523,7 +522,7 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let beside = tempfile::tempdir().unwrap();
     for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
         let other = match kind {
-            // Hard links cannot cross file systems, so use the same file system.
+            // Hard links cannot cross file systems, so create them below the cache's directory.
             "linked" => cache.path().join("linked"),
             _ => beside.path().join(kind),
         };

@@ -54,7 +54,7 @@ pub fn find_encoded(bytes: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
 }
 
 fn decode_run(letters: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
-    // Wrapped text has lines of equal width and a shorter last line. Shorter lines before them are
+    // Wrapped text has lines of equal width and a shorter last line; shorter lines before these are
     // a heading. A list of names is also a run of letters, but its lines vary in length.
     let lines = || letters.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines().map(<[u8]>::len).max().unwrap_or(0);

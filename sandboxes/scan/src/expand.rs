@@ -1,4 +1,4 @@
-//! Expands compressed streams up to a limit of bytes.
+//! Expands compressed streams up to a byte limit.
 
 use std::io::{self, Read, Write};
 

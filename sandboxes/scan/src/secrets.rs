@@ -35,7 +35,7 @@ pub struct SecretIndex {
     windows: SecretTable,
     /// The (set, number) pairs of each name hash.
     names: SecretTable,
-    /// The lengths of windows that occur in the secrets, in lines.
+    /// The window lengths, in lines, that occur in the secrets.
     pub window_lengths: Vec<usize>,
 }
 

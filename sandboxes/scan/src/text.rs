@@ -13,7 +13,7 @@ use crate::{
 /// program's text, that text is three levels deep.
 const BREAK_BACKSLASHES: [usize; 3] = [1, 2, 4];
 
-/// Counts the secret windows in `text` in the tally.
+/// Adds the secret windows that occur in `text` to the tally.
 ///
 /// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
 /// leading line number, and split at the line breaks of a string literal. A file does not show
@@ -77,7 +77,7 @@ impl<'a> LineReadings<'a> {
             }
             None => self.numbered_track.push_same_line(index, plain, tally),
         }
-        // Checking one track is enough: either all of them are open or none is.
+        // Checking one track is enough: either all of them are active or none is.
         if !is_broken && self.literal_tracks[0][0].lines_to_track == 0 {
             return;
         }
@@ -155,7 +155,7 @@ impl WindowTrack {
     }
 }
 
-/// The lines in a string literal. They are split at an `n` that follows exactly this many
+/// The lines in a string literal. A line ends at an `n` that follows exactly `backslashes`
 /// backslashes.
 struct LiteralLines<'a> {
     rest: Option<&'a [u8]>,

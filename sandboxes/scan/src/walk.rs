@@ -15,7 +15,7 @@ use crate::{
     secrets::SecretIndex,
 };
 
-/// How many bytes at the start of a file identify a program or library. Those are not scanned.
+/// Number of bytes at the start of a file that identify a program or library, which is not scanned.
 const HEAD_BYTES: usize = 4;
 
 pub struct Walk<'a> {

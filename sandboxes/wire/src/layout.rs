@@ -15,11 +15,11 @@ pub const MAX_LAYOUT_BYTES: usize = 1 << 20;
 /// What the helper needs to create a native sandbox. Paths are host paths unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLayout {
-    /// The `cgroup.procs` files of the control groups that the helper joins first.
+    /// The `cgroup.procs` files of the cgroups that the helper joins first.
     pub cgroups: Vec<RawPath>,
     /// How the sandbox's ids map to the host's.
     pub ids: IdMap,
-    /// Whether the sandbox shares the host's network. For trusted set-up lines only.
+    /// Whether the sandbox shares the host's network. For trusted setup commands only.
     pub network: bool,
     /// An existing, empty directory on the host. The helper mounts the new root there, in its own
     /// mount namespace.
@@ -37,7 +37,7 @@ pub struct SandboxLayout {
     pub hostname: String,
     /// Size of `/dev/shm` in bytes.
     pub shm_bytes: u64,
-    /// The value of `RLIMIT_NPROC`. Set only if no control group limits the number of processes.
+    /// The value of `RLIMIT_NPROC`. Set only if no cgroup limits the number of processes.
     pub process_limit: Option<u64>,
     /// Defences that a test has disabled.
     #[serde(default)]
@@ -119,8 +119,8 @@ pub struct BindMount {
     pub from: RawPath,
     /// Path in the sandbox.
     pub to: RawPath,
-    /// A host directory with whiteouts, which hide entries of `source`. It is overlaid on `source`,
-    /// and the result is read-only. In this case, nothing may be mounted below `source`.
+    /// A host directory with whiteouts, which hide entries of `from`. It is overlaid on `from`, and
+    /// the result is read-only. In this case, nothing may be mounted below `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<RawPath>,
 }

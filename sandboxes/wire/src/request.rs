@@ -77,7 +77,7 @@ pub enum Request {
 /// A command to run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
-    /// The program and its arguments as bytes. A shell line is `["/bin/sh", "-c", line]`.
+    /// The program and its arguments as bytes. A shell command is `["/bin/sh", "-c", command]`.
     pub argv: Vec<RawPath>,
     /// The working directory.
     pub cwd: RawPath,

@@ -13,7 +13,8 @@ use crate::thinking;
 /// ```
 ///
 /// Returns `None` if nothing looks like a patch. In that case, FEA-Bench's own code treats the
-/// whole answer as a patch. It also ends a block at any three backticks, even in an added line.
+/// whole answer as a patch. FEA-Bench's code also ends a block at any three backticks, even in an
+/// added line.
 pub fn extract_patch(answer: &str) -> Option<String> {
     let answer = thinking::strip_thinking(answer);
     let lines: Vec<&str> = answer.split('\n').collect();

@@ -1,8 +1,8 @@
 //! Removes reasoning, which is not part of the answer and may contain drafts of edits and commands.
 //!
-//! Servers without a reasoning parser leave it in the text, in tags or in the channels of Harmony.
-//! In this format of gpt-oss, a response is `<|channel|>analysis<|message|>...<|end|>`, followed by
-//! `<|start|>assistant<|channel|>final<|message|>...<|return|>`.
+//! Servers without a reasoning parser leave the reasoning in the text, in tags or in the channels
+//! of Harmony. In this format of gpt-oss, a response is `<|channel|>analysis<|message|>...<|end|>`,
+//! followed by `<|start|>assistant<|channel|>final<|message|>...<|return|>`.
 
 /// The tags before and after reasoning. Many chat templates end the prompt with the first tag, so a
 /// server without a reasoning parser returns only the second one.
@@ -105,8 +105,8 @@ fn is_mention(text_before: &str, text_after: &str) -> bool {
     follows_word || opens('"') || opens('`') || text_after.starts_with(['\'', '"'])
 }
 
-/// Whether the text has an even number of code fences. The rest of a block that contains the tag
-/// has an odd number.
+/// Returns whether the text has an even number of code fences. If the tag is inside a code block,
+/// the text after the tag has an odd number.
 fn has_whole_blocks(text: &str) -> bool {
     text.lines().filter(|line| line.starts_with("```")).count().is_multiple_of(2)
 }

@@ -181,7 +181,7 @@ mod tests {
         let spent = Spending { steps: 12, cost_usd: 0.5, ..Spending::default() };
         let time = RemainingTime { tool_seconds: Some(12.4), ..RemainingTime::default() };
         let told = add_countdown_notice(sample_request(), &budget, &spent, time)
-            .expect("a sound template");
+            .expect("the template is valid");
         assert_eq!(
             last_message_content(&told),
             "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn grace_notice_names_the_limit_that_was_reached() {
-        let told = add_grace_notice(sample_request(), BudgetKind::Steps).expect("a sound template");
+        let told =
+            add_grace_notice(sample_request(), BudgetKind::Steps).expect("the template is valid");
         assert!(
             last_message_content(&told).starts_with("ok\n\n[The limit on answers is reached."),
             "{told:?}"

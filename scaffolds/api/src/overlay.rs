@@ -33,9 +33,9 @@ pub struct PromptOverlay {
 }
 
 impl PromptOverlay {
-    /// Reads a user's prompt folder. `known_files` lists the folders of one scaffold and the files
-    /// in them. The texts are in subfolders with the same names. If the scaffold has a single
-    /// folder, they may also be at the top level.
+    /// Reads a user's prompt folder. `known_files` lists one scaffold's prompt folders and the
+    /// files in each. `dir` must contain the user's prompt files in subfolders with the same names.
+    /// If the scaffold has a single prompt folder, the files may also be at the top level of `dir`.
     ///
     /// # Errors
     /// Fails if a file does not belong to the scaffold, a file cannot be read, or the folder has no

@@ -162,8 +162,8 @@ pub trait Session: Send {
         Ok(None)
     }
 
-    /// Records a call. Must be awaited before the tool has any effect, so that the record is never
-    /// behind.
+    /// Records a call. Must be awaited before the tool has any effect, so that the record contains
+    /// every call that had an effect.
     async fn record_tool_call(
         &mut self,
         call_id: &str,
@@ -189,7 +189,7 @@ pub trait Session: Send {
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
 
     /// Applies a patch to the work directory from the host, with the same code as grading. `gold`
-    /// uses this. If the patch does not apply, fails with a set-up fault.
+    /// uses this. If the patch does not apply, fails with a setup fault.
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop>;
 
     /// Applies a patch like [`Session::apply_patch`]. If the patch does not apply, nothing changes,

@@ -41,8 +41,8 @@ pub trait ScaffoldSource {
     /// Returns whether the scaffold's loop is a user's program that runs in its own sandbox.
     fn is_host_scaffold(&self, name: &str) -> bool;
 
-    /// Returns the scaffold with a name or from a manifest file. If its programs are built, they
-    /// are included. Returns `None` if no scaffold has this name.
+    /// Returns the scaffold that has this name or is defined in this manifest file. Its programs
+    /// are included if they are built. Returns `None` if there is no such scaffold.
     ///
     /// # Errors
     /// Fails if the scaffold exists but cannot be used.

@@ -94,7 +94,7 @@ pub async fn clip(raw: RawOutput, cap: usize) -> Result<(ClippedText, RawOutput)
         return Ok((ClippedText::Complete(decode_lossy(&raw.head)), raw));
     }
     tokio::task::spawn_blocking(move || (clip_blocking(&raw, cap), raw)).await.map_err(|error| {
-        Stop::Fault(Fault::new(FaultLayer::Sandbox, format!("truncating output: {error}")))
+        Stop::Fault(Fault::new(FaultLayer::Sandbox, format!("cannot truncate output: {error}")))
     })
 }
 

@@ -69,8 +69,8 @@ impl Prompts {
             .map_err(|error| prompt_error(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. If this fails, loading could not detect the error. The error becomes a
-    /// set-up fault and is never shown to the model.
+    /// Renders one text. Fails only for an error that rendering with sample values did not reveal.
+    /// The error becomes a setup fault and is never shown to the model.
     pub fn render(&self, name: &str, variables: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(variables))).map_err(
             |error| {

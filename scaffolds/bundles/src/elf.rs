@@ -21,8 +21,8 @@ const STANDARD_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// The loader's built-in search paths. Their replacements have the same length and make the loader
 /// search only in the bundle. Otherwise, a library that is not in the bundle would be loaded from
-/// the image, together with the image's C library. Longer paths come first, because shorter ones
-/// are at their end.
+/// the image, together with the image's C library. Longer paths come first, because some of them
+/// end with a shorter path.
 const SEARCH_PATH_PATCHES: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),

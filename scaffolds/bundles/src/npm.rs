@@ -172,7 +172,7 @@ pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError
                 .hint("only packages from a registry can be bundled"));
         };
         if !is_contained_path(&folder) {
-            return Err(BundleError::new(format!("{path} leads outside its folder")));
+            return Err(BundleError::new(format!("{path} points outside node_modules")));
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
     }

@@ -91,8 +91,8 @@ async fn fetch_package(
     downloads.get_or_download(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }
 
-/// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code. It
-/// would compile a large agent again on each start, which takes seconds.
+/// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code.
+/// Without this step, Python would compile a large agent on each start, which takes seconds.
 ///
 /// Uses hash-based `.pyc` files, which contain no timestamps, so builds are reproducible.
 pub(crate) fn compile_modules(tree: &Path) -> Result<(), BundleError> {

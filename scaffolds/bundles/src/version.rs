@@ -1,5 +1,5 @@
-//! Creates the recipe for another version of an agent than the one that the manifest pins. Versions
-//! and checksums come from the registry.
+//! Creates a recipe for a version of an agent that is not the version pinned in the manifest.
+//! Versions and checksums come from the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,12 +23,12 @@ pub struct VersionedRecipe {
     pub recipe: BundleRecipe,
     /// The exact version, even if [`LATEST`] was requested.
     pub version: String,
-    /// Dependencies of that version that the recipe lacks, with one sentence for each.
+    /// One message for each dependency of that version that the recipe does not contain.
     pub missing_dependencies: Vec<String>,
 }
 
 impl BundleStore {
-    /// Returns the recipe with another version of its main packages, which are those with the
+    /// Returns the recipe with `requested_version` of its main packages, which are those with the
     /// version `pinned_version`. If the new version pins a dependency exactly, that dependency is
     /// updated too. Other dependencies keep their versions.
     ///

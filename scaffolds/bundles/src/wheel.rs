@@ -32,7 +32,7 @@ pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleErr
         }
         if !is_contained_path(&name) {
             return Err(BundleError::new(format!(
-                "invalid wheel: {name} points outside its folder"
+                "invalid wheel: {name} points outside the package folder"
             )));
         }
         let Some(below) = site_packages_path(&name) else { continue };

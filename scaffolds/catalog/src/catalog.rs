@@ -74,8 +74,8 @@ impl ScaffoldSource for Catalog {
     }
 }
 
-/// Returns the scaffold with a name or from a manifest file. If its bundle is built, it is
-/// included.
+/// Returns the scaffold that has this name or is defined in this manifest file. Its bundle is
+/// included if it is built.
 fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let builtin = proctor_scaffolds::builtin_scaffold(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;

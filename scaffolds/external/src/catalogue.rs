@@ -45,8 +45,8 @@ pub fn names() -> &'static [&'static str] {
 /// Returns the built-in manifest for `NAME` or `NAME@VERSION`; `None` if no manifest has this name.
 ///
 /// # Errors
-/// Fails if another version than the manifest's own is requested. That version is pinned, together
-/// with its checksums.
+/// Fails if the requested version is not the manifest's own version, which is pinned together with
+/// its checksums.
 pub fn shipped_manifest(requested_name: &str) -> Result<Option<LoadedManifest>, ManifestError> {
     let (name, version) = match requested_name.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),

@@ -52,8 +52,8 @@ pub struct Manifest {
     /// The agent's own log.
     #[serde(default)]
     pub log: LogFiles,
-    /// What the agent's exit means, if its status does not tell. The first rule that matches
-    /// applies.
+    /// Rules for what the agent's exit means, if the exit status does not show it. The first rule
+    /// that matches applies.
     #[serde(default)]
     pub exit: Vec<ExitRule>,
     /// Tool calls that end a conversation, by name or by a text in their arguments.
@@ -124,7 +124,7 @@ pub struct StopRules {
     /// How many seconds the agent has to exit by itself after a request was rejected.
     #[schemars(range(min = 0.0, max = 4.5))]
     pub leave_seconds: f64,
-    /// The signal to send after that time.
+    /// The signal to send if the agent has not exited after `leave_seconds`.
     pub signal: StopSignal,
     /// How many seconds after the signal all processes in the sandbox are killed.
     #[schemars(range(min = 0.0, max = 4.5))]
@@ -194,8 +194,8 @@ pub struct ExitRule {
     /// Exit statuses of the agent. If absent, any status matches, even that of a killed program.
     #[serde(default)]
     pub codes: Vec<i32>,
-    /// Texts of which standard error must contain one. If absent, any output matches. Standard
-    /// output is not searched, because agents print the model's output there.
+    /// Texts, at least one of which standard error must contain. If absent, any output matches.
+    /// Standard output is not searched, because agents print the model's output there.
     #[serde(default)]
     pub output: Vec<String>,
     /// Members that a JSON object from the agent must have. The object is a line of standard

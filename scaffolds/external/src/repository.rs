@@ -43,7 +43,7 @@ for path do
 done
 rm -rf "$aside""#;
 
-/// The files in one trial's repository that the agent would read by itself.
+/// The settings files in one trial's repository that are hidden from the agent.
 pub struct HiddenFiles {
     handle: Arc<SandboxHandle>,
     /// The directory that contains the hidden files while the agent runs.

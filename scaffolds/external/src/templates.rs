@@ -31,7 +31,7 @@ pub struct TemplateVariables {
     /// The output limit to tell the agent, in tokens; `None` if neither the arm nor the context
     /// window determines one.
     pub max_output_tokens: Option<u64>,
-    /// The same limit. If there is none, a default.
+    /// The same limit, or a default if there is none.
     pub output_tokens: u64,
     /// Either `ignore` or `use`.
     pub repository_settings: &'static str,

@@ -59,7 +59,7 @@ impl Agent {
         })
     }
 
-    /// Queues a message for the program. [`Self::next`] sends it while waiting.
+    /// Queues a message for the program. [`Self::next_event`] sends it while waiting.
     pub(crate) fn send(&mut self, message: &Value) {
         self.command.queue_input(format!("{message}\n").as_bytes());
     }

@@ -38,7 +38,7 @@ pub(crate) trait Protocol: Send {
     /// Ends the conversation after the trial is over: notifies the program and gives it time to
     /// exit.
     async fn shut_down(&mut self) -> Finish {
-        agent_exit(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "it was still running when the trial ended".into())
     }
 
     /// Returns whether something that the program started is still running. If so, a silent program

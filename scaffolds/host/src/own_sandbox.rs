@@ -104,8 +104,8 @@ pub(crate) async fn finish_conversation(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
-        // Record the error here. If a sandbox's own content made it end, that is a normal ending,
-        // so no other event contains the error.
+        // Record the error here. If the sandbox ended because of its own content, that is a normal
+        // ending, so no other event contains the error.
         Err(EarlyEnd::SandboxLost(error)) => finish_after_sandbox_loss(sandbox, error).await,
         Err(EarlyEnd::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),

@@ -100,7 +100,7 @@ impl Scaffold for Process {
     }
 }
 
-/// What the conversation with a program needs to know about it.
+/// The configuration of the conversation with a program.
 pub(crate) struct ConversationConfig<'a> {
     pub(crate) limits: &'static Limits,
     pub(crate) tools: &'a ToolSet,
@@ -156,7 +156,7 @@ struct ProcessProtocol<'a> {
     log_count: u32,
 }
 
-/// What a request leads to.
+/// The outcome of a request from the program.
 enum RequestOutcome {
     Continues(Result<Value, RpcError>),
     /// A response, after which the trial ends.

@@ -16,13 +16,14 @@ use proctor_types::sha256_hex;
 /// The mount point of the program in the program's own sandbox.
 pub const MOUNT: &str = "/agent";
 
-/// A name that is not copied, because its content changes with every commit.
+/// Entries with this name are not copied, because their content changes with every commit.
 const EXCLUDED_NAME: &str = ".git";
 /// The directories of Python's compiled code. Running the program changes this code, so it is not
 /// part of the digest. It is copied anyway, because the program would otherwise compile its
 /// libraries at each start.
 const COMPILED_FOLDER: &str = "__pycache__";
-/// If a program has more entries, it is rejected, because it is probably a mistake.
+/// Maximum number of entries in a program. If there are more, the path is probably a mistake, and
+/// the program is rejected.
 const MAX_ENTRIES: usize = 200_000;
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -106,7 +107,7 @@ impl ProgramStore {
         Ok(place)
     }
 
-    /// Stores a small text next to the copies, under a name.
+    /// Stores a short note called `name` alongside the program copies.
     ///
     /// # Errors
     /// Fails if the store cannot be written to.
@@ -119,7 +120,7 @@ impl ProgramStore {
         Ok(())
     }
 
-    /// Returns the texts whose names have this prefix, newest first.
+    /// Returns the texts of the notes whose names start with `prefix`, newest first.
     pub(crate) fn read_notes(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut notes: Vec<(Option<SystemTime>, String)> = entries

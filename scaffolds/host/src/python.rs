@@ -271,7 +271,7 @@ fn resolve(
         None => true,
         Some(Value::Bool(endpoint)) => endpoint,
         Some(_) => {
-            return Err(wrong(ENDPOINT_KEY, "is not true or false".into(), "the default is true"));
+            return Err(wrong(ENDPOINT_KEY, "must be true or false".into(), "the default is true"));
         }
     };
     let idle_seconds = settings::parse_idle_seconds(idle.as_ref())?;

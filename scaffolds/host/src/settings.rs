@@ -102,7 +102,7 @@ pub(crate) fn reject_misspelled_keys(
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
             return Err(SettingError {
                 key: key.clone(),
-                problem: "resembles a key of the scaffold".to_owned(),
+                problem: "resembles one of the scaffold's own keys".to_owned(),
                 hint: format!("did you mean `{near}`? if your agent needs this key, rename it"),
             });
         }

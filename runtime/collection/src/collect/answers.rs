@@ -81,7 +81,7 @@ impl<'a> CachedModel<'a> {
     }
 }
 
-/// Returns the last JSON object of this type in a response.
+/// Returns the last JSON object in a response that has the type `T`.
 pub(crate) fn last_json<T: DeserializeOwned>(response: &str) -> Option<T> {
     let starts = response.match_indices('{').map(|(at, _)| at);
     let mut found = starts.filter_map(|at| {

@@ -96,7 +96,7 @@ impl CandidateContext<'_> {
                     continue;
                 }
                 Ok(PackResult::Resolved(name)) => {
-                    ("attacks", format!("the attack {name} resolves it"))
+                    ("attacks", format!("the attack {name} resolves the task"))
                 }
                 Err(fault) => ("fault", fault.to_string()),
             };
@@ -114,7 +114,7 @@ impl CandidateContext<'_> {
         let task = &verified_task.task;
         let (environment, findings) = verify::prepare_and_scan(self.verify_context(), task).await?;
         // Grade only the fail-to-pass tests. Otherwise, an attack that also breaks other tests
-        // would look harmless.
+        // would count as failed.
         let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
         let mut count = 0;
         for (name, patch) in attack_patches(task, &self.tree.folder)? {

@@ -41,13 +41,16 @@ impl CandidateContext<'_> {
     async fn try_build_level_one(&self, file: &str) -> Result<VerifiedTask, StopReason> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
-            return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
+            return Err(StopReason::Reject(
+                "tops",
+                "none of the file's tests passes every time".into(),
+            ));
         };
         let tops = self.choose_tops(file, graph);
         if tops.is_empty() {
             return Err(StopReason::Reject(
                 "tops",
-                "it calls none of the package's Python functions".into(),
+                "the test file calls none of the package's Python functions".into(),
             ));
         }
         let mut removal = self.choose_removal(file, graph, &tops)?;

@@ -59,8 +59,8 @@ pub(super) fn find_copied_objects(
     out
 }
 
-/// Returns the fraction of the code's windows that occur in a file. The windows are as long as the
-/// code permits.
+/// Returns the fraction of the code's windows (hashes of consecutive lines) that occur in a file.
+/// Uses the longest windows that fit in the code.
 fn copied_fraction(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let code_windows = hash_windows(code.iter().map(String::as_str), length);

@@ -23,8 +23,9 @@ pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
         let Some((_, kept)) = best.get(&made.facts.tops).filter(|(_, kept)| *kept != file) else {
             continue;
         };
-        let reason =
-            format!("it requests the same objects as {kept}, which has at least as many tests");
+        let reason = format!(
+            "the task requests the same objects as {kept}, which has at least as many tests"
+        );
         *outcome = Outcome::Reject(Reject { file, stage: "level_2: same".to_owned(), reason });
     }
 }

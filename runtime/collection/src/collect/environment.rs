@@ -19,7 +19,8 @@ const PIP_INSTALL: &str =
 /// reject the task.
 const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// pip's temporary directory. pip leaves the packages there that it used to build the project.
+/// pip's temporary directory. After the installation, it contains the packages that pip used to
+/// build the project.
 const PIP_BUILD_DIR: &str = "/venv/build";
 /// Constraints file for the build. Both environment variables are set, because since pip 25.3,
 /// build environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
@@ -34,7 +35,7 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The environment of all tasks from one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
-    /// Set-up commands, with every package pinned.
+    /// Setup commands, with every package pinned.
     pub(crate) setup: Vec<String>,
     /// Modules that could not be imported and that no known package provides.
     pub(crate) missing: Vec<String>,
@@ -65,7 +66,7 @@ pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
     vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()), ("PYTHONPATH".to_owned(), path)]
 }
 
-/// Returns a layer with the source and the given set-up commands.
+/// Returns a layer with the source and the given setup commands.
 pub(crate) fn source_layer(
     source: &SourceTree,
     project: &Project,
@@ -81,7 +82,7 @@ pub(crate) fn source_layer(
     }
 }
 
-/// Returns the set-up commands used before packages are pinned. The commands skip packages that
+/// Returns the setup commands used before packages are pinned. The commands skip packages that
 /// cannot be installed. Imports that fail later show which packages are missing.
 pub(super) fn setup_commands(
     project: &Project,

@@ -179,7 +179,7 @@ calls.finish()
 print(json.dumps(records))
 "#;
 
-/// Runs these functions of `MODULE_CODE` with one interpreter and traces their calls.
+/// Runs `functions` of `MODULE_CODE` with one interpreter and traces their calls.
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     let (objects, graph, _) = trace_with_notes(python, functions);
     (objects, graph)

@@ -113,7 +113,7 @@ impl Objects {
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
-    /// Returns the function whose own code this is. Returns `None` for code that is nested in a
+    /// Returns the function whose body is `code`. Returns `None` for code that is nested in a
     /// function, such as a lambda.
     pub(super) fn find_by_code(&self, code: &CodeObject) -> Option<usize> {
         let is_it = |number: &usize| {

@@ -37,9 +37,11 @@ pub struct TaskMetrics {
     pub policy: String,
     /// Number of words in the statement.
     pub words: usize,
-    /// Number of lines, files and functions in the gold patch.
+    /// Number of lines in the gold patch.
     pub lines: usize,
+    /// Number of files in the gold patch.
     pub files: usize,
+    /// Number of functions in the gold patch.
     pub functions: usize,
     pub tops: Vec<String>,
     pub fail_to_pass: usize,

@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn cached_items_do_not_affect_the_estimate() {
         let seconds = Duration::from_secs;
-        assert_eq!(estimate_remaining(seconds(0), 0, 9), None, "nothing is made yet");
+        assert_eq!(estimate_remaining(seconds(0), 0, 9), None, "no item is finished yet");
         assert_eq!(estimate_remaining(seconds(60), 2, 3), Some(seconds(90)));
-        assert_eq!(estimate_remaining(seconds(60), 5, 0), None, "nothing is left");
+        assert_eq!(estimate_remaining(seconds(60), 5, 0), None, "all items are finished");
         let progress = Progress::new(3, 2);
         assert_eq!(progress.end(false), "1 of 3 done");
         progress.begin();

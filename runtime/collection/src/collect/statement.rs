@@ -25,7 +25,7 @@ pub(super) struct Statements {
 struct OwnVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// Further things that the tests require, one sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -66,7 +66,7 @@ struct Interface {
 }
 
 /// Renders one task's statements. `overview` is a description that a model wrote. `requirements`
-/// contains sentences about further things that the tests require.
+/// contains a sentence about each further requirement of the tests.
 ///
 /// # Errors
 /// Fails if a template cannot be rendered.
@@ -146,7 +146,7 @@ pub(super) fn render(template: &str, variables: impl Serialize) -> Result<String
     })
 }
 
-/// Formats what the tests require as a list, for templates that have no variable for it.
+/// Formats the tests' requirements as a list, for templates that have no variable for them.
 pub(super) fn format_requirements(requirements: &[String]) -> String {
     match requirements.is_empty() {
         true => String::new(),
@@ -154,15 +154,15 @@ pub(super) fn format_requirements(requirements: &[String]) -> String {
     }
 }
 
-/// Returns the files that import or export removed objects, each with the names that are gone from
-/// it.
+/// Returns the files that import or export removed objects, each with the names that the removal
+/// takes from the file.
 fn files_with_removed_names(carving: &Carving) -> Vec<String> {
     let touched: BTreeSet<&str> =
         carving.objects.iter().map(|object| object.file.as_str()).collect();
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // A name may be listed in `__all__` although only a star import binds it, so compare quoted
+        // A star import may be the only binding of a name that `__all__` lists, so compare quoted
         // names, too.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];

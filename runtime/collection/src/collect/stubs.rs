@@ -35,7 +35,7 @@ pub(super) fn empty_stub_patch(carving: &Carving) -> String {
 }
 
 /// Returns a patch, to be applied on top of the mask, that restores all the removed code but makes
-/// every function only return this value.
+/// every function do nothing except return `returns`.
 fn constant_stub_patch(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
@@ -84,7 +84,7 @@ impl CandidateContext<'_> {
         let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
-            return Err(StopReason::Reject("verify", format!("{} resolve it", cheat.name)));
+            return Err(StopReason::Reject("verify", format!("{} resolve the task", cheat.name)));
         }
         Ok(ids.iter().filter(passes).count())
     }

@@ -78,7 +78,7 @@ pub(crate) async fn grade_gold_and_noop(
     if !graded.verdict.resolved {
         return Err(StopReason::Reject(
             "verify",
-            format!("gold does not resolve it: {}", strict_reason(&graded)),
+            format!("gold does not resolve the task: {}", strict_reason(&graded)),
         ));
     }
     let integrity = graded.verdict.integrity;
@@ -86,7 +86,7 @@ pub(crate) async fn grade_gold_and_noop(
     if graded.verdict.resolved {
         return Err(StopReason::Reject(
             "verify",
-            format!("noop resolves it: {}", strict_reason(&graded)),
+            format!("noop resolves the task: {}", strict_reason(&graded)),
         ));
     }
     Ok(integrity)

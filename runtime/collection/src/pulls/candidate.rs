@@ -36,9 +36,9 @@ pub(super) struct Candidate {
     pub(super) test_patch: String,
     pub(super) non_py_patch: String,
     pub(super) components: Vec<Component>,
-    /// Number of lines that the patch adds or removes, then how many lines it adds inside new
-    /// components.
+    /// Number of lines that the patch adds or removes.
     pub(super) edited: usize,
+    /// Number of lines that the patch adds inside new components.
     pub(super) new_lines: usize,
     pub(super) functions: usize,
     pub(super) classes: usize,

@@ -48,8 +48,8 @@ pub struct ClonesReport {
     pub failed: Vec<FailedClone>,
 }
 
-/// Merges the collections created from several clones into one dataset directory. The name of its
-/// repository is added to each reject.
+/// Merges the collections created from several clones into one dataset directory. Adds the
+/// repository's name to each reject.
 ///
 /// # Errors
 /// [`CollectError::Io`] if a file cannot be read or written.

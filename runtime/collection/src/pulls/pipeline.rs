@@ -354,7 +354,7 @@ fn mine_history(
     if merged_pulls.is_empty() {
         let message = match all {
             0 => format!("no merged pull request in {}", count_with_noun(history.len(), "commit")),
-            all => format!("all {all} pull requests were merged before that date"),
+            all => format!("all {all} pull requests were merged before the given date"),
         };
         let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
                     a squashed commit ends with `(#7)`";

@@ -91,7 +91,7 @@ impl CandidateRunner<'_> {
         let rejected = |why: &str| StopReason::Reject(Stage::Run, why.to_owned());
         let files = candidate.test_files();
         if files.is_empty() {
-            return Err(rejected("it does not change a pytest test file"));
+            return Err(rejected("the pull request does not change a pytest test file"));
         }
         let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
         let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
@@ -102,7 +102,7 @@ impl CandidateRunner<'_> {
         }
         if project.modules.is_empty() {
             return Err(rejected(
-                "its base commit has no Python package at the top level, in src or in lib",
+                "the base commit has no Python package at the top level, in src or in lib",
             ));
         }
         let environment = self.prepare_environment(&tree, &project).await?;
@@ -129,7 +129,7 @@ impl CandidateRunner<'_> {
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
                 return Err(rejected(&format!(
-                    "with its changes, pytest cannot collect {file}: {why}"
+                    "with the pull request's changes, pytest cannot collect {file}: {why}"
                 )));
             }
             let ran = statuses_of(ran, "gold")?;
@@ -144,7 +144,7 @@ impl CandidateRunner<'_> {
         if sorted.fail_to_pass.is_empty() {
             let kept = sorted.pass_to_pass.len();
             return Err(rejected(&format!(
-                "no test fails without its changes and passes with them; {kept} pass both times"
+                "no test fails without the pull request's changes and passes with them; {kept} pass both times"
             )));
         }
         task.fail_to_pass = sorted.fail_to_pass;

@@ -260,7 +260,7 @@ mod tests {
                 assert_eq!(rows, [&json!({"a": 7}), &json!({"a": 8})], "{text}");
             }
         }
-        // The same holds in an array with one element per line.
+        // A bad element does not affect the others in an array with one element per line either.
         let array =
             "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
         let found: Vec<Value> =

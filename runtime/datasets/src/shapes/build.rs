@@ -194,7 +194,8 @@ fn set_environment(draft: &mut TaskDraft<'_>) -> Result<String, RowError> {
     let mut bin = shape.tests.bin.clone();
     if let Some(base) = &draft.options.base_image {
         if shape.image.setup.is_empty() && draft.options.setup.is_none() {
-            let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
+            let what =
+                format!("{} needs setup commands for `base={base}`: `setup=FILE`", shape.name);
             return Err(RowError::invalid_row(what));
         }
         environment.base = Some(base.clone());
@@ -290,8 +291,8 @@ fn distinct_ids(ids: Vec<String>, excluded_ids: &[String]) -> Vec<String> {
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }
 
-/// Returns the files of the fail-to-pass and pass-to-pass tests, in the order of harnesses that
-/// ignore the test patch.
+/// Returns the files of the fail-to-pass and pass-to-pass tests, in the order in which harnesses
+/// that ignore the test patch run them.
 fn expected_files(task: &Task) -> Vec<String> {
     let sorted = |ids: &[String]| {
         let mut files = distinct_test_files(ids);

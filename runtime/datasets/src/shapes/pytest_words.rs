@@ -1,5 +1,5 @@
-//! Removes words that select tests from a test command. A strict run adds its own selection, and a
-//! test that is selected twice would run twice.
+//! Removes from a test command the words that select tests. A strict run adds its own selection,
+//! and a test that is selected twice would run twice.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;

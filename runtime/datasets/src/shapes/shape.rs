@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     /// names.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Large fields that are dropped without being listed as left out.
+    /// Large fields that are dropped without being listed in `row_left_out`.
     #[serde(default)]
     pub drop: Vec<String>,
     #[serde(default)]
@@ -127,12 +127,12 @@ pub(crate) struct ImageRules {
     pub name: String,
     /// Replaces `__` in an id, because image names must not contain it.
     pub separator: Option<String>,
-    /// Shell lines that run in the benchmark's images and remove files that must not be in a
+    /// Shell commands that run in the benchmark's images and remove files that must not be in a
     /// sandbox.
     pub prepare: Vec<String>,
-    /// Additional lines like those in `prepare`, by repository.
+    /// Additional commands like those in `prepare`, by repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,
-    /// Shell lines for `base=host`, which uses no image.
+    /// Setup commands for `base=host`, which uses no image.
     pub setup: Vec<String>,
     pub setup_bin: Option<String>,
 }

@@ -81,7 +81,7 @@ async fn serve_info(
     json!({"id": DATASET_NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
 }
 
-/// Redirects LFS files to another URL, like the hub does. The token must not be sent to that URL.
+/// Redirects LFS files to another URL, as the hub does. The token must not be sent to that URL.
 async fn serve_file(
     State(server): State<SharedServer>,
     headers: HeaderMap,

@@ -25,8 +25,8 @@ use crate::{
 /// Maximum size in bytes of a hidden file to fingerprint.
 const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;
 
-/// Version of the cached findings. Increment it when the findings get a new field. Cached findings
-/// lack the new field, so the layers must be searched again.
+/// Version of the cached findings. Increment it when the findings get a new field. Layers with
+/// older cached findings, which don't have that field, are then searched again.
 const FINDINGS_VERSION: u32 = 2;
 
 /// A task's hidden content in one environment. The search runs once. Its findings are used to

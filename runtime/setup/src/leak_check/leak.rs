@@ -31,7 +31,7 @@ pub enum LeakKind {
     /// Hidden content in a repository's objects or logs.
     History,
     Bytecode,
-    /// The package under test, where an interpreter imports it.
+    /// A copy of the package under test at a path from which an interpreter can import it.
     ImportableCopy,
     SecretVariable,
     SecretFile,

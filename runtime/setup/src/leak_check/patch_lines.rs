@@ -14,7 +14,7 @@ pub(crate) struct PatchLines {
 }
 
 impl PatchLines {
-    /// Whether the patch creates the file, judging by the kinds of its lines.
+    /// Whether the patch creates the file. This is assumed if it only adds lines.
     pub(crate) fn creates_file(&self) -> bool {
         self.removed_runs.is_empty() && self.context_runs.is_empty()
     }

@@ -101,11 +101,11 @@ pub(crate) fn leak_fault(
     }
     let hint = match on_finding {
         OnFinding::Refuse => {
-            "remove them in the environment's set-up, add them to `hidden`, or set leak_check.on_finding = \"remove\""
+            "remove them in the environment's setup, add them to `hidden`, or set leak_check.on_finding = \"remove\""
         }
         OnFinding::Remove => {
             "they cannot be removed from a running sandbox: remove them in the environment's \
-             set-up, on the host or in the image"
+             setup, on the host or in the image"
         }
     };
     Fault::new(FaultLayer::Setup, what).cause(FaultCause::Leak).context(&task.id).hint(hint)

@@ -11,7 +11,7 @@ use proctor_types::{Fault, Source, sha256_hex};
 use super::faults::{io_fault, source_fault};
 
 /// Entries with these names are not part of a source: they are history, or files that interpreters
-/// leave behind. Set-up removes them too.
+/// leave behind. Setup removes them too.
 const IGNORED_NAMES: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
 /// Maximum number of entries. A directory with more entries is probably a home directory.

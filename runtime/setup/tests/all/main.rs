@@ -1,4 +1,4 @@
-//! Tests of set-up and the leak check. They share one binary because linking is slow.
+//! Tests of setup and the leak check. They share one binary because linking is slow.
 
 mod leak_check;
 #[path = "../../../../tests/not_run.rs"]

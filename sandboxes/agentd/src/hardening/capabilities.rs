@@ -32,7 +32,7 @@ static COMMAND_CAPABILITIES: OnceLock<ProcessCapabilities> = OnceLock::new();
 pub struct ProcessCapabilities(CapabilitySet);
 
 impl ProcessCapabilities {
-    /// Permanently drops all other capabilities. Safe between fork and exec.
+    /// Permanently drops all capabilities that are not in this set. Safe between fork and exec.
     pub fn apply(self) -> rustix::io::Result<()> {
         set_capabilities(None, capability_sets(self.0))
     }
@@ -44,8 +44,8 @@ pub fn command_capabilities() -> Option<ProcessCapabilities> {
     COMMAND_CAPABILITIES.get().copied()
 }
 
-/// Removes all other capabilities from the bounding set. It is harmless if the agent lacks
-/// permission for this, because no program can gain privileges.
+/// Removes all capabilities except [`ALLOWED_CAPABILITIES`] from the bounding set. If the agent
+/// lacks the permission to do so, the failure is harmless, because no program can gain privileges.
 pub(super) fn limit_bounding_set() -> io::Result<()> {
     for number in 0..63 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -66,9 +66,9 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
     }
 }
 
-/// Drops all other capabilities. Unless `keeps_kill` is set, commands also lose `KILL`, so they
-/// cannot signal other users' processes. The agent keeps `KILL` so that it can kill those
-/// processes.
+/// Drops all capabilities except [`ALLOWED_CAPABILITIES`]. Unless `keeps_kill` is set, commands
+/// also lose `KILL`, so they cannot signal other users' processes. The agent keeps `KILL` so that
+/// it can kill those processes.
 pub(super) fn drop_capabilities(keeps_kill: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & ALLOWED_CAPABILITIES;
     set_capabilities(None, capability_sets(kept))?;

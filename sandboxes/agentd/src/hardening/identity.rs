@@ -37,7 +37,7 @@ pub(super) fn switch_to_agent_user() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes file access root's again, once the capabilities are effective.
+/// Switches file access back to root. Call this once the capabilities are effective.
 pub(super) fn use_root_for_files() -> io::Result<()> {
     sys::set_file_identity(0, 0)
 }

@@ -21,15 +21,15 @@ pub use identity::{AGENT_UID, runs_as_agent_user};
 /// A hardening step that failed, with the error.
 pub type FailedOperation = (&'static str, io::Error);
 
-/// Applies the hardening, except for the defences in `disabled_defences`. Returns an entry for the
-/// sandbox's enforcement for each defence that was left out or that this machine doesn't support.
+/// Applies the hardening, except for the defences in `disabled_defences`. For each defence that is
+/// disabled or that this machine doesn't support, returns an entry for the sandbox's enforcement.
 /// Call it while the process has a single thread: credentials are per thread, and later threads
 /// inherit them.
 pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {
     let up = |defence| !disabled_defences.contains(&defence);
     let mut notes: Vec<String> = disabled_defences
         .iter()
-        .map(|defence| format!("{}: left out by a test", defence.name()))
+        .map(|defence| format!("{}: disabled by a test", defence.name()))
         .collect();
     capabilities::limit_bounding_set()
         .map_err(|error| ("narrow the capability bounding set", error))?;
@@ -62,6 +62,7 @@ pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperati
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,
     };
-    set_dumpable_behavior(dumpable).map_err(|error| ("hide the agent's memory", error.into()))?;
+    set_dumpable_behavior(dumpable)
+        .map_err(|error| ("make the agent non-dumpable", error.into()))?;
     Ok(notes)
 }

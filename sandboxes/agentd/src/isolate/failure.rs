@@ -33,7 +33,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Adds the step to an error.
+/// Adds the failed operation to an error.
 pub(super) trait FailureContext<T> {
     fn context(self, operation: impl fmt::Display) -> Result<T, Failure>;
 }

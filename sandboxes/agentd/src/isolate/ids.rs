@@ -49,8 +49,8 @@ pub(super) fn enter_user_namespace(map: IdMap) -> Result<Option<String>, Failure
     }
 }
 
-/// Maps the sandbox's root to the caller. Keeps an existing map, because the kernel accepts only
-/// one write.
+/// Maps the sandbox's root to the caller's ids. Keeps a map that already exists, because the kernel
+/// lets a process write each map only once.
 fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
     if is_unmapped("uid_map")? {
         write_proc("uid_map", &format!("0 {uid} 1\n"))?;
@@ -67,22 +67,24 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.context(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Lets a child in the outer namespace write this process's map. The inner result is the child's.
+/// Forks a child that stays in the outer namespace and writes this process's id map with `write`.
+/// The inner result is the child's result of `write`.
 fn write_map_from_child(
     write: impl FnOnce(&str) -> io::Result<()>,
 ) -> Result<io::Result<()>, Failure> {
     let (mut here, there) = UnixStream::pair().context("create a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
-    let Some(child) = sys::fork().context("fork the writer of the id map")? else {
+    let Some(child) = sys::fork().context("fork the process that writes the id map")? else {
         drop(here);
         sys::exit(i32::from(write_on_request(there, || write(&parent)).is_err()));
     };
     drop(there);
     unshare_user()?;
-    here.write_all(b"u").context("wake the writer of the id map")?;
+    here.write_all(b"u").context("wake the process that writes the id map")?;
     let mut answer = String::new();
-    here.read_to_string(&mut answer).context("await the id map")?;
-    waitpid(Some(child), WaitOptions::empty()).context("await the writer of the id map")?;
+    here.read_to_string(&mut answer).context("wait for the id map")?;
+    waitpid(Some(child), WaitOptions::empty())
+        .context("wait for the process that writes the id map")?;
     Ok(match answer == "ok" {
         true => Ok(()),
         false => Err(io::Error::other(answer)),

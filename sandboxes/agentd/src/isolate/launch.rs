@@ -67,7 +67,8 @@ fn launch() -> io::Result<i32> {
     }
 }
 
-/// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter_user_namespace`].
+/// Creates the namespaces for this process or its next child. Returns the result of
+/// [`ids::enter_user_namespace`].
 fn create_namespaces(layout: &SandboxLayout) -> Result<Option<String>, Failure> {
     limits::join_cgroups(&layout.cgroups)?;
     let note = ids::enter_user_namespace(layout.ids)?;
@@ -125,7 +126,7 @@ fn prepare_sandbox(layout: &SandboxLayout, null: &fs::File) -> Result<Vec<String
     notes.extend(lower);
     // This process must die with the helper process outside the sandbox. Set this last, because a
     // change of credentials would reset it.
-    set_parent_process_death_signal(Some(Signal::KILL)).context("die with the helper")?;
+    set_parent_process_death_signal(Some(Signal::KILL)).context("set the parent-death signal")?;
     dup2_stdout(null).context("close standard output")?;
     dup2_stderr(null).context("close standard error")?;
     Ok(notes)
@@ -137,8 +138,9 @@ fn bring_up_loopback() -> io::Result<()> {
 }
 
 /// Waits for the first process, and kills it when the runtime closes its end of the channel. The
-/// kernel reports the hang-up even if the channel's buffers are full. The helper reads nothing and
-/// exits with the first process, so the runtime then reads the end of the stream.
+/// kernel reports the hang-up even if the channel's buffers are full. The helper reads nothing from
+/// the channel. When the first process exits, the helper exits too, and the runtime reads the end
+/// of the stream.
 ///
 /// Two alternatives were rejected. A separate pipe per sandbox would cost the runtime a descriptor.
 /// `PR_SET_PDEATHSIG` fires when the *thread* that forked exits, and the runtime's threads are

@@ -1,4 +1,4 @@
-//! Sets process limits and joins the sandbox's control groups.
+//! Sets process limits and joins the sandbox's cgroups.
 
 use std::{fs, path::Path};
 
@@ -10,12 +10,12 @@ use super::{
     mounts::as_path,
 };
 
-/// Adds this process to the control groups. The process joins them before it has a child or a
+/// Adds this process to the cgroups. The process joins them before it has a child or a
 /// namespace, so no process of the sandbox is ever outside them.
 pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
     for file in cgroups {
         let file: &Path = as_path(file);
-        fs::write(file, "0").context(format_args!("join the control group {}", file.display()))?;
+        fs::write(file, "0").context(format_args!("join the cgroup {}", file.display()))?;
     }
     Ok(())
 }

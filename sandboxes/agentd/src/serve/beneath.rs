@@ -99,7 +99,10 @@ impl Root {
             && path.first() == Some(&b'/')
         {
             if !parts.starts_with(bound) {
-                return Err(new_refusal(RefusalKind::Outside, "leads outside its folder"));
+                return Err(new_refusal(
+                    RefusalKind::Outside,
+                    "leads outside the required directory",
+                ));
             }
             parts.drain(..bound.len());
         }
@@ -112,8 +115,10 @@ impl Root {
             Parents::MustExist => self.open_folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
-            Errno::XDEV => new_refusal(RefusalKind::Outside, "leads outside its folder"),
-            error => from_errno(error, "its folder"),
+            Errno::XDEV => {
+                new_refusal(RefusalKind::Outside, "leads outside the required directory")
+            }
+            error => from_errno(error, "the parent directory"),
         })?;
         Ok(AnchoredPath { folder, name })
     }

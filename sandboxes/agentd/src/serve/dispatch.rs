@@ -143,7 +143,7 @@ fn expect_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
     if channel == channel::STDIN {
         Ok(())
     } else {
-        Err(body_error(frame, "not a channel of the host"))
+        Err(body_error(frame, "not a channel that the host may use"))
     }
 }
 

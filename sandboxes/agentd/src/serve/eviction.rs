@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, leftover_processes};
 
-/// How long to keep freezing processes that multiply before killing the ones found so far.
+/// How long the agent keeps freezing newly forked processes before it kills all that it has found.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long to wait for the reaper: dead processes occupy slots until it reaps them.

@@ -74,12 +74,13 @@ impl Outbox {
     }
 
     /// Discards all frames sent from now on. The sandbox is about to be killed, and the host must
-    /// not mistake a command that dies with it for one that ended by itself.
+    /// not mistake a command that is killed with the sandbox for one that ended by itself.
     pub fn discard_later_frames(&self) {
         self.lock().discards_frames = true;
     }
 
-    /// Sends a frame after [`Self::discard_later_frames`]. No other frame is sent after that call.
+    /// Sends the last frame. Called after [`Self::discard_later_frames`], which does not apply to
+    /// it.
     pub fn send_final(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.queue_changed.notify_all();

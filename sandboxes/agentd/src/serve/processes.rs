@@ -6,7 +6,7 @@
 //! through fork and exec, cannot be raised without a capability, and can be read from `/proc`.
 //!
 //! Two alternatives were rejected: an environment variable, because a command's environment is
-//! exactly what the host requested; and a control group, because its files are often not writable.
+//! exactly what the host requested; and a cgroup, because its files are often not writable.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,4 +1,4 @@
-//! Waits for all processes. No other part of the agent does.
+//! Reaps all child processes. No other part of the agent waits for processes.
 //!
 //! As process 1, or otherwise as a subreaper, the agent inherits every orphan in the sandbox. So
 //! one thread waits for all children and passes the commands' exit statuses to their listeners.

@@ -21,7 +21,8 @@ pub fn from_errno(error: Errno, operation: impl fmt::Display) -> Refusal {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
         Errno::ISDIR => RefusalKind::IsADirectory,
         Errno::NOTDIR => RefusalKind::NotADirectory,
-        // The kernel returns this error if RESOLVE_BENEATH is set and the path leads outside.
+        // The kernel returns this error if RESOLVE_BENEATH is set and the path leads outside the
+        // directory.
         Errno::XDEV => RefusalKind::Outside,
         Errno::NOSPC | Errno::DQUOT => RefusalKind::NoSpace,
         Errno::FBIG | Errno::NAMETOOLONG => RefusalKind::TooLarge,

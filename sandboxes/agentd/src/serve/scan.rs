@@ -9,7 +9,7 @@ pub fn scan(server: &Server, stream: &Stream, request: &ScanRequest) -> Result<R
     let mut text = Vec::new();
     while let Some(piece) = stream.next_input(&server.outbox)? {
         if text.len() + piece.len() > SECRETS_LIMIT {
-            let what = format!("secrets of more than {SECRETS_LIMIT} bytes");
+            let what = format!("the secrets exceed {SECRETS_LIMIT} bytes");
             return Err(new_refusal(RefusalKind::TooLarge, what));
         }
         text.extend_from_slice(&piece);

@@ -18,10 +18,12 @@ const EXIT_PROTOCOL_ERROR: i32 = 76;
 /// The agent could not start.
 const EXIT_START_FAILED: i32 = 70;
 
-/// Serves on standard input and output until the stream ends. Returns the exit status. If `disabled_defences`
-/// is `Some`, first applies the hardening without the listed defences (usually none).
+/// Serves on standard input and output until the stream ends. Returns the exit status. If
+/// `disabled_defences` is `Some`, first applies the hardening without the listed defences (usually
+/// none).
 ///
-/// Set-up lines, which are trusted, and tests use an agent without hardening over a pair of pipes.
+/// Setup commands, which are trusted, and tests use an agent without hardening over a pair of
+/// pipes.
 pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
     let without = disabled_defences.map_or(&[][..], |without| without);
     let harden = || match disabled_defences {
@@ -29,7 +31,7 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
         // Even without hardening, prevent programs in the sandbox from tracing the agent or opening
         // its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(|error| ("hide the agent's memory", error.into())),
+            .map_err(|error| ("make the agent non-dumpable", error.into())),
     };
     if let Err((step, error)) = harden() {
         eprintln!("agentd: cannot start: {step}: {error}");
@@ -41,7 +43,7 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
     match pair {
         Ok((reader, writer)) => serve(reader, writer, without),
         Err(error) => {
-            eprintln!("agentd: no standard input and output: {error}");
+            eprintln!("agentd: cannot use standard input and output: {error}");
             EXIT_START_FAILED
         }
     }

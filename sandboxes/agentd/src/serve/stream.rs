@@ -96,7 +96,10 @@ impl Stream {
     pub fn push(&self, bytes: &[u8]) -> Result<(), WireError> {
         let mut state = self.lock();
         if state.has_input_ended {
-            return Err(WireError::InvalidStream { stream: self.id, reason: "data after its end" });
+            return Err(WireError::InvalidStream {
+                stream: self.id,
+                reason: "data after the end of the input",
+            });
         }
         let Some(left) = state.allowance.checked_sub(bytes.len() as u64) else {
             return Err(WireError::InvalidStream {

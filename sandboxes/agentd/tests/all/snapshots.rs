@@ -38,7 +38,10 @@ fn take_snapshot(
     while let Some((header, more)) = rest.split_first_chunk::<8>() {
         let length = u64::from_be_bytes(*header) as usize;
         let hash = blake3::hash(&more[..length]).to_hex().to_string();
-        assert!(blobs.insert(hash, more[..length].to_vec()).is_none(), "sent twice");
+        assert!(
+            blobs.insert(hash, more[..length].to_vec()).is_none(),
+            "the same content was sent twice"
+        );
         rest = &more[length..];
     }
     assert!(rest.is_empty());

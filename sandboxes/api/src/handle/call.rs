@@ -220,7 +220,7 @@ impl Call {
 
     /// Closes the channel because the agent violated the protocol.
     pub fn close_with_protocol_error(&self, reason: &str) -> SandboxError {
-        self.link.close(&format!("protocol error of the sandbox agent: {reason}"));
+        self.link.close(&format!("protocol error by the sandbox agent: {reason}"));
         self.link.error()
     }
 

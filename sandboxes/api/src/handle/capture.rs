@@ -28,8 +28,8 @@ enum SpillFile {
 }
 
 impl OutputCapture {
-    /// Creates a capture. The first argument contains how many bytes to keep from the head and the
-    /// tail.
+    /// Creates a capture. The first argument is the number of bytes to keep from the start and from
+    /// the end of the stream.
     pub fn new(
         (head_cap, tail_cap): (usize, usize),
         spill: Option<&Path>,
@@ -63,7 +63,7 @@ impl OutputCapture {
         self.tail.extend(&rest[rest.len().saturating_sub(self.tail_cap)..]);
         let over = self.tail.len().saturating_sub(self.tail_cap);
         self.tail.drain(..over);
-        // If the host's disk is full, let the command continue: its output is only evidence.
+        // If the host's disk is full, let the command continue without storing its complete output.
         if let Err(error) = self.write_spill(rest).await {
             tracing::warn!(%error, "cannot store a command's complete output");
             self.spill = SpillFile::Disabled;

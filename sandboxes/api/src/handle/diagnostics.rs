@@ -19,7 +19,7 @@ pub trait FailureDiagnostics: Send + Sync {
     async fn has_filled_disk(&self) -> bool;
 }
 
-/// How its own content made a sandbox fail.
+/// How a sandbox's own content made a request fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhaustion {
     /// The sandbox is alive but cannot fulfill the request: it has no space or no inodes left, or a

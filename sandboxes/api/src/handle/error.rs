@@ -23,7 +23,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// Converts the error to a sandbox fault, for callers to whom a refusal is also a fault.
+    /// Converts the error to a sandbox fault, for callers that treat a refusal as a fault.
     pub fn to_fault(&self, operation: impl fmt::Display) -> Fault {
         Fault::new(FaultLayer::Sandbox, format!("{operation}: {self}"))
             .cause(self.cause())

@@ -28,7 +28,7 @@ impl SandboxHandle {
             match call.next_event(&mut Input::empty()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
                 Event::Data(..) => {
-                    return Err(call.close_with_protocol_error("a file on the wrong channel"));
+                    return Err(call.close_with_protocol_error("file content on the wrong channel"));
                 }
                 Event::End => {}
                 Event::Reply(Ok(Reply::File { .. })) => return Ok(content),

@@ -96,7 +96,7 @@ impl SandboxHandle {
             None => None,
             Some(written) => match written {
                 Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
-                    let what = format!("list of written paths: {error}");
+                    let what = format!("cannot encode the list of written paths: {error}");
                     SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })
                 })?),
                 Err(why) => return Ok(LayerState::Unrestorable(why)),
@@ -116,7 +116,9 @@ impl SandboxHandle {
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.is_too_long {
                         return Err(call
-                            .close_with_protocol_error("a layer's blob exceeds the limit for files")
+                            .close_with_protocol_error(
+                                "a blob of the layer exceeds the file size limit",
+                            )
                             .into());
                     }
                 }
@@ -128,7 +130,7 @@ impl SandboxHandle {
                 }
                 Event::Data(..) => {
                     return Err(call
-                        .close_with_protocol_error("a layer on the wrong channel")
+                        .close_with_protocol_error("layer data on the wrong channel")
                         .into());
                 }
                 Event::End => {}

@@ -331,7 +331,7 @@ impl Link {
                 let mut bytes = frame.body;
                 let Some(&channel) = bytes.first() else { return Err(body("no channel")) };
                 if !(1..=3).contains(&channel) {
-                    return Err(body("not a channel of the agent"));
+                    return Err(body("not a channel that the agent may use"));
                 }
                 bytes.remove(0);
                 if !inbox.flow.charge(bytes.len()) {
@@ -355,7 +355,7 @@ impl Link {
             }
             FrameKind::End => {
                 let [1..=3] = frame.body[..] else {
-                    return Err(body("not a channel of the agent"));
+                    return Err(body("not a channel that the agent may use"));
                 };
                 inbox.push(Event::End);
             }
@@ -419,7 +419,7 @@ async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
             }
         };
         if let Err(error) = outcome {
-            break format!("protocol error of the sandbox agent: {error}");
+            break format!("protocol error by the sandbox agent: {error}");
         }
         buffer.drain(..taken);
     };

@@ -60,7 +60,7 @@ impl SandboxHandle {
     }
 
     pub(super) fn close_with_wrong_reply_error(&self) -> SandboxError {
-        self.link.close("protocol error of the sandbox agent: reply of the wrong kind");
+        self.link.close("protocol error by the sandbox agent: wrong kind of reply");
         self.link.error()
     }
 }

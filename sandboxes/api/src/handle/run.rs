@@ -16,12 +16,12 @@ use crate::{
     wire::{Reply, Request, RunRequest, channel},
 };
 
-/// How long after the time limit the agent may take to kill a command before the sandbox counts as
-/// dead. Longer than the agent's own limit for killing.
+/// How long the sandbox agent may take to kill a command after its time limit. If it takes longer,
+/// the host treats the sandbox as dead. Must be longer than the sandbox agent's own kill timeout.
 const KILL_GRACE_PERIOD: Duration = Duration::from_secs(30);
 
-/// Maximum number of bytes to read from the results pipe. A longer stream is truncated, so it lacks
-/// its end record.
+/// Maximum number of bytes to read from the results pipe. Longer output is truncated, so its end
+/// record is missing.
 const RESULTS_LIMIT: usize = 64 << 20;
 
 impl SandboxHandle {

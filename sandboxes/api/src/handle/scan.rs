@@ -14,15 +14,16 @@ impl SandboxHandle {
     /// sandbox.
     ///
     /// # Errors
-    /// Fails if the secrets exceed [`SECRETS_LIMIT`], or if the scan exceeds its limit on entries.
+    /// Fails if the secrets exceed [`SECRETS_LIMIT`], or if the scan exceeds its entry limit.
     pub async fn scan(
         &self,
         request: ScanRequest,
         secrets: &Secrets,
     ) -> Result<ScanReply, SandboxError> {
         let refused = |why, what: String| SandboxError::Refused(Refusal { why, what });
-        let text = serde_json::to_vec(secrets)
-            .map_err(|error| refused(RefusalKind::BadRequest, format!("the secrets: {error}")))?;
+        let text = serde_json::to_vec(secrets).map_err(|error| {
+            refused(RefusalKind::BadRequest, format!("cannot encode the secrets: {error}"))
+        })?;
         if text.len() > SECRETS_LIMIT {
             let what =
                 format!("the secrets have {} bytes, but the limit is {SECRETS_LIMIT}", text.len());

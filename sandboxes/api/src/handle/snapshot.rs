@@ -7,7 +7,7 @@ use super::{
 };
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
-/// Length of a blob's header, which contains the blob's length, in bytes.
+/// Length in bytes of a blob's header, which contains the length of the blob.
 const HEADER_BYTES: usize = 8;
 
 /// Maximum length of a line in a manifest page, in bytes. A line contains an escaped path, a link's
@@ -101,7 +101,7 @@ impl SandboxHandle {
                     let taken = contents.feed(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.is_too_long {
-                        let why = "a snapshot's blob exceeds the limit for files";
+                        let why = "a blob of the snapshot exceeds the file size limit";
                         return Err(call.close_with_protocol_error(why).into());
                     }
                 }
@@ -112,7 +112,7 @@ impl SandboxHandle {
                 }
                 Event::Data(..) => {
                     return Err(call
-                        .close_with_protocol_error("a snapshot on the wrong channel")
+                        .close_with_protocol_error("snapshot data on the wrong channel")
                         .into());
                 }
                 Event::End => {}

@@ -139,7 +139,7 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
         assert_eq!(agent.next_frame().await.stream, 2);
         agent.stream.write_all(&bytes).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
-        let first = broken_reason(ended.expect("no hang").unwrap());
+        let first = broken_reason(ended.expect("the request must not hang").unwrap());
         assert!(first.contains(sign), "{first:?} does not say {sign:?}");
     }
 }
@@ -163,7 +163,7 @@ async fn random_bytes_neither_panic_nor_hang() {
         agent.stream.write_all(&bytes).await.unwrap();
         drop(agent);
         let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
-        broken_reason(ended.expect("no hang").unwrap());
+        broken_reason(ended.expect("the request must not hang").unwrap());
     }
 }
 

@@ -56,7 +56,7 @@ async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
 
 /// Returns whether a test disabled a defence to show that the attack then succeeds.
 fn is_defence_disabled(fixture: &Fixture<'_>) -> bool {
-    fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
+    fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("disabled by a test"))
 }
 
 async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {

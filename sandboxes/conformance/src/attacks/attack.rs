@@ -18,7 +18,7 @@ use crate::{
 pub struct Attack {
     pub name: &'static str,
     /// The attack succeeds if these defences are disabled in a native sandbox and Proctor runs as
-    /// the machine's root. Empty if showing that would harm the machine.
+    /// the machine's root. Empty if demonstrating this would harm the machine.
     pub prevented_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,

@@ -28,7 +28,7 @@ async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) ->
     let mut written = 0;
     for number in 0..400 {
         let name = raw_path(&format!("/testbed/proxy/file-{number}"));
-        // It doesn't matter whether the write is rejected, but where it went.
+        // What matters is where the write went, not whether it was rejected.
         written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -24,9 +24,9 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     let bomb = Command::shell("b() { b | b & }; (b); while :; do :; done")
         .time_limit(Duration::from_secs(2));
     let done = fixture.handle.run(bomb).await?;
-    // On a slow machine, the memory limit may kill the bomb before its time limit does.
+    // On a slow machine, the memory limit may kill the fork bomb before its time limit does.
     let was_killed = done.exit.timed_out || done.exit.signal == Some(9);
-    ensure!(was_killed, "the bomb ended by itself: {:?}", done.exit);
+    ensure!(was_killed, "the fork bomb ended by itself: {:?}", done.exit);
     wait_until_empty(&fixture.handle).await?;
     assert_responsive(&fixture.handle).await
 }

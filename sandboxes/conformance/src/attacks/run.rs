@@ -30,7 +30,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the back end may take to release a sandbox's resources.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Lists what the back end's sandboxes currently use on the machine: processes, control groups,
+/// Lists what the back end's sandboxes currently use on the machine: processes, cgroups,
 /// mounts, containers.
 pub type ResourceLister<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 
@@ -214,8 +214,9 @@ impl Watch {
     async fn end(self) -> Outcome {
         self.is_over.store(true, Ordering::Relaxed);
         let ended = self.command_loop.await;
-        let slowest = ended
-            .map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
+        let slowest = ended.map_err(|error| {
+            check_failed(format!("cannot run commands in the other sandbox: {error}"))
+        })??;
         tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }

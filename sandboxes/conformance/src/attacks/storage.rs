@@ -68,10 +68,10 @@ async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
     // The limit also applies to a single file if the total is not limited.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
-    ensure!(!done.exit.timed_out, "it grew for 30 seconds");
+    ensure!(!done.exit.timed_out, "the file grew for 30 seconds");
     let said = done.stdout.text();
     let size: u64 = said.trim().parse().map_err(|_| check_failed(format!("{said:?}")))?;
-    ensure!(size <= small_limits().disk_mb << 20, "a file of {size} bytes");
+    ensure!(size <= small_limits().disk_mb << 20, "the file has {size} bytes");
     assert_responsive(&fixture.handle).await
 }
 
@@ -92,7 +92,7 @@ async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => {
             return Err(check_failed(format!(
-                "not refused as too large: {:?}",
+                "not rejected as too large: {:?}",
                 other.map(|b| b.len())
             )));
         }

@@ -279,7 +279,7 @@ mod tests {
         create_archive(&one, "held", 9);
         create_archive(&one, "free", 1);
         let (hold, again) = (one.pin("held").unwrap(), one.pin("held").unwrap());
-        assert!(Arc::ptr_eq(&hold, &again), "the hold is not shared");
+        assert!(Arc::ptr_eq(&hold, &again), "the pin is not shared");
         assert_eq!(other.make_room(0).unwrap(), ["free"]);
         drop(hold);
         assert!(other.make_room(0).unwrap().is_empty() && one.make_room(0).unwrap().is_empty());

@@ -221,9 +221,8 @@ fn choose_manifest(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
 }
 
 fn blob_path(digest: &str) -> io::Result<String> {
-    let (kind, hex) = digest
-        .split_once(':')
-        .ok_or_else(|| invalid_data_error("a digest without an algorithm"))?;
+    let (kind, hex) =
+        digest.split_once(':').ok_or_else(|| invalid_data_error("a digest has no algorithm"))?;
     Ok(format!("blobs/{kind}/{hex}"))
 }
 

@@ -118,19 +118,18 @@ impl Root {
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))?;
             }
             EntryType::Symlink => {
-                let to = entry
-                    .link_name()?
-                    .ok_or_else(|| invalid_data_error("a link without a target"))?;
+                let to =
+                    entry.link_name()?.ok_or_else(|| invalid_data_error("a link has no target"))?;
                 remove_entry(&target)?;
                 symlink(to, &target)?;
             }
             EntryType::Link => {
-                let to = entry
-                    .link_name()?
-                    .ok_or_else(|| invalid_data_error("a link without a target"))?;
+                let to =
+                    entry.link_name()?.ok_or_else(|| invalid_data_error("a link has no target"))?;
                 let to = path_in_root(&to)?;
-                let name =
-                    to.file_name().ok_or_else(|| invalid_data_error("a hard link to the root"))?;
+                let name = to
+                    .file_name()
+                    .ok_or_else(|| invalid_data_error("a hard link refers to the root"))?;
                 let (_held, folder) = self.open_parent(to.parent().unwrap_or(Path::new("")))?;
                 let from = folder.join(name);
                 if from != target {

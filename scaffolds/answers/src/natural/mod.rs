@@ -27,7 +27,7 @@ pub use write::{UnsupportedChange, format_answer};
 /// The marker for a missing line feed, the same as in diffs.
 pub(crate) const NO_NEWLINE: &str = "\\ No newline at end of file";
 
-/// Which of the two snippets of an edit.
+/// One of the two snippets of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnippetSide {
     Before,

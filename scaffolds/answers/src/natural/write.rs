@@ -70,9 +70,9 @@ pub fn format_answer(
             let whole = || format!("{text}{}", format_whole_file_edit(file, old, new));
             text = match right(&short) {
                 true => short,
-                false => Some(whole()).filter(|text| right(text)).ok_or_else(|| {
-                    unwritable("a line or name that looks like one of its markers")
-                })?,
+                false => Some(whole())
+                    .filter(|text| right(text))
+                    .ok_or_else(|| unwritable("a line or name that looks like a marker"))?,
             };
         }
         out.push_str(&text);

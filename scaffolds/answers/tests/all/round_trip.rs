@@ -128,6 +128,6 @@ fn natural_round_trips_real_commits() {
     );
     assert!(files > 0);
     // The format may reject only changes that the grammar excludes.
-    let known = ["bytes that are not UTF-8", "a link", "its markers"];
+    let known = ["bytes that are not UTF-8", "a link", "looks like a marker"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

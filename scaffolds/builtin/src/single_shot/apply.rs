@@ -75,8 +75,7 @@ fn edits_to_patch(
 }
 
 /// Applies a response's patch as the benchmark's harness does: runs its commands in order until one
-/// succeeds. The first command is `git apply`, in place of which Proctor uses its own code on the
-/// host.
+/// succeeds. In place of the first command, `git apply`, Proctor runs its own code on the host.
 pub(super) async fn apply_patch(
     session: &mut dyn Session,
     material: &Material,

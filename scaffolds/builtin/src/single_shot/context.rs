@@ -1,8 +1,9 @@
 //! Selects the files to show the model.
 //!
 //! ```text
-//! readmes + files with new components + files to be created   always oracle: every other file of
-//! the gold patch     bm25: the best hits, each tried once, in ranking order
+//! always: readmes + files with new components + files to be created
+//! oracle: every other file of the gold patch
+//! bm25:   the best hits, each tried once, in ranking order
 //! ```
 //!
 //! As in FEA-Bench, the space for files is always computed with the detailed prompt for natural
@@ -42,7 +43,7 @@ pub(super) struct PromptContext {
     pub(super) record: ContextRecord,
 }
 
-/// What the selection is based on.
+/// Selects the files to show, given the settings, the task data and the tree.
 pub(super) struct FileSelector<'a> {
     pub(super) settings: &'a Settings,
     pub(super) material: &'a Material,
@@ -139,7 +140,8 @@ impl FileSelector<'_> {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Compares the Python files that are shown with those in the gold patch, as in the paper.
+    /// Compares the Python files that are shown with those in the gold patch, as the FEA-Bench
+    /// paper does.
     fn retrieval_quality(&self, context: &PromptContext) -> Option<Quality> {
         let python = |path: &&str| path.ends_with(".py") && !is_test(path);
         let gold: BTreeSet<&str> =

@@ -54,7 +54,7 @@ pub(super) struct RetrievedFile {
     pub(super) shown: bool,
 }
 
-/// Precision and recall of the files in the prompt, as in Table 3 of the paper.
+/// Precision and recall of the files in the prompt, as in Table 3 of the FEA-Bench paper.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Quality {
     pub(super) precision: f64,
@@ -63,7 +63,7 @@ pub(super) struct Quality {
     pub(super) recall_all: bool,
 }
 
-/// The response and what became of it.
+/// The response, and which parts of it were applied.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct AnswerRecord {
     pub(super) finish_reason: Option<String>,

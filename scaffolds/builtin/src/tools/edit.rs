@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
 
-/// The fields with content of a file, which may be JSON. A path or a command line never is.
+/// The fields that contain file content, which may be JSON. Paths and command lines never are.
 const CONTENT_FIELDS: [&str; 4] = ["file_text", "old_str", "new_str", "insert_text"];
 
 /// The settings in the `[edit]` table of the manifest.

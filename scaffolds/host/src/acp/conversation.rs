@@ -306,7 +306,7 @@ impl AcpConversation {
             }
         };
         let _ = timeout(self.limits.exit_timeout(), leaving).await;
-        agent_exit(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "it was still running when the trial ended".into())
     }
 }
 

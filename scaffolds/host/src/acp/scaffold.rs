@@ -18,8 +18,8 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Time in addition to the agent's own exit time, in which running processes are killed and the
-/// last output is read.
+/// Additional time after the agent's exit timeout, for killing its processes and reading its last
+/// output.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A user's program that Proctor starts in the same way as an editor would.

@@ -29,7 +29,7 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Time in addition to the agent's own exit time, in which its last output is read.
+/// Additional time after the agent's exit timeout, for reading its last output.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. The connections of further calls wait.
 const MAX_QUEUED_CALLS: usize = 16;
@@ -212,7 +212,7 @@ impl Protocol for McpProtocol<'_> {
         while self.calls.try_recv().is_ok() {}
         let done = timeout(self.limits.exit_timeout(), self.program.as_mut()).await;
         self.output = done.ok().and_then(Result::ok);
-        agent_exit(ExitCause::Finished, "the trial had ended".into())
+        agent_exit(ExitCause::Finished, "it was still running when the trial ended".into())
     }
 
     /// Returns what the program wrote to stderr. Empty until the program has exited.

@@ -58,7 +58,10 @@ impl CandidateContext<'_> {
     async fn try_build_level_two(&self, file: &str) -> Result<VerifiedTask, StopReason> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
-            return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
+            return Err(StopReason::Reject(
+                "tops",
+                "none of the file's tests passes every time".into(),
+            ));
         };
         let tops = self.choose_tops(file, graph);
         let owners = self.top_level_names(&tops);
@@ -255,8 +258,8 @@ impl CandidateContext<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether an object is private. The statement does not show private objects and attributes
-    /// their exceptions to their callers.
+    /// Whether an object is private. The statement omits private objects and lists the exceptions
+    /// that they raise under their callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
@@ -301,7 +304,7 @@ impl CandidateContext<'_> {
             let statuses = self.run_with_package(task, &plan, files, IDLE_VARIANT).await?;
             let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
             if task.fail_to_pass.iter().all(passes) {
-                let reason = format!("{} resolve it", stubs::stub_name(returns));
+                let reason = format!("{} resolve the task", stubs::stub_name(returns));
                 return Err(StopReason::Reject("verify", reason));
             }
         }
@@ -327,7 +330,7 @@ impl CandidateContext<'_> {
         )
         .await?;
         if graded.verdict.resolved {
-            let reason = "re-exporting the library's own objects resolves it".to_owned();
+            let reason = "re-exporting the library's own objects resolves the task".to_owned();
             return Err(StopReason::Reject("verify", reason));
         }
         Ok(())

@@ -47,7 +47,8 @@ pub(super) fn empty_package() -> Files {
     ])
 }
 
-/// Returns a copy of the package whose requested functions do nothing but return a given value.
+/// Returns a copy of the package whose requested functions return `return_value` and do nothing
+/// else.
 pub(super) fn constant_copy(
     copy: &Files,
     project: &Project,

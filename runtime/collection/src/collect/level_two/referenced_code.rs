@@ -102,8 +102,8 @@ enum NameTarget {
     Code(String),
     /// A name in another module of the library: the module, then the name.
     OtherModule(String, String),
-    /// An import from outside the library: the module after `module`, if any, then the imported
-    /// name.
+    /// An import from outside the library: the module in `from MODULE import`, if any, then the
+    /// imported name.
     Import(Option<String>, String),
 }
 
@@ -311,8 +311,8 @@ mod tests {
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
         assert_eq!(referenced_code(place, &requested, &plain, none), "");
-        // Names that the tests import are found even if they import them from a package that
-        // re-exports them.
+        // A name that a test imports is found even if the test imports it from a package that
+        // re-exports it.
         let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
         let said = referenced_code(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "HTML4 = \"html4\"\n");

@@ -44,7 +44,8 @@ pub(super) fn rewrite_test_file(
             ));
         }
     }
-    let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
+    let parsed =
+        parse_module(text).map_err(|error| format!("cannot parse the test file: {error}"))?;
     let mut rewriter = Rewriter { own_module, top_level_by_name: by_name, ..Rewriter::default() };
     // Collect the imports first, because a function may use a name that is imported further down.
     let mut imports = ImportCollector(Vec::new());
@@ -60,7 +61,7 @@ pub(super) fn rewrite_test_file(
         }
     }
     if rewriter.requested.is_empty() {
-        return Err("its tests do not import what they test".to_owned());
+        return Err("the tests do not import what they test".to_owned());
     }
     let mut out = text.to_owned();
     rewriter.edits.sort_by_key(|(span, _)| (span.start, span.end));
@@ -68,7 +69,7 @@ pub(super) fn rewrite_test_file(
         out.replace_range(span.clone(), new);
     }
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
-        return Err("its imports cannot be rewritten line by line".to_owned());
+        return Err("the file's imports cannot be rewritten line by line".to_owned());
     }
     Ok(RewrittenTest { text: out, requested: rewriter.requested.into_iter().cloned().collect() })
 }
@@ -330,7 +331,7 @@ assert agent_code.parse, agent_code.walk
             |text: &str, owners| rewrite_test_file(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
         assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("do not import"));
-        assert!(told("def f(:\n", &one).contains("cannot parse it"));
+        assert!(told("def f(:\n", &one).contains("cannot parse the test file"));
         let split = "import pkg.m as m\nx = (m\n     .parse)\n";
         assert!(told(split, &one).contains("line by line"));
         let star =

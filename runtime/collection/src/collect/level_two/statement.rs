@@ -27,7 +27,7 @@ const FEATUREBENCH_TEMPLATE: &str =
 struct StatementVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// Further things that the tests require, one sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,

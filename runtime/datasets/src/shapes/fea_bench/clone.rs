@@ -29,8 +29,8 @@ pub(super) struct RowCompletion {
     pub source: &'static str,
 }
 
-/// The two commits that a pull request's changes lie between, and the commit that contains the pull
-/// request's text.
+/// The two commits between which a pull request's changes lie, and the commit that contains the
+/// pull request's text.
 struct CommitRange {
     base: String,
     head: String,

@@ -18,7 +18,7 @@ use rustix::{
 use super::table::{StatFingerprint, Table};
 use crate::serve::entries;
 
-/// Number of entries in the last snapshot from which a second thread is worthwhile.
+/// Minimum number of entries in the last snapshot for a second thread to be worthwhile.
 const LOOKAHEAD_MIN_ENTRIES: usize = 1000;
 
 /// Maximum number of entries to read ahead of the walk. Each stays in memory until the walk reaches

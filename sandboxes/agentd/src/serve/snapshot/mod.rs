@@ -38,7 +38,7 @@ const PAGE_BYTES: usize = 256 << 10;
 /// difference from the last snapshot. If the snapshot is rejected or cancelled, its state is
 /// discarded, and the next one sends the same content again.
 ///
-/// No content of a tree makes its snapshot fail, because the trial would then lose all its work.
+/// A snapshot never fails because of the tree's content: the trial would then lose all its work.
 /// The reply lists entries that cannot be walked or read, and the rest is captured.
 pub fn snapshot(
     server: &Server,
@@ -46,7 +46,7 @@ pub fn snapshot(
     request: &SnapshotRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    // Take one snapshot at a time: two would race for the table.
+    // Take one snapshot at a time, because each replaces the table of the last one.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));

@@ -61,6 +61,7 @@ fn contains_most_entries(folder: &OwnedFd, known_entries: &[(Vec<u8>, EntryState
 }
 
 pub fn file_id(folder: &OwnedFd) -> Result<FileId, Refusal> {
-    let stat = fstat(folder).map_err(|error| from_errno(error, "the folder of a snapshot"))?;
+    let stat =
+        fstat(folder).map_err(|error| from_errno(error, "the root directory of a snapshot"))?;
     Ok((stat.st_dev, stat.st_ino))
 }

@@ -30,9 +30,9 @@ const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Maximum path length in bytes: twice what a program can name at once. Directories with longer
-/// paths are listed but not walked. Without this limit, a deep chain of directories would have
-/// quadratic cost.
+/// Maximum path length in bytes: twice the longest path that a program can pass to the kernel.
+/// Directories with longer paths are listed but not walked. Without this limit, a deep chain of
+/// directories would have quadratic cost.
 const PATH_LIMIT: usize = 8 << 10;
 
 /// Maximum total size of all paths in bytes: enough for about 250,000 paths of typical length.
@@ -199,7 +199,7 @@ impl Walk<'_> {
         }
         let stat = fstat(folder)?;
         let identity = (stat.st_dev, stat.st_ino);
-        // A directory with very many files must not crowd out all others.
+        // One directory with very many files must not use up the entry limit for all others.
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
         let mut names = entries::read_names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         names.sort_unstable();

@@ -103,7 +103,7 @@ impl Agent {
             return kept.remove(0);
         }
         loop {
-            let frame = self.frames.recv_timeout(TEST_TIMEOUT).expect("no answer");
+            let frame = self.frames.recv_timeout(TEST_TIMEOUT).expect("the agent did not respond");
             if frame.stream == stream {
                 return frame;
             }
@@ -193,7 +193,8 @@ impl Agent {
 
     pub fn next_accepted(&mut self) -> (u32, AcceptedConnection) {
         loop {
-            let frame = self.frames.recv_timeout(TEST_TIMEOUT).expect("no connection");
+            let frame =
+                self.frames.recv_timeout(TEST_TIMEOUT).expect("the agent accepted no connection");
             if frame.kind == FrameKind::Accepted {
                 return (frame.stream, frame.parse().unwrap());
             }

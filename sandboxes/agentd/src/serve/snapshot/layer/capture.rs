@@ -90,8 +90,9 @@ pub fn capture_layer(
             }
         }
     };
-    let json = serde_json::to_vec(&found)
-        .map_err(|error| new_refusal(RefusalKind::Io, format!("the layer: {error}")))?;
+    let json = serde_json::to_vec(&found).map_err(|error| {
+        new_refusal(RefusalKind::Io, format!("cannot encode the layer: {error}"))
+    })?;
     let why = unkept.as_deref().unwrap_or_default();
     let digest = *blake3::Hasher::new().update(&json).update(why.as_bytes()).finalize().as_bytes();
     let same = state.last_reply_hash == Some(digest);
@@ -112,13 +113,13 @@ fn receive_written_paths(server: &Server, stream: &Stream) -> Result<ContainerDi
     let mut text = Vec::new();
     while let Some(piece) = stream.next_input(&server.outbox)? {
         if text.len() + piece.len() > WRITTEN_PATHS_LIMIT {
-            let what = format!("a list of more than {WRITTEN_PATHS_LIMIT} bytes");
+            let what = format!("the list of written paths exceeds {WRITTEN_PATHS_LIMIT} bytes");
             return Err(new_refusal(RefusalKind::TooLarge, what));
         }
         text.extend_from_slice(&piece);
     }
     serde_json::from_slice(&text).map_err(|error| {
-        new_refusal(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
+        new_refusal(RefusalKind::BadRequest, format!("invalid list of written paths: {error}"))
     })
 }
 

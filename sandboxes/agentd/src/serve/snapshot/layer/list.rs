@@ -127,7 +127,8 @@ impl WrittenList {
         }
     }
 
-    /// Returns whether to list a path, because the work directory's snapshots do not cover it.
+    /// Returns whether to list a path, which is true if the work directory's snapshots do not cover
+    /// it.
     fn includes(&self, path: &[u8]) -> bool {
         !is_within(path, &self.workdir)
             || self.repositories.iter().any(|repository| is_within(path, repository))
