@@ -17,7 +17,7 @@ pub struct User {
 
 /// Returns `Some` if this process may become another user. Otherwise, reports that the test does
 /// not run, or fails the test in CI.
-pub fn if_root(test: &str) -> Option<()> {
+pub fn require_root(test: &str) -> Option<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0);
     if !is_root {
         not_run(test, "ROOT", "only root can become other users");
@@ -27,7 +27,7 @@ pub fn if_root(test: &str) -> Option<()> {
 
 /// Returns a user with a single id and no entry in `/etc/passwd`. Use another number in each test,
 /// because the kernel counts processes per user.
-pub fn one_id(number: u32) -> User {
+pub fn user_with_single_id(number: u32) -> User {
     let id = 54_300 + number;
     User { uid: id, gid: id }
 }

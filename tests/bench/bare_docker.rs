@@ -69,7 +69,7 @@ impl BareDocker {
     }
 
     /// Runs `docker exec` with the `docker` command.
-    pub async fn exec_cli(&self, id: &str) -> Duration {
+    pub async fn time_exec_cli(&self, id: &str) -> Duration {
         let begun = Instant::now();
         let status = tokio::process::Command::new("docker")
             .args(["exec", id, "/bin/true"])

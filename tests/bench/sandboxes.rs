@@ -138,7 +138,7 @@ pub async fn measure_steps(
             figures.add("step, docker sandbox", time_step(there.handle()).await);
         }
         figures.add("step, docker exec bollard", bare_docker.exec(&id).await);
-        figures.add("step, docker exec CLI", bare_docker.exec_cli(&id).await);
+        figures.add("step, docker exec CLI", bare_docker.time_exec_cli(&id).await);
     }
     bare_docker.remove_container(&id).await;
     here.close().await.expect("a closed sandbox");

@@ -47,7 +47,7 @@ fn config_text(fake: &FakeLlm, budget: &str) -> String {
 
 /// Returns the number of successful responses according to the server's log. Rejected requests are
 /// logged as `place: fault`.
-fn billed_responses(fake: &FakeLlm) -> u64 {
+fn count_billed_responses(fake: &FakeLlm) -> u64 {
     fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
 }
 
@@ -100,7 +100,7 @@ fn killed_try_is_resumed_and_paid_once() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(billed_responses(&fake), 1);
+    assert_eq!(count_billed_responses(&fake), 1);
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.starts_with("incomplete: 0 of 1 trial has a verdict\n"), "{said}");
@@ -112,7 +112,7 @@ fn killed_try_is_resumed_and_paid_once() {
     // The run continues with the second response. The first one is neither requested nor paid for
     // again.
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed_responses(&fake), 2);
+    assert_eq!(count_billed_responses(&fake), 2);
     assert_costs(&stage, &out, 2, 0);
 }
 
@@ -126,12 +126,12 @@ fn faulted_trial_is_resumed_and_paid_once() {
     let config = stage.write_file("run.toml", &config_text(&fake, ""));
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-    assert_eq!(billed_responses(&fake), 1);
+    assert_eq!(count_billed_responses(&fake), 1);
     // The faulted try is the trial's only one, so the trial's outcome includes its cost.
     assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed_responses(&fake), 2);
+    assert_eq!(count_billed_responses(&fake), 2);
     assert_costs(&stage, &out, 2, 0);
     let said = stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
     assert!(!String::from_utf8_lossy(&said.stderr).contains("damage"));
@@ -150,7 +150,7 @@ fn discarded_try_is_included_in_the_cost() {
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     std::fs::remove_file(find_files(&out.join("trials"), "blobs.pack").remove(0)).unwrap();
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed_responses(&fake), 3);
+    assert_eq!(count_billed_responses(&fake), 3);
     assert_costs(&stage, &out, 3, 1);
     let journals = find_files(&out.join("trials"), "trajectory.jsonl");
     let answers: usize =

@@ -225,7 +225,7 @@ fn node_modules() -> Result<PathBuf, String> {
 #[test]
 fn browser_shows_runs_and_reports() {
     let modules = node_modules();
-    let Some(modules) = install::available_or_skip("browser_shows_runs_and_reports", &modules)
+    let Some(modules) = install::installation_or_skip("browser_shows_runs_and_reports", &modules)
     else {
         return;
     };

@@ -534,7 +534,7 @@ fn special_files_in_the_record_are_reported_as_corruption() {
 /// Labels are not part of the record. If the labels file is unreadable, the commands report the
 /// problem but do not fail.
 #[test]
-fn unreadable_labels_are_reported_and_stop_no_command() {
+fn unreadable_labels_are_reported_and_do_not_stop_commands() {
     let mut runs = RunFixture::new();
     for kind in ["mkdir", "mkfifo"] {
         let run = runs.copy_run();

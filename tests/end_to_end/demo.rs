@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::stage::{Stage, find_arm, find_files, has_docker};
 
 /// Returns the trials and verdicts that the report of the demo contains.
-fn table_verdicts(report: &Value) -> Vec<(String, String, Value)> {
+fn report_verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();
         arms.iter().find(|arm| arm["arm"] == *id).unwrap()["name"].as_str().unwrap().to_owned()
@@ -55,5 +55,5 @@ fn docker_demo_has_the_same_verdicts() {
     let stage = Stage::new();
     let native = run_demo(&stage, "native", &[]);
     let on_docker = run_demo(&stage, "docker", &["--set", "sandbox.kind=docker"]);
-    assert_eq!(table_verdicts(&native), table_verdicts(&on_docker));
+    assert_eq!(report_verdicts(&native), report_verdicts(&on_docker));
 }

@@ -49,7 +49,7 @@ fn evidence_steps<'a>(verdict: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn verdict_records_conduct_by_step() {
+fn verdict_records_evidence_by_step() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script())).unwrap();
     let stage = Stage::new();

@@ -296,7 +296,7 @@ fn interrupt(child: &Child) {
 
 /// After one Ctrl-C, grading in progress finishes, and queued grading doesn't start.
 #[test]
-fn interrupt_leaves_queued_gradings_to_resume() {
+fn interrupt_leaves_queued_grading_to_resume() {
     let stage = Stage::new();
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

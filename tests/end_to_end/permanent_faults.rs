@@ -360,7 +360,7 @@ fn docker_removed_image_is_rebuilt_during_a_run() {
 }
 
 /// Starts a proxy for the real engine that fails every request to remove a container.
-fn start_stubborn_engine(socket_path: &Path) {
+fn start_engine_without_removal(socket_path: &Path) {
     let listener = UnixListener::bind(socket_path).unwrap();
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
@@ -405,7 +405,7 @@ fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
     let text = config_text(&fake.base_url(), "docker").replace("attempts = 3", "attempts = 1");
     let (config, out) = (stage.write_file("run.toml", &text), stage.path("run"));
     let socket = stage.path("engine.sock");
-    start_stubborn_engine(&socket);
+    start_engine_without_removal(&socket);
     let mut command =
         stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let done = command.env("DOCKER_HOST", format!("unix://{}", socket.display())).output().unwrap();

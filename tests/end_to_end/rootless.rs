@@ -40,22 +40,22 @@ fn read_not_enforced(stage: &Stage, run: &str) -> Vec<String> {
 #[test]
 fn demo_without_root_distinguishes_the_arms() {
     let test = "demo_without_root_distinguishes_the_arms";
-    let Some(()) = users::if_root(test) else { return };
-    let one_id: User = users::one_id(11);
-    for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
+    let Some(()) = users::require_root(test) else { return };
+    let user_with_single_id: User = users::user_with_single_id(11);
+    for user in [Some(user_with_single_id), users::ranged(test)].into_iter().flatten() {
         let stage = Stage::for_user(user);
         run_demo(&stage, "run", &[]);
         let said = read_not_enforced(&stage, "run");
         let one = said.iter().any(|entry| entry.starts_with("other users:"));
-        assert_eq!(one, user.uid == one_id.uid, "{said:?}");
+        assert_eq!(one, user.uid == user_with_single_id.uid, "{said:?}");
     }
 }
 
 #[test]
 fn doctor_without_root_opens_a_trial() {
     let test = "doctor_without_root_opens_a_trial";
-    let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::for_user(users::one_id(12));
+    let Some(()) = users::require_root(test) else { return };
+    let stage = Stage::for_user(users::user_with_single_id(12));
     let said = stage.run(["doctor"], 0);
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let (native, _) = said.split_once("\ndocker:").unwrap();
@@ -67,7 +67,7 @@ fn doctor_without_root_opens_a_trial() {
 #[test]
 fn task_user_works_with_a_range_of_ids() {
     let test = "task_user_works_with_a_range_of_ids";
-    let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
+    let Some(user) = users::require_root(test).and_then(|()| users::ranged(test)) else { return };
     let stage = Stage::for_user(user);
     let config = write_config_for_user(&stage, "1000");
     stage.run(["run", &config, "--out", "run"], 0);
@@ -89,8 +89,8 @@ fn task_user_works_with_a_range_of_ids() {
 #[test]
 fn task_user_is_a_fault_with_a_single_id() {
     let test = "task_user_is_a_fault_with_a_single_id";
-    let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::for_user(users::one_id(13));
+    let Some(()) = users::require_root(test) else { return };
+    let stage = Stage::for_user(users::user_with_single_id(13));
     let config = write_config_for_user(&stage, "1000");
     let output = stage.proctor(["run", &config, "--out", "run"]).output().unwrap();
     assert!(!output.status.success());
@@ -122,8 +122,8 @@ fn run_with_starter(stage: &Stage, user: User, starter: &[&str]) {
 #[test]
 fn low_process_limit_does_not_stop_a_run() {
     let test = "low_process_limit_does_not_stop_a_run";
-    let Some(()) = users::if_root(test) else { return };
-    let user = users::one_id(14);
+    let Some(()) = users::require_root(test) else { return };
+    let user = users::user_with_single_id(14);
     let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
     let entries = read_not_enforced(&stage, "run");
@@ -134,8 +134,8 @@ fn low_process_limit_does_not_stop_a_run() {
 #[test]
 fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
-    let Some(()) = users::if_root(test) else { return };
-    let user = users::one_id(15);
+    let Some(()) = users::require_root(test) else { return };
+    let user = users::user_with_single_id(15);
     let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["unshare", "--user", "--map-root-user"]);
     let entries = read_not_enforced(&stage, "run");
@@ -145,8 +145,8 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
 #[test]
 fn run_without_read_permission_is_reported_as_such() {
     let test = "run_without_read_permission_is_reported_as_such";
-    let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::for_user(users::one_id(16));
+    let Some(()) = users::require_root(test) else { return };
+    let stage = Stage::for_user(users::user_with_single_id(16));
     // Set permissions as another user's umask would, either on the folder or on the files in it.
     for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
         let run = stage.path("closed");

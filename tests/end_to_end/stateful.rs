@@ -17,18 +17,18 @@ use crate::{
 };
 
 /// What must happen after a kill.
-enum AfterKill {
+enum ExpectedRecovery {
     /// The same try continues.
     Resumed,
     /// The trial starts again, and the reason contains this text.
     StartedAgain(&'static str),
 }
 
-use AfterKill::{Resumed, StartedAgain};
+use ExpectedRecovery::{Resumed, StartedAgain};
 
 /// A test case: its name, whether the core tier runs it, what must happen after a kill, and the
 /// commands of three steps. The last command writes what it finds to `out.txt`.
-type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
+type Case = (&'static str, bool, ExpectedRecovery, [&'static str; 3]);
 
 /// Number of trials that run at the same time.
 const MAX_CONCURRENT_TRIALS: usize = 6;

@@ -49,7 +49,7 @@ pub(crate) struct HeldClaim {
     pub(crate) chain: ClaimChain,
     pub(crate) generation: u32,
     pub(crate) worker: String,
-    pub(crate) is_lost: watch::Sender<bool>,
+    pub(crate) lost_sender: watch::Sender<bool>,
 }
 
 impl HeldClaim {
@@ -65,7 +65,7 @@ impl HeldClaim {
     }
 
     pub(crate) fn mark_lost(&self) {
-        self.is_lost.send_replace(true);
+        self.lost_sender.send_replace(true);
     }
 }
 

@@ -78,7 +78,7 @@ impl Claims {
             if chain.append(generation, &token)? {
                 let (chain, lost) = (chain.clone(), watch::Sender::new(false));
                 let held =
-                    Arc::new(HeldClaim { chain, generation, worker: own.clone(), is_lost: lost });
+                    Arc::new(HeldClaim { chain, generation, worker: own.clone(), lost_sender: lost });
                 self.membership.track_claim(&held);
                 return Ok(ClaimResult::Claimed(Claim {
                     shared: held,
@@ -138,12 +138,12 @@ impl Claim {
 
     /// Waits until another worker has taken over the key.
     pub async fn wait_until_lost(&self) {
-        let _ = self.shared.is_lost.subscribe().wait_for(|lost| *lost).await;
+        let _ = self.shared.lost_sender.subscribe().wait_for(|lost| *lost).await;
     }
 
     /// Returns whether another worker has taken over the key, as of the last heartbeat.
-    pub fn is_lost(&self) -> bool {
-        *self.shared.is_lost.borrow()
+    pub fn lost_sender(&self) -> bool {
+        *self.shared.lost_sender.borrow()
     }
 
     /// Marks the key as finished.
@@ -155,7 +155,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let held = &self.shared;
-        if *held.is_lost.borrow() || !held.is_still_owned() {
+        if *held.lost_sender.borrow() || !held.is_still_owned() {
             return;
         }
         let status = if self.is_finished { Status::Ended } else { Status::Free };

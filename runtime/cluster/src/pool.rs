@@ -239,11 +239,11 @@ impl PoolInner {
             (own.account.clone(), own.last_reservation)
         };
         let now = unix_millis(self.membership.server_time()?);
-        drop_expired(&mut account, &self.limits, now);
+        drop_expired_usage(&mut account, &self.limits, now);
         let limits = &self.limits;
         let granted = |state: &mut PoolAccounts, dead: &BTreeSet<String>| {
             for (id, other) in &mut state.workers {
-                drop_expired(other, limits, now);
+                drop_expired_usage(other, limits, now);
                 if dead.contains(id) {
                     other.reserved.clear();
                 }
@@ -286,7 +286,7 @@ impl PoolInner {
                         .insert(reservation, PendingReservation { amounts, alone: must_run_alone });
                 }
             }
-            drop_expired(&mut own.account, limits, now);
+            drop_expired_usage(&mut own.account, limits, now);
         }
         Ok((grant, reservation))
     }
@@ -361,7 +361,7 @@ impl Drop for PoolReservation {
 }
 
 /// Drops usage that is older than the window.
-fn drop_expired(account: &mut Account, limits: &Limits, now: u64) {
+fn drop_expired_usage(account: &mut Account, limits: &Limits, now: u64) {
     if let Some(window) = limits.window {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         account.recent.retain(|one| one.at.saturating_add(window) > now);

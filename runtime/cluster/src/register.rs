@@ -33,7 +33,7 @@ const MAX_LOST_RACES: u64 = 200;
 pub(crate) struct Register<S> {
     folder: PathBuf,
     /// The number of the newest known state.
-    newest_known: AtomicU64,
+    newest_known_number: AtomicU64,
     state_type: PhantomData<fn() -> S>,
 }
 
@@ -41,7 +41,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     /// Opens a register. `initial_state` is the initial state.
     pub(crate) fn open(folder: &Path, initial_state: &S) -> io::Result<Self> {
         let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
-        let register = Self { folder, newest_known: known, state_type: PhantomData };
+        let register = Self { folder, newest_known_number: known, state_type: PhantomData };
         register.create_initial_state(initial_state)?;
         Ok(register)
     }
@@ -77,7 +77,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
 
     /// Returns the newest state and its number, or `None` if the directory was removed.
     fn read_newest(&self) -> io::Result<Option<(u64, S)>> {
-        let known = self.newest_known.load(Ordering::Relaxed);
+        let known = self.newest_known_number.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
             // Either the newest known state has been removed because of its age, or no state is
@@ -95,7 +95,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         while let Some((next, _)) = files::read::<S>(&self.path(number + 1))? {
             (number, state) = (number + 1, next);
         }
-        self.newest_known.store(number, Ordering::Relaxed);
+        self.newest_known_number.store(number, Ordering::Relaxed);
         Ok(Some((number, state)))
     }
 
@@ -127,7 +127,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 // Check that the previous state still exists: a process that was suspended for
                 // minutes may have started from a state that has since been removed.
                 if disk::metadata(&self.path(number)).is_ok() {
-                    self.newest_known.store(number + 1, Ordering::Relaxed);
+                    self.newest_known_number.store(number + 1, Ordering::Relaxed);
                     if (number + 1).is_multiple_of(MIN_NEWER_STATES) {
                         self.remove_old_states(number + 1);
                     }
@@ -136,7 +136,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 let _ = disk::remove(&path);
             } else {
                 // Another worker wrote this state. The next attempt starts from it.
-                self.newest_known.store(number + 1, Ordering::Relaxed);
+                self.newest_known_number.store(number + 1, Ordering::Relaxed);
             }
             let slow = began.elapsed().mul_f64((attempt + 1).min(MAX_WAIT_MULTIPLE) as f64);
             let most = Duration::from_millis((attempt + 2).min(MAX_WAIT_MS)).max(slow);
@@ -199,7 +199,7 @@ mod tests {
             register.update(&0, |count| *count += 1).unwrap();
             for number in register.list_state_numbers().unwrap() {
                 let file = fs::File::options().write(true).open(register.path(number)).unwrap();
-                if number + 1 < register.newest_known.load(Ordering::Relaxed) {
+                if number + 1 < register.newest_known_number.load(Ordering::Relaxed) {
                     file.set_modified(old).unwrap();
                 }
             }

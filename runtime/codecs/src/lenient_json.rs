@@ -155,7 +155,7 @@ pub fn replace_lone_in_value(value: &mut Value) {
 /// of the same text arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
-    held_half: Option<(TextKind, char)>,
+    pending_half: Option<(TextKind, char)>,
 }
 
 /// The kind of text that a fragment belongs to.
@@ -170,7 +170,7 @@ enum TextKind {
 impl SurrogateJoiner {
     /// Returns the fragments with complete characters. `is_last` means that no fragments follow.
     pub fn join(&mut self, deltas: Vec<Delta>, is_last: bool) -> Vec<Delta> {
-        if self.held_half.is_none() && !deltas.iter().any(has_surrogate) {
+        if self.pending_half.is_none() && !deltas.iter().any(has_surrogate) {
             return deltas;
         }
         let mut out = Vec::with_capacity(deltas.len() + 1);
@@ -179,7 +179,7 @@ impl SurrogateJoiner {
                 out.push(delta);
                 continue;
             };
-            match self.held_half.take() {
+            match self.pending_half.take() {
                 Some((before, half)) if before == kind => text.insert(0, half),
                 Some((before, _)) => out.push(replacement_delta(before)),
                 None => {}
@@ -189,14 +189,14 @@ impl SurrogateJoiner {
                 end.filter(|c| decode_surrogate(*c).is_some_and(|unit| unit < 0xDC00))
             {
                 text.pop();
-                self.held_half = Some((kind, half));
+                self.pending_half = Some((kind, half));
             }
             if let Cow::Owned(replaced) = replace_lone_surrogates(text) {
                 *text = replaced;
             }
             out.push(delta);
         }
-        if is_last && let Some((kind, _)) = self.held_half.take() {
+        if is_last && let Some((kind, _)) = self.pending_half.take() {
             out.push(replacement_delta(kind));
         }
         out

@@ -135,8 +135,8 @@ impl ValueKind {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
                 Err(KeyError::new("is empty", key.usage_hint()))
             }
-            (Self::Url, Value::String(text)) => check_address(text),
-            (Self::EnvironmentVariable, Value::String(text)) => check_variable(text),
+            (Self::Url, Value::String(text)) => check_url(text),
+            (Self::EnvironmentVariable, Value::String(text)) => check_variable_name(text),
             (Self::Choice(known), Value::String(text)) => check_choice(known, text),
             (Self::Count(least, most), Value::Integer(number)) => {
                 if (least..=most).contains(&number) {
@@ -261,11 +261,11 @@ fn check_choice(choices: &[String], text: &str) -> Result<(), KeyError> {
     Err(KeyError::new(format!("invalid value `{shown}`"), hint))
 }
 
-fn check_address(text: &str) -> Result<(), KeyError> {
-    const ADDRESS_HINT: &str = "use https://HOST/v1, or script:FILE for a scripted model";
+fn check_url(text: &str) -> Result<(), KeyError> {
+    const URL_HINT: &str = "use https://HOST/v1, or script:FILE for a scripted model";
     let text = text.trim();
     if let Some(file) = text.strip_prefix("script:") {
-        let empty = KeyError::new("the script is missing", ADDRESS_HINT);
+        let empty = KeyError::new("the script is missing", URL_HINT);
         return if file.is_empty() { Err(empty) } else { Ok(()) };
     }
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
@@ -280,11 +280,11 @@ fn check_address(text: &str) -> Result<(), KeyError> {
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(KeyError::new("not an http(s) URL", ADDRESS_HINT)),
+        _ => Err(KeyError::new("not an http(s) URL", URL_HINT)),
     }
 }
 
-fn check_variable(text: &str) -> Result<(), KeyError> {
+fn check_variable_name(text: &str) -> Result<(), KeyError> {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let named = text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());
     if named {

@@ -88,7 +88,7 @@ pub fn resolve_config(
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
         check_keys(&table, CheckExtent::Complete)
-            .map_err(|problem| source.problem_error(&problem))?;
+            .map_err(|problem| source.error_from_problem(&problem))?;
     }
     ineffective_keys::check_key_dependencies(&file, source)?;
     endpoints::check_endpoints(&file, source)?;
@@ -175,7 +175,7 @@ pub fn resolve_config(
                 .hint("set it in the top-level [budget.run] table"));
         }
         if let (Some(key), Some(_)) =
-            (loop_only_limit(&arm.budget), found.model_endpoint(&arm.settings))
+            (find_loop_only_limit(&arm.budget), found.model_endpoint(&arm.settings))
         {
             let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
             let hint = match arm.scaffold.starts_with(PYTHON_PREFIX) {
@@ -309,7 +309,7 @@ fn add_repository_settings(
 }
 
 /// Returns a limit that only a loop in Proctor's own process can enforce, if one is set.
-fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
+fn find_loop_only_limit(budget: &Budget) -> Option<&'static str> {
     let kept = [
         ("disclosure", budget.disclosure == Disclosure::Countdown),
         ("ending", budget.ending == BudgetEnding::Grace),

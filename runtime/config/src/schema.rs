@@ -13,7 +13,7 @@ use crate::ConfigFile;
 /// Panics if the committed file is not JSON. A test checks that it is.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
-    parse_committed(TEXT)
+    parse_committed_schema(TEXT)
 }
 
 /// Returns the schema of a configuration, with the keys that are required without a matrix.
@@ -30,7 +30,7 @@ pub(crate) fn require_arms(mut schema: Value) -> Value {
 /// Panics in the same case as [`config_schema`].
 pub fn task_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/task-schema.json");
-    parse_committed(TEXT)
+    parse_committed_schema(TEXT)
 }
 
 /// Returns the schema of an agent's manifest: `configs/manifest-schema.json`.
@@ -39,19 +39,19 @@ pub fn task_schema() -> Value {
 /// Panics in the same case as [`config_schema`].
 pub fn manifest_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/manifest-schema.json");
-    parse_committed(TEXT)
+    parse_committed_schema(TEXT)
 }
 
 /// Parses a committed schema. Tests compare each file with its types (`tests/current.rs` here and
 /// in `scaffolds/external`), so the program itself need not generate schemas.
-fn parse_committed(text: &str) -> Value {
+fn parse_committed_schema(text: &str) -> Value {
     #[expect(clippy::expect_used, reason = "the file is part of the build, and a test reads it")]
     serde_json::from_str(text).expect("the committed schema is JSON")
 }
 
 /// Generates the expected content of `configs/schema.json` from the types.
 pub fn generated_config_schema() -> Value {
-    let mut schema = schema_of::<ConfigFile>("Proctor run configuration");
+    let mut schema = schema_for_type::<ConfigFile>("Proctor run configuration");
     // Require `arms` or `matrix`, because either can create the arms.
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|key| key != "arms");
@@ -62,11 +62,11 @@ pub fn generated_config_schema() -> Value {
 
 /// Generates the expected content of `configs/task-schema.json` from the types.
 pub fn generated_task_schema() -> Value {
-    schema_of::<Task>("Proctor task")
+    schema_for_type::<Task>("Proctor task")
 }
 
 /// Returns the schema of a type, in the form that editors and the table of keys use.
-pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
+pub fn schema_for_type<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         // Inline subschemas, so that editors and the table of keys need not follow references.
         settings.inline_subschemas = true;

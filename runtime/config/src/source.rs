@@ -141,7 +141,7 @@ impl ConfigSource {
         UserError { hint: error.hint, ..self.error(path, error.message) }
     }
 
-    pub fn problem_error(&self, problem: &KeyProblem) -> UserError {
+    pub fn error_from_problem(&self, problem: &KeyProblem) -> UserError {
         let path: Vec<&str> = problem.path.iter().map(String::as_str).collect();
         self.error(&path, &problem.error.message).hint(&problem.error.hint)
     }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_stars_stay_within_a_part_and_double_stars_do_not() {
+    fn single_star_does_not_cross_separators_but_double_star_does() {
         for (glob, text, expected) in [
             ("/a/*", "/a/b", true),
             ("/a/*", "/a/b/c", false),

@@ -54,7 +54,7 @@ pub(crate) struct BufferedBody {
     total_buffered: Arc<AtomicUsize>,
     /// Number of bytes that should have been buffered for the ledger but were only relayed.
     unbuffered_bytes: u64,
-    is_requested: bool,
+    is_enabled: bool,
 }
 
 impl BufferedBody {
@@ -64,12 +64,12 @@ impl BufferedBody {
             limits,
             total_buffered,
             unbuffered_bytes: 0,
-            is_requested: limits.per_response > 0,
+            is_enabled: limits.per_response > 0,
         }
     }
 
     fn push(&mut self, data: &[u8]) {
-        if !self.is_requested {
+        if !self.is_enabled {
             return;
         }
         let room = self.limits.per_response.saturating_sub(self.bytes.len()).min(data.len());

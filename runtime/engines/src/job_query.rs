@@ -90,7 +90,7 @@ impl CachedReply {
             }
             describe_job(now)
         };
-        let node = history.nodes.get(start.node).filter(|node| is_lost_state(node));
+        let node = history.nodes.get(start.node).filter(|node| is_lost_node_state(node));
         Some(match node {
             Some(node) => format!("{state}, node {} is {node}", start.node),
             None => state,
@@ -99,7 +99,7 @@ impl CachedReply {
 }
 
 /// Returns whether a node is lost. An asterisk means that the node does not respond.
-fn is_lost_state(node_state: &str) -> bool {
+fn is_lost_node_state(node_state: &str) -> bool {
     node_state.ends_with('*') || node_state.starts_with("down") || node_state.starts_with("fail")
 }
 

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_separates_untested_edits() {
+    fn reason_reports_untested_edits() {
         let edit = |line| step(2, line, true, false);
         let before = step(1, "pytest -q", false, false);
         let ran = |after: Vec<Envelope>| {

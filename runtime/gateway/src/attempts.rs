@@ -14,7 +14,7 @@ use crate::{
 /// The attempts that one request has made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    own_round: AttemptRound,
+    own_attempts: AttemptRound,
     /// When the first attempt failed.
     first_failure_at: Option<Instant>,
     /// How long to wait before the next attempt.
@@ -24,7 +24,7 @@ pub(crate) struct Attempts {
 impl Attempts {
     /// Returns the number of the next attempt, counted from 1.
     pub(crate) fn next_number(&self) -> u32 {
-        self.own_round.failed_attempts + 1
+        self.own_attempts.failed_attempts + 1
     }
 }
 
@@ -41,7 +41,7 @@ impl TrialGateway {
     ) -> Result<(), RequestError> {
         let policy = &self.route().policy;
         let since = *attempts.first_failure_at.get_or_insert_with(Instant::now);
-        let own = attempts.own_round.add_failure(failure.kind);
+        let own = attempts.own_attempts.add_failure(failure.kind);
         let round =
             permit.map_or(own, |turn| turn.update_round(|round| round.add_failure(failure.kind)));
         let responds = matches!(
@@ -83,7 +83,7 @@ impl TrialGateway {
             round.wait_time += attempts.pause;
             *round
         };
-        waited(&mut attempts.own_round);
+        waited(&mut attempts.own_attempts);
         permit.map(|turn| turn.update_round(waited));
         Ok(())
     }

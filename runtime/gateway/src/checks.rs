@@ -275,12 +275,12 @@ impl MaskedOutputCheck {
     pub(crate) fn count_placeholders(
         &self,
         arguments: &str,
-        is_requested: impl Fn(&str) -> bool,
+        is_enabled: impl Fn(&str) -> bool,
     ) -> usize {
         if !arguments.contains('<') {
             return 0;
         }
-        let new = self.placeholders.iter().filter(|word| !is_requested(word));
+        let new = self.placeholders.iter().filter(|word| !is_enabled(word));
         new.map(|word| arguments.matches(word.as_str()).count()).sum()
     }
 }

@@ -257,10 +257,10 @@ impl Inspection {
                 )))
             };
             let masked = || {
-                let is_requested =
+                let is_enabled =
                     |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
                 let call = self.calls.iter().find(|call| {
-                    checks.masked.count_placeholders(&call.arguments, is_requested)
+                    checks.masked.count_placeholders(&call.arguments, is_enabled)
                         >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn arguments_that_are_not_json_are_detected() {
-        let is_broken = |arguments: &str| {
+        let has_escaped_line_breaks = |arguments: &str| {
             describe_invalid_arguments(&ToolCall {
                 id: "a".into(),
                 name: "f".into(),
@@ -414,12 +414,12 @@ mod tests {
             .is_some()
         };
         for text in ["{{\"a\": 1}", "{\"a\": 1}{\"a\": 1}", "\"commandls\"", "{a: 1}"] {
-            assert!(is_broken(text), "{text}");
+            assert!(has_escaped_line_breaks(text), "{text}");
         }
         for text in
             ["", "{}", "{\"a\": 1}", "{\"a\": 1}\"", "{\"a\": \"b\nc\"}", "\"{\\\"a\\\": 1}\""]
         {
-            assert!(!is_broken(text), "{text}");
+            assert!(!has_escaped_line_breaks(text), "{text}");
         }
     }
 

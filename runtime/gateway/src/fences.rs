@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Markers for the end of reasoning that a server may have left in the text.
-const THOUGHT_ENDS: [&str; 2] = ["</think>", "<|channel|>final<|message|>"];
+const REASONING_END_MARKERS: [&str; 2] = ["</think>", "<|channel|>final<|message|>"];
 
 /// The fence that is missing from a text's code blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl TrialGateway {
         let lost = lost_fence(text)?;
         // Skip reasoning that a server left in the text, because drafts in it may contain
         // incomplete code blocks.
-        let answer = THOUGHT_ENDS.iter().find_map(|end| text.rsplit_once(*end));
+        let answer = REASONING_END_MARKERS.iter().find_map(|end| text.rsplit_once(*end));
         if let Some((_, answer)) = answer {
             lost_fence(answer)?;
         }

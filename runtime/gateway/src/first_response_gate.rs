@@ -14,12 +14,12 @@ use crate::attempt_failure::FailureKind;
 #[derive(Debug, Clone)]
 pub(crate) struct FirstResponseGate {
     pub(crate) permits: Arc<Semaphore>,
-    shared_round: Arc<Mutex<AttemptRound>>,
+    shared_attempts: Arc<Mutex<AttemptRound>>,
 }
 
 impl Default for FirstResponseGate {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(1)), shared_round: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(1)), shared_attempts: Arc::default() }
     }
 }
 
@@ -70,6 +70,6 @@ impl CallPermit {
         &self,
         change: impl FnOnce(&mut AttemptRound) -> AttemptRound,
     ) -> AttemptRound {
-        change(&mut self.gate.shared_round.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.gate.shared_attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -131,7 +131,7 @@ impl Gateway {
     /// them: a rejected key or model name, a missing endpoint, or missing tool support.
     /// `offers_tools` says whether the trial's requests offer tools.
     pub fn halt_reason(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
-        self.halts.fault_for(model, offers_tools)
+        self.halts.halting_fault(model, offers_tools)
     }
 
     /// Returns all faults that halt a model, without duplicates.

@@ -314,7 +314,7 @@ impl Halts {
 
     /// Returns why the model must not be called, if there is a reason. `offers_tools` says whether
     /// the request offers tools.
-    pub(crate) fn fault_for(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
+    pub(crate) fn halting_fault(&self, model: &ModelSpec, offers_tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.faults.is_empty() {
             return None;
@@ -389,8 +389,8 @@ mod tests {
         let (halts, no_tools) = (Halts::default(), model("m"));
         let fault = Fault::new(FaultLayer::Model, "no tools");
         halts.halt_tools(&no_tools, &fault);
-        assert_eq!(halts.fault_for(&no_tools, true), Some(fault));
-        assert_eq!(halts.fault_for(&no_tools, false), None);
-        assert_eq!(halts.fault_for(&model("n"), true), None);
+        assert_eq!(halts.halting_fault(&no_tools, true), Some(fault));
+        assert_eq!(halts.halting_fault(&no_tools, false), None);
+        assert_eq!(halts.halting_fault(&model("n"), true), None);
     }
 }

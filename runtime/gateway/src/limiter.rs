@@ -40,7 +40,7 @@ struct RequestQueue {
     /// The limit on requests in flight that was learned from rejections, or `None` before the first
     /// rejection.
     learned_limit: Option<f64>,
-    reduced_at: Option<Instant>,
+    last_reduction_at: Option<Instant>,
     paused_until: Option<Instant>,
     /// The requests of the last window with their tokens, in the order in which they were sent.
     recent_requests: VecDeque<SentRequest>,
@@ -154,11 +154,11 @@ impl Limiter {
             SlotEnd::Throttled { retry_after } => {
                 // Requests that were sent before the last reduction are part of the load that
                 // caused the reduction, so their rejections give no new information.
-                if state.reduced_at.is_none_or(|cut| slot.sent_at >= cut) {
+                if state.last_reduction_at.is_none_or(|cut| slot.sent_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
                     let most = state.learned_limit.map_or(in_flight, |most| most.min(in_flight));
                     state.learned_limit = Some((most * self.policy.decrease).max(1.0));
-                    state.reduced_at = Some(now);
+                    state.last_reduction_at = Some(now);
                 }
                 if let Some(retry_after) = retry_after {
                     let pause = retry_after.min(seconds(self.policy.longest_pause_seconds));

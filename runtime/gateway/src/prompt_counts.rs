@@ -179,7 +179,7 @@ impl TrialGateway {
         let is_counted = counted >= check.least_told;
         let mut is_suspicious = is_counted && has_fallen;
         if is_counted && !has_fallen && needs_local_count {
-            is_suspicious = self.lacks_messages(check, request, counted).await;
+            is_suspicious = self.counted_too_few_tokens(check, request, counted).await;
             if !is_suspicious {
                 self.prompt_counts().complete_bytes_per_token = count.bytes_per_token();
             }
@@ -195,7 +195,7 @@ impl TrialGateway {
     }
 
     /// Whether the endpoint counted much less than our own count of the conversation.
-    async fn lacks_messages(
+    async fn counted_too_few_tokens(
         &self,
         check: &TruncatedPromptCheck,
         request: &OutgoingRequest,

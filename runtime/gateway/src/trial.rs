@@ -205,7 +205,7 @@ impl TrialGateway {
     pub(crate) fn check_halts(&self, offers_tools: bool) -> Result<(), RequestError> {
         self.route
             .halts
-            .fault_for(&self.route.model, offers_tools)
+            .halting_fault(&self.route.model, offers_tools)
             .map_or(Ok(()), |fault| Err(fault.into()))
     }
 

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_evidence_counts_omitted_pieces_by_kind() {
+    fn limit_evidence_counts_omitted_items_by_kind() {
         let limit = Policy::get().unwrap().limits.evidence_per_kind;
         let many = |kind: &str, count: usize| {
             let kind = kind.to_owned();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_evidence_cuts_long_pieces_at_character_boundaries() {
+    fn limit_evidence_truncates_long_texts_at_character_boundaries() {
         let limit = Policy::get().unwrap().limits.evidence_characters;
         let mut limited = verdict(vec![
             new_evidence("a", "\u{e9}".repeat(limit + 7)),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_file_passes_only_if_every_earlier_pass_ran() {
+    fn file_passes_only_if_all_earlier_passed_tests_ran() {
         let before = ["test_a[1]", "T::test_b", "test_gone"];
         assert_eq!(file_status(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
         // The code under test prevented pytest from collecting the test.

@@ -23,7 +23,7 @@ pub struct FrozenIds {
 
 /// Whether the task expects whole files instead of tests. If so, call [`freeze_ids`] before grading
 /// with the strict policy.
-pub fn needs_freezing(task: &Task) -> bool {
+pub fn needs_frozen_ids(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
 }

@@ -35,7 +35,7 @@ use crate::{
     canary::{self, Canaries, CanaryResults},
     evidence::{self, incomplete_patch_evidence, new_evidence},
     file_statuses::add_file_statuses,
-    frozen_ids::needs_freezing,
+    frozen_ids::needs_frozen_ids,
     hidden::{LentModules, exposed_content_evidence},
     interpreter_checks::{self, TrustedCode},
     launch::Launch,
@@ -412,7 +412,7 @@ impl<'a> Grading<'a> {
                 .iter()
                 .map(|canary| file_from_test_id(&canary.id).to_owned())
                 .collect();
-            let part = plan.restricted_to(&files);
+            let part = plan.restrict_to_files(&files);
             let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
             match Box::pin(self.rerun(&second, patched_tree, solution)).await? {
                 Ok((second, records)) => {
@@ -425,7 +425,7 @@ impl<'a> Grading<'a> {
             }
         }
         if !again.is_empty() {
-            let (none, part) = (Canaries::default(), plan.restricted_to(&again));
+            let (none, part) = (Canaries::default(), plan.restrict_to_files(&again));
             let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
             match Box::pin(self.rerun(&second, patched_tree, solution)).await? {
                 Ok((second, records)) => {
@@ -438,7 +438,7 @@ impl<'a> Grading<'a> {
                 Err(found) => evidence.push(found),
             }
         }
-        if needs_freezing(task) {
+        if needs_frozen_ids(task) {
             add_file_statuses(task, self.options.frozen_ids.as_ref(), pristine, &mut run.tests);
         }
         evidence.extend(run.evidence.iter().cloned());
@@ -494,7 +494,7 @@ impl<'a> Grading<'a> {
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
             // `None` runs all tests of the files, for a task that expects whole files.
-            ids: (!needs_freezing(task)).then_some(ids),
+            ids: (!needs_frozen_ids(task)).then_some(ids),
             env: task.command_env(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
             user: task.user.clone(),

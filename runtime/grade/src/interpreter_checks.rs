@@ -39,7 +39,7 @@ impl TrustedCode<'_> {
         let inside = self.relative_to_workdir(file).is_some();
         let known = probe.prefixes.iter().any(is_below)
             || (!inside && probe.outside.iter().chain(&probe.path).any(is_below));
-        known && !self.is_submitted(file) && !self.run_changes.outside_files.contains(file)
+        known && !self.is_in_submission(file) && !self.run_changes.outside_files.contains(file)
     }
 
     /// Whether a file belongs to the environment or to the unchanged work directory.
@@ -59,7 +59,7 @@ impl TrustedCode<'_> {
             .or_else(|| real().and_then(|root| relative_to(root, file)))
     }
 
-    fn is_submitted(&self, file: &str) -> bool {
+    fn is_in_submission(&self, file: &str) -> bool {
         self.submission.is_some_and(|folder| file.starts_with(folder))
     }
 

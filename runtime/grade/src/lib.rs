@@ -53,7 +53,7 @@ pub use expected_evidence::{
 };
 pub use external_log::{ExternalLog, LogError, LogSummary, grade_log};
 pub use find_leaks::find_leaks;
-pub use frozen_ids::{FrozenIds, freeze_ids, needs_freezing, run_full_suite};
+pub use frozen_ids::{FrozenIds, freeze_ids, needs_frozen_ids, run_full_suite};
 pub use gradable::check_gradable;
 pub use grade::{FreshSandboxes, find_impossible_variants, grade, grade_with_fresh_sandboxes};
 pub use grade_options::GradeOptions;

@@ -30,7 +30,7 @@ pub struct TestPlan {
 
 impl TestPlan {
     /// Returns the plan restricted to these files.
-    pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
+    pub(crate) fn restrict_to_files(&self, files: &BTreeSet<String>) -> Self {
         let ids = self.ids.as_ref().map(|ids| {
             ids.iter().filter(|id| files.contains(file_from_test_id(id))).cloned().collect()
         });

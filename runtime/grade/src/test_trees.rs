@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_with_a_test_name_is_a_test_tree_without_the_solution() {
+    fn folder_with_a_test_name_is_a_test_folder_unless_it_contains_the_solution() {
         let source = ["pkg/core.py"];
         for (test, tree) in [
             ("pkg/tests/unit/test_a.py", "pkg/tests"),

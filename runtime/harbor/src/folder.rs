@@ -247,11 +247,11 @@ impl Folder {
     /// relative to the folder.
     pub(crate) fn unused_ignore_files(&self) -> Result<Vec<String>, String> {
         let mut paths = Vec::new();
-        self.visit_ignore_files(&self.root, &mut paths)?;
+        self.collect_ignore_files(&self.root, &mut paths)?;
         Ok(paths)
     }
 
-    fn visit_ignore_files(&self, folder: &Path, paths: &mut Vec<String>) -> Result<(), String> {
+    fn collect_ignore_files(&self, folder: &Path, paths: &mut Vec<String>) -> Result<(), String> {
         let has_effect = is_in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
         for path in sorted_entries(folder)? {
             if path.file_name().is_some_and(|name| name == HARBORIGNORE) {
@@ -266,7 +266,7 @@ impl Folder {
                 && !is_history
                 && !self.is_path_excluded(&path)?
             {
-                self.visit_ignore_files(&path, paths)?;
+                self.collect_ignore_files(&path, paths)?;
             }
         }
         Ok(())
@@ -304,7 +304,7 @@ impl Folder {
                 let below = here.strip_prefix(folder).unwrap_or(&here);
                 let slash = if is_folder { "/" } else { "" };
                 let asked = format!("{}{slash}", below.to_string_lossy());
-                if let Some(found) = self.folder_decision(folder, &asked)? {
+                if let Some(found) = self.exclusion_by_folder(folder, &asked)? {
                     excluded = found;
                 }
             }
@@ -316,7 +316,7 @@ impl Folder {
     }
 
     /// Returns whether one folder's rules exclude a path, or `None` if no rule matches.
-    fn folder_decision(&self, folder: &Path, path: &str) -> Result<Option<bool>, String> {
+    fn exclusion_by_folder(&self, folder: &Path, path: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !is_in_scope(relative, true) {
             return Ok(None);

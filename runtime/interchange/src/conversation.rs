@@ -118,7 +118,7 @@ impl Conversation {
 
     /// Counts the data that is missing from the imported file, although every record should contain
     /// it.
-    pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
+    pub(crate) fn count_missing_data(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
             self.responses().filter(|answered| is_missing(answered)).count() as u64
         };

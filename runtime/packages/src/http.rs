@@ -10,7 +10,7 @@ use proctor_types::{Fault, FaultCause, FaultLayer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
 /// Pauses before each attempt, in seconds. If the last attempt fails, the download fails.
-const RETRY_PAUSES: [u64; 3] = [0, 1, 4];
+const RETRY_DELAYS_SECONDS: [u64; 3] = [0, 1, 4];
 
 /// An HTTP client that trusts the certificates of the machine and of the registry.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl HttpClient {
     /// Returns a fault that contains the host and path, but never the user, password or query.
     pub async fn download(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
-        for pause in RETRY_PAUSES {
+        for pause in RETRY_DELAYS_SECONDS {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             match self.try_download(url, limit).await {
                 Ok(bytes) => return Ok(bytes),

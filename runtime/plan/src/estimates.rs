@@ -237,7 +237,7 @@ fn earlier_runs_estimate(
     runs: &Path,
     prices: &PriceTable,
 ) -> Option<(String, f64)> {
-    let found = earlier_usage(size.arms, runs);
+    let found = read_earlier_usage(size.arms, runs);
     if found.is_empty() {
         return None;
     }
@@ -285,7 +285,7 @@ fn format_cost(cost: Option<f64>, unpriced_arms: &[&str]) -> String {
     }
 }
 
-fn earlier_usage(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUsage> {
+fn read_earlier_usage(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUsage> {
     let mut folders: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().collect();
     folders.retain(|entry| entry.path().join("run.json").is_file());
     folders.sort_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());

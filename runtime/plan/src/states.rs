@@ -112,7 +112,7 @@ impl ReadConfig {
         }
         if let Some(path) = &config.file.grading.certificate {
             read_certificate(path)
-                .map_err(|error| of.with_location(&["grading", "certificate"], error))?;
+                .map_err(|error| of.add_location(&["grading", "certificate"], error))?;
         }
         Ok(ResolvedConfig { source_config: self, resolution: of })
     }
@@ -149,7 +149,7 @@ struct Resolution {
 impl Resolution {
     /// Adds the location of a key to a message, unless the configuration comes from command-line
     /// arguments.
-    fn with_location(&self, path: &[&str], error: UserError) -> UserError {
+    fn add_location(&self, path: &[&str], error: UserError) -> UserError {
         match self.source.table().is_empty() {
             true => error,
             false => self.source.locate_error(path, error),
@@ -165,7 +165,7 @@ impl Resolution {
                 Some((table, key)) => self.source.arm_key_path(&index, table, key),
                 None => vec!["arms", &index, key],
             };
-            self.with_location(&path, error)
+            self.add_location(&path, error)
         }
     }
 
@@ -178,7 +178,7 @@ impl Resolution {
             // the key or the URL.
             let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
             let key = if keyed { "key_env" } else { "base_url" };
-            self.with_location(&["models", model, key], error)
+            self.add_location(&["models", model, key], error)
         })
     }
 
@@ -198,7 +198,7 @@ impl Resolution {
         for (index, arm) in self.config.file.arms.iter().enumerate() {
             if let Some(trajectory) = &arm.replay {
                 checks::check_replay(trajectory, tasks).map_err(|error| {
-                    self.with_location(&["arms", &index.to_string(), "replay"], error)
+                    self.add_location(&["arms", &index.to_string(), "replay"], error)
                 })?;
             }
         }
@@ -210,7 +210,7 @@ impl Resolution {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
         open_files::check_limit(file.jobs, trials, arms.iter())
-            .map_err(|error| self.with_location(&["jobs"], error))
+            .map_err(|error| self.add_location(&["jobs"], error))
     }
 
     /// Rejects bundles that contain hidden content of the plan's tasks.
@@ -229,7 +229,7 @@ impl Resolution {
         for (index, arm) in self.config.arms.iter().enumerate() {
             checks::check_statement(arm, tasks).map_err(|(key, error)| {
                 let index = index.to_string();
-                self.with_location(&self.source.arm_key_path(&index, "statement", key), error)
+                self.add_location(&self.source.arm_key_path(&index, "statement", key), error)
             })?;
         }
         Ok(())
@@ -339,9 +339,9 @@ impl ResolvedConfig {
 
     async fn read_rows(&self, context: PlanContext<'_>) -> Result<Rows, UserError> {
         let rows =
-            tasks::read_complete(&self.resolution.config.file.tasks, context.cache, context.say)
+            tasks::read_complete_dataset(&self.resolution.config.file.tasks, context.cache, context.say)
                 .await;
-        rows.map_err(|error| self.resolution.with_location(&["tasks"], error))
+        rows.map_err(|error| self.resolution.add_location(&["tasks"], error))
     }
 
     fn into_loaded(

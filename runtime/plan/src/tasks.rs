@@ -139,17 +139,17 @@ fn manual_download_hint(pattern: &str, cache: &Path) -> Option<String> {
 /// Reads the tasks that the patterns match, without building recipes. Fails if there are no tasks,
 /// or if rows cannot be read, because a benchmark with missing tasks is a different benchmark. The
 /// error lists the unreadable rows.
-pub async fn read_complete(
+pub async fn read_complete_dataset(
     patterns: &[String],
     cache: &Path,
     say: ProgressSink<'_>,
 ) -> Result<LoadedDataset, UserError> {
-    read_complete_with_retention(patterns, cache, RowRetention::Tasks, say).await
+    read_complete_dataset_with_retention(patterns, cache, RowRetention::Tasks, say).await
 }
 
-/// Like [`read_complete`], but `retention` can request data of the rows that their tasks do not
+/// Like [`read_complete_dataset`], but `retention` can request data of the rows that their tasks do not
 /// contain.
-pub async fn read_complete_with_retention(
+pub async fn read_complete_dataset_with_retention(
     patterns: &[String],
     cache: &Path,
     retention: RowRetention,

@@ -348,20 +348,20 @@ impl ArmReport {
 
     /// Whether the durations of the trials are known. They are unknown for predictions, some
     /// imports, and trials that are still running.
-    pub fn durations_known(&self) -> bool {
+    pub fn are_durations_known(&self) -> bool {
         self.wall_seconds.total > 0.0
     }
 
     /// Whether the number of steps is known. Arms that call no model have a known number of zero.
-    pub fn steps_known(&self) -> bool {
-        self.steps.max > 0 || self.durations_known()
+    pub fn are_steps_known(&self) -> bool {
+        self.steps.max > 0 || self.are_durations_known()
     }
 
     /// Whether the token counts are known. Every response has tokens, so a count of zero means that
     /// the tokens were not counted.
-    pub fn token_counts_known(&self) -> bool {
+    pub fn are_token_counts_known(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
-            || (self.steps.max == 0 && self.durations_known())
+            || (self.steps.max == 0 && self.are_durations_known())
     }
 }
 

@@ -143,7 +143,7 @@ impl CurvePoint {
         (budget, budget_value): (&str, f64),
         trials: &[&TrialResult],
         bound: u64,
-        is_truncated: bool,
+        prompt_stated_larger_budget: bool,
     ) -> Option<Self> {
         let first = trials.first()?;
         let verdicts = || trials.iter().filter_map(|trial| trial.verdict.as_ref());
@@ -162,7 +162,7 @@ impl CurvePoint {
             // Adding zero turns -0.0 into 0. The sum of an empty list of floats is -0.0.
             passed_rate: verdicts().map(|verdict| verdict.passed_rate).sum::<f64>() / planned + 0.0,
             passed_interval: passed_interval(trials),
-            truncated: is_truncated,
+            truncated: prompt_stated_larger_budget,
             bound,
         })
     }

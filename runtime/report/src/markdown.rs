@@ -95,8 +95,8 @@ fn arm_row(arm: &ArmReport) -> String {
         false => "unknown".to_owned(),
     };
     let paid =
-        if arm.token_counts_known() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
-    let tokens = match arm.token_counts_known() {
+        if arm.are_token_counts_known() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
+    let tokens = match arm.are_token_counts_known() {
         true => {
             let about = if arm.usage_estimated { "about " } else { "" };
             format!(
@@ -107,7 +107,7 @@ fn arm_row(arm: &ArmReport) -> String {
         }
         false => "-".to_owned(),
     };
-    let steps = if arm.steps_known() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
+    let steps = if arm.are_steps_known() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
     let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
     format!(
         "| {} | {}/{} {} | {} | {} | {} | {} | {tokens} | {steps} | {calls} | {paid} |\n",

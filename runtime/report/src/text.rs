@@ -32,7 +32,7 @@ pub struct TextOptions {
 /// last line names the options that show them.
 const SCREEN_LINES: usize = 50;
 /// Number of lines reserved for the sentence that names the omitted parts.
-const POINTER_LINES: usize = 2;
+const OMISSION_NOTE_LINES: usize = 2;
 /// Number of lines reserved for findings. Tables that do not fit next to them are left out.
 const MIN_FINDING_LINES: usize = 10;
 /// Maximum number of headlines. `proctor compare` shows all of them.
@@ -85,7 +85,7 @@ pub fn report_text_with_comparison(
     out.push_str(LEGEND);
     let single = format_tables(report);
     let mut room = SCREEN_LINES
-        .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
+        .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + OMISSION_NOTE_LINES);
 
     let detail =
         if options.show_findings { DetailLevel::LinePerTrial } else { DetailLevel::OneLine };
@@ -228,13 +228,13 @@ fn usage_table(arms: &[&ArmReport]) -> String {
         let paid = arm.paid;
         let or = |known: bool, text: String| if known { text } else { "-".to_owned() };
         let tokens = |count: f64| {
-            or(arm.token_counts_known(), format!("{about}{}", abbreviate_count(count)))
+            or(arm.are_token_counts_known(), format!("{about}{}", abbreviate_count(count)))
         };
-        let paid_for = arm.token_counts_known() || paid.cost_usd > 0.0;
+        let paid_for = arm.are_token_counts_known() || paid.cost_usd > 0.0;
         let each = arm.per_resolved.and_then(|each| each.cost_usd);
         vec![
             arm.name.clone(),
-            or(arm.steps_known(), format!("{:.1}", arm.steps.mean)),
+            or(arm.are_steps_known(), format!("{:.1}", arm.steps.mean)),
             tokens(arm.tokens.input.mean),
             tokens(arm.tokens.output.mean),
             match paid.cost_known {
@@ -246,7 +246,7 @@ fn usage_table(arms: &[&ArmReport]) -> String {
                 || "-".to_owned(),
                 |cost| format!("{about}{}", format_cost_with_interval(cost)),
             ),
-            or(arm.durations_known(), format!("{:.1} s", arm.wall_seconds.mean)),
+            or(arm.are_durations_known(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]
     });
     format_table(&headers, rows, |column| column > 0)
@@ -306,7 +306,7 @@ fn per_step_table(arms: &[&ArmReport]) -> String {
         let about = if arm.usage_estimated { "~" } else { "" };
         let tokens = |value: Option<f64>| {
             value
-                .filter(|_| arm.token_counts_known())
+                .filter(|_| arm.are_token_counts_known())
                 .map_or_else(|| "-".into(), |value| format!("{about}{}", abbreviate_count(value)))
         };
         let step = arm.per_step;
@@ -316,7 +316,7 @@ fn per_step_table(arms: &[&ArmReport]) -> String {
             tokens(step.map(|step| step.output)),
             known(step.and_then(|step| step.tool_calls)),
             known(arm.tool_calls.map(|calls| calls.mean)),
-            if arm.steps_known() { arm.steps.max.to_string() } else { "-".to_owned() },
+            if arm.are_steps_known() { arm.steps.max.to_string() } else { "-".to_owned() },
             tokens(arm.per_resolved.and_then(|each| each.tokens).map(|ratio| ratio.value)),
         ]
     });

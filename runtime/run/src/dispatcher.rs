@@ -228,7 +228,7 @@ impl Dispatcher {
                 break;
             }
             let (id, planned, arm) = &trial;
-            if self.deadline.is_some_and(|until| until.leaves_no_time_for(&planned.task, arm)) {
+            if self.deadline.is_some_and(|until| until.is_too_close_for(&planned.task, arm)) {
                 let end = DispatchedTrial { trial: id.clone(), end: Ok(DispatchEnd::OutOfTime) };
                 self.ends.push((index, end));
                 continue;

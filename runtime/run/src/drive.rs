@@ -264,7 +264,7 @@ impl TryRun<'_> {
                 let opened =
                     self.context.gateway.open_with_meter(model, Arc::clone(&meter), sink)?;
                 if let Some(past) = self.resume_point {
-                    past.remind_gateway(&opened, recorder.blobs());
+                    past.pass_responses_to_gateway(&opened, recorder.blobs());
                 }
                 Some(Arc::new(opened))
             }

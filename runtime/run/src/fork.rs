@@ -26,7 +26,7 @@ pub struct ForkPoint {
     /// The state outside the work directory, if it was recorded.
     outside_state: Option<String>,
     /// Whether the agent submitted its work in this step.
-    pub is_submitted: bool,
+    pub is_in_submission: bool,
     step: u64,
     blobs: Blobs,
     pack_path: std::path::PathBuf,
@@ -97,7 +97,7 @@ impl ForkPoint {
             base_tree: base,
             tree,
             outside_state: outside,
-            is_submitted: submitted,
+            is_in_submission: submitted,
             step,
             blobs,
             pack_path: dir.pack_path(),
@@ -145,12 +145,12 @@ impl ForkPoint {
                 },
             )?;
         }
-        let events = self.carried_events(id, arm, origin, is_same_model);
+        let events = self.events_for_fork(id, arm, origin, is_same_model);
         self.copy_blobs(&run.trial_blobs(&dir), &events).map_err(record_fault)?;
         Journal::create_with_events(dir.trajectory_path(), 1, events).map_err(record_fault)
     }
 
-    fn carried_events(
+    fn events_for_fork(
         &self,
         id: &TrialId,
         arm: &Arm,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use proctor_grade::{
     ExpectedEvidence, FrozenIds, GRADER, GradeOptions, GradingResult, expected_gold_evidence,
-    expected_strict_gold_evidence, needs_freezing,
+    expected_strict_gold_evidence, needs_frozen_ids,
 };
 use proctor_setup::Memo;
 use proctor_types::{Fault, Task, canonical_json, sha256_hex};
@@ -43,7 +43,7 @@ impl FrozenTests {
         grading_sandbox: &GradingSandbox<'_>,
         task: &Task,
     ) -> Result<Option<FrozenIds>, Fault> {
-        if !needs_freezing(task) {
+        if !needs_frozen_ids(task) {
             return Ok(None);
         }
         let key = key("frozen", grading_sandbox, task)?;

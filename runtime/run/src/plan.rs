@@ -57,7 +57,7 @@ pub struct Deadline {
 
 impl Deadline {
     /// Whether a trial that starts now might not end before the deadline.
-    pub(crate) fn leaves_no_time_for(&self, task: &Task, arm: &Arm) -> bool {
+    pub(crate) fn is_too_close_for(&self, task: &Task, arm: &Arm) -> bool {
         let needed = max_trial_duration(task, arm).saturating_add(self.overhead);
         self.instant.saturating_duration_since(Instant::now()) < needed
     }

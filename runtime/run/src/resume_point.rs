@@ -112,7 +112,7 @@ struct ResumePointBuilder {
     responses_at_resume: Option<usize>,
     /// Whether the sandbox failed again before the next response. The last response's tool calls
     /// then probably cause the failure.
-    is_stuck: bool,
+    has_failed_again: bool,
     outside_state: Option<OutsideState>,
     interruptions: Interruptions,
     /// Whether the last event is a fork.
@@ -168,7 +168,7 @@ impl ResumePoint {
         }
         match &reader.fault {
             Some(fault) if !is_resumable(fault) => return Ok(Err("it ended with a fault".into())),
-            Some(_) if reader.is_stuck => {
+            Some(_) if reader.has_failed_again => {
                 return Ok(Err("its sandbox failed twice after the same response".into()));
             }
             _ => {}
@@ -179,7 +179,7 @@ impl ResumePoint {
     /// Passes the recorded responses to the gateway, so that the gateway recognizes them if the
     /// endpoint repeats them. Skips unreadable responses: without them, the gateway's check is only
     /// weaker.
-    pub(crate) fn remind_gateway(&self, gateway: &TrialGateway, blobs: &Blobs) {
+    pub(crate) fn pass_responses_to_gateway(&self, gateway: &TrialGateway, blobs: &Blobs) {
         let read = |hash: Option<&String>| blobs.get(hash?).ok();
         let last = self.exchanges.len().saturating_sub(1);
         for (index, exchange) in self.exchanges.iter().enumerate() {
@@ -218,7 +218,7 @@ impl ResumePointBuilder {
                     (seconds.max(self.start_seconds), waited, waits);
                 self.lost_seconds = lost;
                 if fault.layer == FaultLayer::Sandbox {
-                    self.is_stuck = self.responses_at_resume == Some(self.steps.len());
+                    self.has_failed_again = self.responses_at_resume == Some(self.steps.len());
                 }
                 self.fault = Some(fault);
                 return Ok(());

@@ -51,7 +51,7 @@ pub fn apply_statement(task: &Arc<Task>, options: StatementSpec) -> Arc<Task> {
     }
     let shown = visible_tests(task);
     if options.tests && !shown.is_empty() {
-        given.statement = with_tests(&given, &shown);
+        given.statement = with_visible_tests(&given, &shown);
         given.hidden.retain(|path| !shown.contains(path));
         if let Some(benchmark) = &mut given.benchmark {
             benchmark.details.white = true.into();
@@ -121,7 +121,7 @@ pub fn visible_tests(task: &Task) -> Vec<String> {
 /// Adds the paths of test files to the statement as FeatureBench's `--white` does: as bullets after
 /// the bullets of the statement's note, or at the top if there is no note. FeatureBench names only
 /// the first file.
-fn with_tests(task: &Task, files: &[String]) -> String {
+fn with_visible_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
     let named = if official { &files[..1] } else { files };

@@ -217,7 +217,7 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
             will_retry,
         });
         if !will_retry {
-            return end_in_fault(id, dir, number, fault);
+            return record_fault_outcome(id, dir, number, fault);
         }
         // If the record cannot be written, end the trial. The earlier fault was already reported.
         noted?;
@@ -399,7 +399,7 @@ fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> 
 
 /// Records and returns the outcome of a trial that no try completed. The outcome includes the last
 /// try's spending.
-fn end_in_fault(
+fn record_fault_outcome(
     id: &TrialId,
     dir: &TrialDir,
     try_number: u32,

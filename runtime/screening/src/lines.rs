@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// Prefix of a comment that is a Go compiler directive.
-const DIRECTIVE: &str = "//go:";
+const GO_DIRECTIVE_PREFIX: &str = "//go:";
 
 /// Pattern of a rule that applies to every file.
-const ALL_FILES: &str = "*";
+const ALL_FILES_PATTERN: &str = "*";
 
 pub(crate) struct LineScreen {
     pub rules: &'static Rules,
@@ -34,7 +34,7 @@ impl LanguageScreen for LineScreen {
         let mut hits = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            let is_comment = line.starts_with("//") && !line.starts_with(DIRECTIVE);
+            let is_comment = line.starts_with("//") && !line.starts_with(GO_DIRECTIVE_PREFIX);
             for rule in rules.iter().copied().filter(|rule| {
                 // A rule for all files also applies to comments, because data may look like a
                 // comment.
@@ -56,7 +56,7 @@ impl LanguageScreen for LineScreen {
 impl LineScreen {
     fn is_for_all_files(&self, rule: usize) -> bool {
         let rule = self.rules.table.rules.get(rule);
-        rule.is_some_and(|rule| rule.files.iter().any(|file| file == ALL_FILES))
+        rule.is_some_and(|rule| rule.files.iter().any(|file| file == ALL_FILES_PATTERN))
     }
 
     /// Returns the indices of the rules for a file.

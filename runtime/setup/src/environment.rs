@@ -36,7 +36,7 @@ pub async fn resolve_layer_spec(
     Ok(LayerSpec {
         base,
         source,
-        setup: task.environment.setup.iter().cloned().chain(owner_setup_line(task)).collect(),
+        setup: task.environment.setup.iter().cloned().chain(owner_setup_command(task)).collect(),
         workdir,
         env: task.env.clone().into_iter().collect(),
         time_limit: SETUP_TIME_LIMIT,
@@ -47,7 +47,7 @@ pub async fn resolve_layer_spec(
 /// directory. It runs after the task's own setup commands. It is part of the environment, because
 /// changing the owners in each sandbox would copy every file. If the image defines the user, the
 /// command only creates a missing home directory.
-fn owner_setup_line(task: &Task) -> Option<String> {
+fn owner_setup_command(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
     let values = values.map(|(name, value)| format!("{name}={}", quote_shell_word(value)));
@@ -193,16 +193,16 @@ mod tests {
         (user, task)
     }
 
-    fn run_owner_setup_line(task: &Task) {
-        let line = owner_setup_line(task).unwrap();
+    fn run_owner_setup_command(task: &Task) {
+        let line = owner_setup_command(task).unwrap();
         assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
     }
 
     #[test]
-    fn owner_line_exists_only_for_tasks_with_a_user() {
-        assert_eq!(owner_setup_line(&task(None)), None);
-        assert_eq!(owner_setup_line(&task(Some("root"))), None);
-        let line = owner_setup_line(&task(Some("1000"))).unwrap();
+    fn owner_command_exists_only_for_tasks_with_a_user() {
+        assert_eq!(owner_setup_command(&task(None)), None);
+        assert_eq!(owner_setup_command(&task(Some("root"))), None);
+        let line = owner_setup_command(&task(Some("1000"))).unwrap();
         assert!(
             line.starts_with(r"user='1000'; home='/home/1000'; work='/it'\''s here'; "),
             "{line}"
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_line_makes_a_read_only_source_writable() {
+    fn owner_command_makes_a_read_only_source_writable() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         let file = work.join("part/file");
@@ -220,7 +220,7 @@ mod tests {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
         let (user, task) = task_with_folders(&work, &home);
-        run_owner_setup_line(&task);
+        run_owner_setup_command(&task);
         for (path, mode) in [(&file, 0o644), (&work.join("part"), 0o755), (&work, 0o755)] {
             let found = fs::metadata(path).unwrap();
             assert_eq!((found.uid(), found.mode() & 0o777), (user, mode), "{}", path.display());
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn owner_line_gives_an_image_user_only_the_home_directory() {
+    fn owner_command_gives_an_image_user_only_the_home_directory() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(&work).unwrap();
         let me = fs::metadata(&work).unwrap().uid();
         let (user, mut task) = task_with_folders(&work, &home);
         task.from_image.is_user_inherited = true;
-        run_owner_setup_line(&task);
+        run_owner_setup_command(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), me, "the image's own");
         assert_eq!(fs::metadata(&home).unwrap().uid(), user);
     }
@@ -258,18 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn owner_line_gives_both_folders_to_the_user() {
+    fn owner_command_gives_both_folders_to_the_user() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(work.join("inner")).unwrap();
         fs::write(work.join("inner/file"), "").unwrap();
         let (user, mut task) = task_with_folders(&work, &home);
-        run_owner_setup_line(&task);
+        run_owner_setup_command(&task);
         for path in [work.clone(), work.join("inner/file"), home] {
             assert_eq!(fs::metadata(&path).unwrap().uid(), user, "{}", path.display());
         }
         task.user = Some("nobody-knows".into());
-        run_owner_setup_line(&task);
+        run_owner_setup_command(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), user);
     }
 }

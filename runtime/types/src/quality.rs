@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_rejects_values_outside_0_to_1() {
+    fn leak_score_rejects_values_outside_0_to_1() {
         let file = |share: &str| {
             serde_json::from_str::<TaskQuality>(&format!(
                 r#"{{"task": "t", "digest": "d", "marks": [], "leak_score": {share},

@@ -69,7 +69,7 @@ fn replace_added_line(patch: &str, file: &str, change: &Impossible) -> Option<St
 ///
 /// # Errors
 /// The current directory does not exist.
-pub fn with_absolute_paths(mut task: Task, base_dir: &Path) -> io::Result<Task> {
+pub fn make_paths_absolute(mut task: Task, base_dir: &Path) -> io::Result<Task> {
     let whole = |path: &mut String| -> io::Result<()> {
         let full: PathBuf = std::path::absolute(base_dir.join(&*path))?;
         *path = full.to_string_lossy().into_owned();

@@ -18,4 +18,4 @@ pub use checks::{
     passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes,
 };
 pub use error::ValidationError;
-pub use impossible::{impossible_variant, with_absolute_paths};
+pub use impossible::{impossible_variant, make_paths_absolute};

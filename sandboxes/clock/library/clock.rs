@@ -43,7 +43,7 @@ const CLOCK_GETTIME: usize = 228;
 const CLOCK_GETTIME: usize = 113;
 
 /// The task's time minus the monotonic clock; 0 if no time is set.
-static AHEAD: AtomicI64 = AtomicI64::new(0);
+static OFFSET_NANOS: AtomicI64 = AtomicI64::new(0);
 
 unsafe extern "C" {
     fn getenv(name: *const c_char) -> *const c_char;
@@ -75,7 +75,7 @@ extern "C" fn begin() {
             now
         }
     };
-    AHEAD.store(moment.wrapping_sub(since), Ordering::Relaxed);
+    OFFSET_NANOS.store(moment.wrapping_sub(since), Ordering::Relaxed);
 }
 
 fn number(name: &CStr) -> Option<i64> {
@@ -134,7 +134,7 @@ fn monotonic() -> i64 {
 }
 
 fn now() -> i64 {
-    match AHEAD.load(Ordering::Relaxed) {
+    match OFFSET_NANOS.load(Ordering::Relaxed) {
         0 => nanos(REALTIME),
         ahead => monotonic().wrapping_add(ahead),
     }
@@ -147,7 +147,7 @@ fn spec(now: i64) -> TimeSpec {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut TimeSpec) -> c_int {
     let is_date = matches!(clock, REALTIME | REALTIME_COARSE | INTERNATIONAL);
-    if is_date && !time.is_null() && AHEAD.load(Ordering::Relaxed) != 0 {
+    if is_date && !time.is_null() && OFFSET_NANOS.load(Ordering::Relaxed) != 0 {
         unsafe { time.write(spec(now())) };
         return 0;
     }

@@ -82,7 +82,7 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
     }
     let options = CreateImageOptionsBuilder::new().from_image(&with_tag(name)).build();
     let pulled = drain(engine.slow_client.create_image(Some(options), None, None)).await;
-    pulled.map_err(|error| pull_fault(name, &error))?;
+    pulled.map_err(|error| fault_from_pull_error(name, &error))?;
     find_by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(
             FaultLayer::Environment,
@@ -98,7 +98,7 @@ pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageL
         return Ok(ImageLocation::BackEnd);
     }
     let found = engine.client.inspect_registry_image(&with_tag(name), None).await;
-    found.map(|_| ImageLocation::Registry).map_err(|error| pull_fault(name, &error))
+    found.map(|_| ImageLocation::Registry).map_err(|error| fault_from_pull_error(name, &error))
 }
 
 /// Adds the tag `latest` if the name has no tag. Without a tag, an engine would pull all tags.
@@ -107,7 +107,7 @@ fn with_tag(name: &str) -> String {
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
 }
 
-fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
+fn fault_from_pull_error(name: &str, error: &bollard::errors::Error) -> Fault {
     let fault = fault::environment_fault(
         &format!("image {name} is not available and cannot be pulled"),
         error,

@@ -17,7 +17,7 @@ use crate::{
     build,
     engine::Engine,
     fault,
-    image::{self, HOST_LAYER, LAYER},
+    image::{self, HOST_LAYER_REPOSITORY, LAYER_REPOSITORY},
     layer,
 };
 
@@ -98,8 +98,8 @@ fn rank(tag: &str) -> Option<u8> {
     let made =
         |digest: &str| digest.len() == 32 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     match (repository, tag.strip_prefix("base-")) {
-        (LAYER | HOST_LAYER, None) if made(tag) => Some(0),
-        (HOST_LAYER, Some(digest)) if made(digest) => Some(1),
+        (LAYER_REPOSITORY | HOST_LAYER_REPOSITORY, None) if made(tag) => Some(0),
+        (HOST_LAYER_REPOSITORY, Some(digest)) if made(digest) => Some(1),
         (REPOSITORY | build::REPOSITORY, None) if made(tag) => Some(2),
         _ => None,
     }

@@ -38,7 +38,7 @@ pub struct ListingBudget {
 impl ListingBudget {
     /// Number of listings without a minimum interval: enough for the agent's start, a restored
     /// state, and a few steps of a short trial.
-    const FREE_LISTINGS: u32 = 12;
+    const UNLIMITED_LISTINGS: u32 = 12;
     /// The minimum interval between two listings, as a multiple of the last listing's duration. For
     /// each listing, the engine walks the whole layer, which takes 0.1 s or more.
     const MIN_INTERVAL_FACTOR: u32 = 20;
@@ -47,7 +47,7 @@ impl ListingBudget {
     /// step without a listing restarts from the beginning.
     fn refusal_reason(&self) -> Option<String> {
         let (ended, took) = self.last_listing?;
-        let early = self.listing_count >= Self::FREE_LISTINGS
+        let early = self.listing_count >= Self::UNLIMITED_LISTINGS
             && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
         early.then(|| {
             format!(

@@ -8,8 +8,8 @@ use proctor_types::Fault;
 use crate::{engine::Engine, fault};
 
 /// The repository of layers. Layers with a host base have a separate repository.
-pub const LAYER: &str = "proctor-layer";
-pub const HOST_LAYER: &str = "proctor-layer-host";
+pub const LAYER_REPOSITORY: &str = "proctor-layer";
+pub const HOST_LAYER_REPOSITORY: &str = "proctor-layer-host";
 
 /// Returns an image's id; `None` if the engine does not have the image.
 pub async fn find_id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
@@ -42,5 +42,5 @@ pub async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>
 
 /// Returns whether sandboxes that use this image see the host's programs.
 pub fn has_host_base(image: &str) -> bool {
-    image.split(':').next() == Some(HOST_LAYER)
+    image.split(':').next() == Some(HOST_LAYER_REPOSITORY)
 }

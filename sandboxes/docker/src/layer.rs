@@ -16,7 +16,7 @@ use crate::{
     create,
     engine::Engine,
     fault,
-    image::{self, HOST_LAYER, LAYER},
+    image::{self, HOST_LAYER_REPOSITORY, LAYER_REPOSITORY},
     setup, tarball,
 };
 
@@ -47,7 +47,7 @@ pub async fn resolve_layer(engine: &Engine, spec: &LayerSpec) -> Result<LayerTar
         spec.workdir,
         spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
     ]);
-    let repository = if spec.base == Base::Host { HOST_LAYER } else { LAYER };
+    let repository = if spec.base == Base::Host { HOST_LAYER_REPOSITORY } else { LAYER_REPOSITORY };
     Ok(LayerTarget { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
@@ -73,7 +73,7 @@ pub async fn prepare(
     }
     // Create the container from an image name that shows whether it has a host base.
     let image = match spec.base {
-        Base::Host => setup::add_alias(engine, &target.base.image, HOST_LAYER).await?,
+        Base::Host => setup::add_alias(engine, &target.base.image, HOST_LAYER_REPOSITORY).await?,
         _ => target.base.image.clone(),
     };
     let guard =

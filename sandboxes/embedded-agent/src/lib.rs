@@ -29,7 +29,7 @@ mod tests {
     use super::{AGENT_BYTES, agent, agent_digest};
 
     #[test]
-    fn agent_is_a_program_of_its_length() {
+    fn agent_is_an_elf_file_of_the_declared_length() {
         assert_eq!(agent().len(), AGENT_BYTES);
         assert_eq!(&agent()[..4], b"\x7fELF");
         assert_eq!(agent_digest().len(), 64);

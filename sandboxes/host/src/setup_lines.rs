@@ -33,13 +33,13 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
             )
         })?;
         if !done.success() {
-            return Err(setup_line_fault(number, line, &done));
+            return Err(setup_command_fault(number, line, &done));
         }
     }
     Ok(())
 }
 
-fn setup_line_fault(line_number: usize, line: &str, command_output: &CommandOutput) -> Fault {
+fn setup_command_fault(line_number: usize, line: &str, command_output: &CommandOutput) -> Fault {
     let how =
         match (command_output.exit.timed_out, command_output.exit.code, command_output.exit.signal)
         {

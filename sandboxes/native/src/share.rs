@@ -15,7 +15,7 @@ const MIN_FILES: u64 = 4_096;
 
 /// How much a sandbox may write to files that are stored in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MemoryShare {
+pub(crate) struct MemoryFileLimits {
     pub(crate) disk_bytes: u64,
     pub(crate) inodes: u64,
     pub(crate) shm_bytes: u64,
@@ -30,7 +30,7 @@ pub(crate) fn divide_memory(
     limits: &SandboxSpec,
     memory_is_limited: bool,
     enforcement: &mut Enforcement,
-) -> MemoryShare {
+) -> MemoryFileLimits {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;
     let mut shm_bytes = SHM_BYTES;
@@ -44,7 +44,7 @@ pub(crate) fn divide_memory(
         }
     }
     let disk_bytes = disk_mb << 20;
-    MemoryShare { disk_bytes, inodes: (disk_bytes / BYTES_PER_FILE).max(MIN_FILES), shm_bytes }
+    MemoryFileLimits { disk_bytes, inodes: (disk_bytes / BYTES_PER_FILE).max(MIN_FILES), shm_bytes }
 }
 
 #[cfg(test)]

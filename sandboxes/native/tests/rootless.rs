@@ -41,7 +41,7 @@ fn run_as_user(user: Option<User>, test_name: &str, rootfs: Option<&Path>) -> bo
         assert!(!geteuid().is_root());
         return false;
     }
-    let (Some(()), Some(user)) = (users::if_root(test_name), user) else { return true };
+    let (Some(()), Some(user)) = (users::require_root(test_name), user) else { return true };
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("test");
     // Don't use `fs::copy`: another test may start a process meanwhile, which would inherit the
@@ -130,7 +130,7 @@ async fn assert_kit_passes(name: &str, skippable_limits: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_id_passes_the_kit() {
-    if run_as_user(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
+    if run_as_user(Some(users::user_with_single_id(1)), "one_id_passes_the_kit", None) {
         return;
     }
     assert_kit_passes("native, one id", &["memory:", "cpus:", "other users:", "agent_identity:"])
@@ -178,7 +178,7 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
 
 #[tokio::test]
 async fn one_id_rejects_other_users_with_a_hint() {
-    if run_as_user(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
+    if run_as_user(Some(users::user_with_single_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -196,10 +196,10 @@ async fn one_id_rejects_other_users_with_a_hint() {
     let mut command = Command::shell("true");
     command.user = Some("1000".into());
     let error = sandbox.handle().run(command).await.unwrap_err();
-    assert!(!error.is_broken() && error.to_string().contains("/etc/subuid"), "{error}");
+    assert!(!error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"), "{error}");
     let path = RawPath::from("/tmp/new");
     let error = sandbox.handle().write_as(&path, b"x", None, Some("1000")).await.unwrap_err();
-    assert!(!error.is_broken() && error.to_string().contains("/etc/subuid"), "{error}");
+    assert!(!error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"), "{error}");
     sandbox.close().await.unwrap();
 }
 
@@ -224,7 +224,7 @@ async fn unmappable_id_range_leaves_one_id() {
 #[tokio::test]
 async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
     if run_as_user(
-        Some(users::one_id(3)),
+        Some(users::user_with_single_id(3)),
         "lower_process_limit_of_the_user_is_kept_and_recorded",
         None,
     ) {
@@ -272,7 +272,7 @@ async fn foreign_root_file_system_is_copied() {
         make.args(["-c", MAKE_ROOTFS, "sh"]).arg(rootfs.path());
         assert!(make.status().unwrap().success());
     }
-    if run_as_user(Some(users::one_id(4)), test, Some(rootfs.path())) {
+    if run_as_user(Some(users::user_with_single_id(4)), test, Some(rootfs.path())) {
         return;
     }
     let rootfs = PathBuf::from(env::var_os(ROOTFS_VAR).unwrap());
@@ -321,7 +321,7 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
             assert!(make.status().unwrap().success());
         }
     }
-    if run_as_user(Some(users::one_id(5)), test, Some(rootfs.path())) {
+    if run_as_user(Some(users::user_with_single_id(5)), test, Some(rootfs.path())) {
         return;
     }
     let image = PathBuf::from(env::var_os(ROOTFS_VAR).unwrap()).join("image/image.tar");

@@ -109,7 +109,7 @@ fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
 }
 
 #[tokio::test]
-async fn failed_setup_line_is_quoted_and_leaves_no_layer() {
+async fn failed_setup_command_is_quoted_and_leaves_no_layer() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let lines = ["true", "echo why it failed >&2; exit 3"];

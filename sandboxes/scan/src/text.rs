@@ -24,11 +24,11 @@ pub fn count_windows(index: &SecretIndex, text: &[u8], tally: &mut Tally) {
     let mut next = breaks.next().unwrap_or(usize::MAX);
     let mut start = 0;
     for end in memchr2_iter(b'\n', 0, text).chain([text.len()]) {
-        let is_broken = next < end;
+        let has_escaped_line_breaks = next < end;
         while next < end {
             next = breaks.next().unwrap_or(usize::MAX);
         }
-        readings.push_line(&text[start..end], is_broken, tally);
+        readings.push_line(&text[start..end], has_escaped_line_breaks, tally);
         start = end + 1;
     }
 }
@@ -64,7 +64,7 @@ impl<'a> LineReadings<'a> {
         Self { index, plain_track, numbered_track, literal_tracks }
     }
 
-    fn push_line(&mut self, line: &[u8], is_broken: bool, tally: &mut Tally) {
+    fn push_line(&mut self, line: &[u8], has_escaped_line_breaks: bool, tally: &mut Tally) {
         let index = self.index;
         let before = self.plain_track;
         let plain = fingerprint::hash_line(line).map(|(hash, _)| hash);
@@ -78,12 +78,12 @@ impl<'a> LineReadings<'a> {
             None => self.numbered_track.push_same_line(index, plain, tally),
         }
         // Checking one track is enough: either all of them are active or none is.
-        if !is_broken && self.literal_tracks[0][0].lines_to_track == 0 {
+        if !has_escaped_line_breaks && self.literal_tracks[0][0].lines_to_track == 0 {
             return;
         }
         for (tracks, backslashes) in self.literal_tracks.iter_mut().zip(BREAK_BACKSLASHES) {
             let [whole, numbered] = tracks;
-            if !is_broken {
+            if !has_escaped_line_breaks {
                 whole.push_same_line(index, plain, tally);
                 numbered.push_same_line(index, plain, tally);
                 continue;

@@ -48,7 +48,7 @@ fn text_after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a 
     text.match_indices(end).find_map(|(at, tag)| {
         let (before, after) = (&text[..at], &text[at + tag.len()..]);
         let ends_reasoning = !before.contains(start)
-            && !is_mention(before, after)
+            && !is_mentioned_tag(before, after)
             && !after.trim().is_empty()
             && has_whole_blocks(after);
         ends_reasoning.then_some(after)
@@ -97,7 +97,7 @@ fn last_harmony_message<'a>(text: &'a str, channel: &str) -> Option<&'a str> {
 }
 
 /// Whether a tag between the two texts is part of a sentence or a quotation.
-fn is_mention(text_before: &str, text_after: &str) -> bool {
+fn is_mentioned_tag(text_before: &str, text_after: &str) -> bool {
     // A line that begins with backticks may be a fence.
     let line = text_before.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
     let opens = |quote: char| line.matches(quote).count() % 2 == 1;

@@ -19,7 +19,7 @@ use crate::{
 const MAX_PACKAGE_BYTES: usize = 64 << 20;
 
 /// Debian's library directory for this architecture.
-const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
+const MULTIARCH_LIBRARY_FOLDER: &str = "usr/lib/x86_64-linux-gnu";
 
 /// Files of Python's standard library to leave out. The first would disable pip, and the second
 /// needs a library that no agent uses.
@@ -95,7 +95,7 @@ pub(crate) fn extract_package(
 
 /// Extracts a shared library, or a link to one, into the bundle's library directory.
 fn extract_library(path: &Path, entry: ArchiveEntry<'_>, tree: &Path) -> Result<(), BundleError> {
-    let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
+    let Some(name) = path.strip_prefix(MULTIARCH_LIBRARY_FOLDER).ok().and_then(Path::to_str) else {
         return Ok(());
     };
     if name.contains('/') || !name.contains(".so") {

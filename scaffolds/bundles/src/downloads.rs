@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn downloads_refetch_only_damaged_files() {
+    async fn downloads_refetch_only_corrupt_files() {
         let folder = tempfile::tempdir().unwrap();
         let downloads = DownloadCache { folder: folder.path().join("d") };
         let wanted = Checksum::Sha256(proctor_types::sha256_hex(b"right"));

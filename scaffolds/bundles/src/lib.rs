@@ -36,4 +36,4 @@ pub const SHELL: &str = "/agent/sh";
 
 /// The file with certificates, if the recipe includes them. Used for `SSL_CERT_FILE` and similar
 /// variables.
-pub const CERTIFICATES: &str = "/agent/etc/ca.pem";
+pub const CERTIFICATES_FILE: &str = "/agent/etc/ca.pem";

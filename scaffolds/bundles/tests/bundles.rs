@@ -112,7 +112,7 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
 }
 
 #[tokio::test]
-async fn bundle_is_reused_and_rebuilt_if_damaged() {
+async fn bundle_is_reused_and_rebuilt_if_corrupt() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
     let (bundles, files) = (BundleStore::new(cache.path()), recipe(FILES_RECIPE));
     assert_eq!(bundles.find_built("mine", "1", &files, folder.path()), None);

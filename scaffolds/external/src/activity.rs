@@ -20,7 +20,7 @@ pub const SAMPLE_SCRIPT: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"
 
 /// Minimum fraction of one CPU that processes must use between two checks to count as work. Timers
 /// alone use less.
-const MIN_CPU_SHARE: f64 = 0.05;
+const MIN_CPU_FRACTION: f64 = 0.05;
 /// The unit of the CPU times in `stat`: clock ticks per second. The same on all current Linux
 /// systems.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -71,7 +71,7 @@ impl Activity {
             .map(|(pid, ticks)| ticks.saturating_sub(self.cpu_ticks.get(pid).copied().unwrap_or(0)))
             .sum();
         let took = now.duration_since(self.last_check_at).as_secs_f64();
-        let work = used as f64 > (took * TICKS_PER_SECOND * MIN_CPU_SHARE).max(1.0);
+        let work = used as f64 > (took * TICKS_PER_SECOND * MIN_CPU_FRACTION).max(1.0);
         (self.cpu_ticks, self.last_check_at) = (ticks, now);
         if work && !first {
             self.last_active_at = now;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 #[test]
 fn manifest_schema_is_current_and_closed() {
-    let schema = proctor_config::schema_of::<Manifest>(SCHEMA_TITLE);
+    let schema = proctor_config::schema_for_type::<Manifest>(SCHEMA_TITLE);
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/manifest-schema.json");
     if std::env::var_os("PROCTOR_WRITE").is_some() {

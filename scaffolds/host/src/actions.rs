@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The mode of a file that is written with `executable`.
-const EXECUTABLE: u32 = 0o755;
+const EXECUTABLE_MODE: u32 = 0o755;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +120,7 @@ impl<'a> CallRecorder<'a> {
         error: SandboxError,
         code: i64,
     ) -> ActionResult {
-        if error.is_broken() {
+        if error.has_escaped_line_breaks() {
             return Err(error.to_fault(self.name).into());
         }
         self.finish(session, error.to_string(), None, None).await?;
@@ -256,7 +256,7 @@ pub(crate) async fn write_file(
     let arguments =
         json!({ "path": params.path, "bytes": bytes.len(), "executable": params.executable });
     let recorded = CallRecorder::begin(session, id, "sandbox/write", arguments).await?;
-    let mode = params.executable.then_some(EXECUTABLE);
+    let mode = params.executable.then_some(EXECUTABLE_MODE);
     let owner = session.brief().user.clone();
     let written = session.sandbox().write_as(&path, &bytes, mode, owner.as_deref()).await;
     if let Err(error) = written {

@@ -21,7 +21,7 @@ const MIN_VERSION: [u64; 2] = [3, 9];
 /// The environment variable in which the Python package passes the interpreter that started
 /// Proctor.
 const CALLER_VARIABLE: &str = "PROCTOR_PYTHON";
-const PROBE: &str = include_str!("probe.py");
+const PROBE_SCRIPT: &str = include_str!("probe.py");
 
 /// What is wrong, and how to fix it.
 pub(crate) type InterpreterProblem = (String, String);
@@ -53,7 +53,7 @@ impl Interpreter {
         // Run it in isolated mode, as in the sandbox, where it ignores environment variables and
         // packages in the user's home directory.
         let done = Command::new(&program)
-            .args(["-I", "-c", PROBE])
+            .args(["-I", "-c", PROBE_SCRIPT])
             .stdin(Stdio::null())
             .output()
             .map_err(|error| (format!("cannot run {shown}: {error}"), hint.to_owned()))?;

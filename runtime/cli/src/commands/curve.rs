@@ -127,7 +127,7 @@ impl CurveBudget {
     /// sibling with the largest one.
     fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.limits.last().copied().unwrap_or_default();
-        let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
+        let others: Vec<String> = arms.iter().map(|arm| self.factors_without_limit(arm)).collect();
         let mut kept = Vec::new();
         for (arm, own) in arms.iter().zip(&others) {
             let limit = self.limit_or_infinity(arm);
@@ -154,7 +154,7 @@ impl CurveBudget {
     }
 
     /// Returns all factors of an arm except its limit of this kind, as text.
-    fn without_limit(&self, arm: &Arm) -> String {
+    fn factors_without_limit(&self, arm: &Arm) -> String {
         canonical_json(&self.with_limit(arm, None).factors())
     }
 
@@ -475,7 +475,7 @@ impl<'a> CurveBuilder<'a> {
         if patches.is_empty() {
             return Ok(());
         }
-        let context = self.get_run_context().await?;
+        let context = self.ensure_run_context().await?;
         tell!("grading {}", count_with_noun(patches.len(), "tree"));
         let permits = Arc::new(Semaphore::new(self.record.jobs.max(1)));
         let mut running = JoinSet::new();
@@ -513,7 +513,7 @@ impl<'a> CurveBuilder<'a> {
     }
 
     /// Returns the run context. The first call creates it and starts the back ends.
-    async fn get_run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
+    async fn ensure_run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }

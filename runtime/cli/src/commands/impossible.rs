@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 use proctor_plan::{PlannedRun, Purpose, ReadConfig};
 use proctor_run::{Execution, find_impossible_variants};
 use proctor_types::{SandboxKind, SandboxSpec, count_with_noun};
-use proctor_validation::{impossible_variant as variant_of, with_absolute_paths};
+use proctor_validation::{impossible_variant as variant_of, make_paths_absolute};
 
 use crate::{
     assemble::{self, FlakyTests, RegradePolicy},
@@ -61,7 +61,7 @@ pub async fn write_impossible_variants(
         };
         match found.iter().find_map(|wrong| variant_of(&planned.task, wrong)) {
             Some(variant) => {
-                rows.push(serde_json::to_string(&with_absolute_paths(variant, &planned.base_dir)?)?)
+                rows.push(serde_json::to_string(&make_paths_absolute(variant, &planned.base_dir)?)?)
             }
             None => without.push(planned.task.id.to_string()),
         }

@@ -40,7 +40,7 @@ pub async fn check_quality(
 ) -> Result<ExitCode, CommandError> {
     let read = certificate.map(proctor_plan::read_certificate).transpose()?;
     let cache = cache_dir::default_cache_dir()?;
-    let loaded = tasks::read_complete(patterns, &cache, &assemble::print_message).await?;
+    let loaded = tasks::read_complete_dataset(patterns, &cache, &assemble::print_message).await?;
     // Only recipes that have not been built yet need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned_tasks(&loaded)?,
@@ -157,12 +157,12 @@ fn finding_lines(task: &TaskQuality) -> Vec<String> {
         said.push(format!("resolved under {policy} by: {}", attacks.join(", ")));
     }
     for (what, signs) in [("network", &task.network), ("date", &task.date)] {
-        said.extend(signs_line(what, signs));
+        said.extend(dependency_signs_line(what, signs));
     }
     said
 }
 
-fn signs_line(label: &str, signs: &DependencySigns) -> Option<String> {
+fn dependency_signs_line(label: &str, signs: &DependencySigns) -> Option<String> {
     let first = signs.found.first()?;
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);

@@ -28,7 +28,7 @@ pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, Com
                 None => bundled::find_agent(&cache, &scaffold)?,
             };
             let bundle = build_bundle(&bundles, &found).await?;
-            print_result(&format!("{}\n", bundle_facts(&bundle)))?;
+            print_result(&format!("{}\n", bundle_details(&bundle)))?;
         }
         ScaffoldAction::Show { scaffold, verify } => {
             let found = bundled::find_agent(&cache, &scaffold)?;
@@ -132,7 +132,7 @@ fn print_manifest(bundles: &BundleStore, agent: &BundledAgent) -> Result<(), Com
     text.push('\n');
     match find_built_bundle(bundles, agent) {
         Some(bundle) => {
-            for line in bundle_facts(&bundle).lines() {
+            for line in bundle_details(&bundle).lines() {
                 let _ = writeln!(text, "# {line}");
             }
         }
@@ -148,7 +148,7 @@ fn print_manifest(bundles: &BundleStore, agent: &BundledAgent) -> Result<(), Com
     Ok(print_result(&text)?)
 }
 
-fn bundle_facts(bundle: &Bundle) -> String {
+fn bundle_details(bundle: &Bundle) -> String {
     let mut text = format!(
         "bundle    {}\nfolder    {}\nsize      {:.1} MB, {}\nbuilt in  {:.1} s\n",
         bundle.digest,

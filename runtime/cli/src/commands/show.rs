@@ -90,7 +90,7 @@ pub async fn show_task(
         return Err(UserError::new(what).hint(hint).into());
     };
     let shown = if as_json {
-        serde_json::to_string_pretty(&if show_gold { task } else { without_gold(task) })?
+        serde_json::to_string_pretty(&if show_gold { task } else { remove_gold(task) })?
     } else {
         format_task(&task, show_gold)
     };
@@ -107,7 +107,7 @@ fn benchmark_name(task: &Task) -> String {
 
 /// Returns the task without its solution. The mask is removed too, because its reverse is the
 /// solution.
-fn without_gold(mut task: Task) -> Task {
+fn remove_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {
             *text = format!("hidden: {}; `--gold` shows it", describe_patch(text));

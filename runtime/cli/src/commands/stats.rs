@@ -46,7 +46,7 @@ pub async fn print_stats(
 
 async fn measure_dataset(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
-    let mut loaded = tasks::read_complete_with_retention(
+    let mut loaded = tasks::read_complete_dataset_with_retention(
         &patterns,
         cache,
         RowRetention::Files,

@@ -40,7 +40,7 @@ pub(super) fn standardize_calls(message: &Value, reads_function_call: bool) -> C
 }
 
 /// Whether the fields for a message's calls have content that cannot be read as a call.
-pub(super) fn has_unread_calls(message: &Value) -> bool {
+pub(super) fn has_unreadable_calls(message: &Value) -> bool {
     let (calls, function) = (&message["tool_calls"], &message["function_call"]);
     let is_unread = |value: &Value, is_call: bool| !is_call && !native::is_blank(value);
     is_unread(calls, !as_call_slice(calls).is_empty()) || is_unread(function, function.is_object())
@@ -80,7 +80,7 @@ fn wrap_bare_call(call: &Value) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{has_unread_calls, standardize_calls};
+    use super::{has_unreadable_calls, standardize_calls};
 
     #[test]
     fn standardize_calls_wraps_bare_functions() {
@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn has_unread_calls_finds_content_that_is_not_a_call() {
-        assert!(has_unread_calls(&json!({"tool_calls": "f()"})));
-        assert!(has_unread_calls(&json!({"function_call": ["f"]})));
+    fn has_unreadable_calls_finds_content_that_is_not_a_call() {
+        assert!(has_unreadable_calls(&json!({"tool_calls": "f()"})));
+        assert!(has_unreadable_calls(&json!({"function_call": ["f"]})));
         for message in
             [json!({"tool_calls": []}), json!({"tool_calls": null, "function_call": ""}), json!({})]
         {
-            assert!(!has_unread_calls(&message), "{message}");
+            assert!(!has_unreadable_calls(&message), "{message}");
         }
     }
 }

@@ -73,7 +73,7 @@ impl TextDeduplicator {
 
     /// Returns the text that is still held back when the stream ends. A stream of only two
     /// fragments is cumulative if the second one repeats the first.
-    pub(super) fn take_held_text(&mut self) -> String {
+    pub(super) fn take_pending_text(&mut self) -> String {
         match std::mem::take(self) {
             Self::Undecided { first, second: held } => held[first.len()..].to_owned(),
             other => {
@@ -91,7 +91,7 @@ mod tests {
     fn text(pieces: &[&str]) -> String {
         let mut stream = TextDeduplicator::default();
         let mut out: String = pieces.iter().map(|piece| stream.push(piece)).collect();
-        out += &stream.take_held_text();
+        out += &stream.take_pending_text();
         out
     }
 

@@ -4,7 +4,7 @@ use proctor_types::Usage;
 use serde_json::{Value, json};
 
 use super::{
-    calls::{has_unread_calls, standardize_calls},
+    calls::{has_unreadable_calls, standardize_calls},
     turn::MessageBuilder,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
         }
     }
     let calls = parse_calls(message.get("tool_calls"))?;
-    if calls.is_empty() && has_unread_calls(&standard) {
+    if calls.is_empty() && has_unreadable_calls(&standard) {
         return Err("choices[0].message.function_call is not an object".into());
     }
     for (index, call) in calls.iter().enumerate() {

@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{
-    calls::{has_unread_calls, standardize_calls},
+    calls::{has_unreadable_calls, standardize_calls},
     cumulative::TextDeduplicator,
     response,
     turn::MessageBuilder,
@@ -34,7 +34,7 @@ pub struct ChatReader {
     /// Whether the call arrives as `function_call`.
     has_function_call: bool,
     /// Whether a fragment of a call could not be read.
-    has_unread_call: bool,
+    has_unreadable_call: bool,
     turn: MessageBuilder,
     identity: ResponseIdentity,
 }
@@ -88,10 +88,10 @@ impl StreamReader for ChatReader {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
-            self.reject_unread_calls()?;
+            self.reject_unreadable_calls()?;
             self.has_ended = true;
             let mut deltas = Vec::new();
-            self.flush_held_text(&mut deltas);
+            self.flush_pending_text(&mut deltas);
             deltas.extend(self.implicit_end());
             return Ok(deltas);
         }
@@ -138,10 +138,10 @@ impl StreamReader for ChatReader {
         self.read_delta(delta, &mut deltas)?;
         // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.reject_unread_calls()?;
+            self.reject_unreadable_calls()?;
             // Some servers send `stop` with the first, empty chunk, so the last reason counts.
             if self.has_text || !self.calls.is_empty() || self.has_reasoning {
-                self.flush_held_text(&mut deltas);
+                self.flush_pending_text(&mut deltas);
                 self.has_finish_reason = true;
                 deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
             } else {
@@ -216,8 +216,8 @@ impl ChatReader {
     }
 
     /// Emits the text that was held back until the end.
-    fn flush_held_text(&mut self, deltas: &mut Vec<Delta>) {
-        let rest = self.text.take_held_text();
+    fn flush_pending_text(&mut self, deltas: &mut Vec<Delta>) {
+        let rest = self.text.take_pending_text();
         if !rest.is_empty() {
             self.turn.add_text(&rest);
             deltas.push(Delta::Text(rest));
@@ -240,8 +240,8 @@ impl ChatReader {
 
     /// Returns an error if the stream contained calls, but none of them could be read. Otherwise,
     /// the response would count as a turn in which the model called no tool.
-    fn reject_unread_calls(&self) -> Result<(), ReadError> {
-        if self.has_unread_call && self.calls.is_empty() {
+    fn reject_unreadable_calls(&self) -> Result<(), ReadError> {
+        if self.has_unreadable_call && self.calls.is_empty() {
             let why = "the response contains a tool call in an unknown form";
             return Err(ReadError::Corrupted(why.into()));
         }
@@ -257,7 +257,7 @@ impl ChatReader {
             && new["function_call"].is_object()
             && response::as_call_slice(&new["tool_calls"]).is_empty()
             && !response::as_call_slice(&delta["tool_calls"]).is_empty();
-        self.has_unread_call |= has_unread_calls(delta);
+        self.has_unreadable_call |= has_unreadable_calls(delta);
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
@@ -312,7 +312,7 @@ impl ChatReader {
                 }
                 // Ignore an empty fragment at an index that has no call.
                 (None, None) if text.is_empty() => {
-                    self.has_unread_call |= !native::is_blank(call);
+                    self.has_unreadable_call |= !native::is_blank(call);
                     continue;
                 }
                 (None, None) => {

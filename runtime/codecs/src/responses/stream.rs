@@ -92,7 +92,7 @@ impl StreamReader for ResponsesReader {
                 }
             }
             "response.output_item.done" => {
-                let item = self.with_arguments(place, &data["item"]);
+                let item = self.add_missing_arguments(place, &data["item"]);
                 self.turn_items.extend(response::to_request_item(&item).map(|item| (place, item)));
                 self.finish_item(place, &item, &mut deltas);
             }
@@ -106,7 +106,7 @@ impl StreamReader for ResponsesReader {
                     let known = item["id"].as_str().and_then(|id| self.positions.get(id));
                     let place = known.copied().unwrap_or(index);
                     if !self.turn_items.contains_key(&place) && !self.has_call(item, output) {
-                        let item = self.with_arguments(place, item);
+                        let item = self.add_missing_arguments(place, item);
                         self.turn_items
                             .extend(response::to_request_item(&item).map(|item| (place, item)));
                         self.finish_item(place, &item, &mut deltas);
@@ -178,7 +178,7 @@ impl ResponsesReader {
 
     /// Returns an item. If the item has no arguments, adds the arguments that arrived before the
     /// call ended.
-    fn with_arguments<'a>(&self, position: u64, item: &'a Value) -> Cow<'a, Value> {
+    fn add_missing_arguments<'a>(&self, position: u64, item: &'a Value) -> Cow<'a, Value> {
         let own = item["arguments"].as_str().unwrap_or_default().trim();
         let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
         match self.arguments.get(&position) {

@@ -36,9 +36,9 @@ impl CandidateContext<'_> {
                 false => halves(&chunk).into_iter().rev().for_each(|half| open.push_front(half)),
             }
         }
-        let is_about_it =
+        let contains_other_tops =
             |part: &Removal| !part.extracted.all_objects().is_disjoint(&removal.other_files.tops);
-        best.filter(is_about_it).ok_or_else(|| {
+        best.filter(contains_other_tops).ok_or_else(|| {
             let reason = format!(
                 "other tests fail without the feature, and no smaller part can be removed: {failed_tests}"
             );

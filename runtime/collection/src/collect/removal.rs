@@ -41,7 +41,7 @@ impl CandidateContext<'_> {
                 policy,
                 file,
                 tops,
-                &self.steady_graphs(),
+                &self.graphs_with_passing_tests(),
                 &self.settings.pass_to_pass,
                 &mut seeded,
             );
@@ -113,7 +113,7 @@ impl CandidateContext<'_> {
             self.settings.take_away.rounds,
         )?;
         if let Some(graph) = self.graphs.get(file) {
-            removal.extracted.show_entries(graph);
+            removal.extracted.show_called_helpers(graph);
         }
         removal.mask = carving.mask();
         removal.carving = carving;
@@ -121,7 +121,7 @@ impl CandidateContext<'_> {
     }
 
     /// Returns the graphs of files with at least one test that passes in every run.
-    fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
+    fn graphs_with_passing_tests(&self) -> BTreeMap<String, FileGraph> {
         let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
         steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
     }

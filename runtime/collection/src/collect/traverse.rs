@@ -39,7 +39,7 @@ impl ExtractedObjects {
 
     /// Moves helpers that tests or remaining code call to `shown_objects`, because any solution
     /// must provide them with the same interfaces.
-    pub(super) fn show_entries(&mut self, graph: &FileGraph) {
+    pub(super) fn show_called_helpers(&mut self, graph: &FileGraph) {
         let removed_objects = self.all_objects();
         let mut called = graph.callees_of_tests();
         for number in
@@ -122,7 +122,7 @@ pub(super) fn extract_objects(
         }
     }
     out.helpers.retain(|number| !out.shown_objects.contains(number));
-    out.show_entries(graph);
+    out.show_called_helpers(graph);
     out
 }
 

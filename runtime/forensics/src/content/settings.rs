@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn required_share_depends_on_the_solution_length() {
+    fn required_fraction_depends_on_the_solution_length() {
         let settings = Settings::get().unwrap();
         let needs = [2, 4, 5, 30, 1000].map(|all| settings.required_runs(all));
         assert_eq!(needs, [2, 4, 4, 6, 40]);

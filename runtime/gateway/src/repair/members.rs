@@ -45,8 +45,8 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
     let drop_parts = |turn: &mut Value, list: &str| {
         change_each(items(turn.get_mut(list)), |part| {
             let inner =
-                part.get_mut("function").is_some_and(|function| drop_member(function, name));
-            drop_member(part, name) || inner
+                part.get_mut("function").is_some_and(|function| drop_member_ignoring_case(function, name));
+            drop_member_ignoring_case(part, name) || inner
         })
     };
     match api {
@@ -55,7 +55,7 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
             change_each(turns, |turn| {
                 let parts = drop_parts(turn, "content");
                 let calls = drop_parts(turn, "tool_calls");
-                drop_member(turn, name) || parts || calls
+                drop_member_ignoring_case(turn, name) || parts || calls
             })
         }
         Api::Responses => {
@@ -65,16 +65,16 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
             };
             change_each(items(body.get_mut("input")).filter(is_own), |item| {
                 let parts = drop_parts(item, "content");
-                drop_member(item, name) || parts
+                drop_member_ignoring_case(item, name) || parts
             })
         }
         // Also remove the member from results, because results repeat the ids of their calls.
         Api::Gemini => change_each(items(body.get_mut("contents")), |content| {
             change_each(items(content.get_mut("parts")), |part| {
-                let call = part.get_mut("functionCall").is_some_and(|call| drop_member(call, name));
+                let call = part.get_mut("functionCall").is_some_and(|call| drop_member_ignoring_case(call, name));
                 let result = part.get_mut("functionResponse");
-                let result = result.is_some_and(|result| drop_member(result, name));
-                drop_member(part, name) || call || result
+                let result = result.is_some_and(|result| drop_member_ignoring_case(result, name));
+                drop_member_ignoring_case(part, name) || call || result
             })
         }),
     }
@@ -96,7 +96,7 @@ pub(super) fn keep_supported_members(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Removes a member from an object, regardless of upper and lower case. Returns whether it existed.
-fn drop_member(value: &mut Value, name: &str) -> bool {
+fn drop_member_ignoring_case(value: &mut Value, name: &str) -> bool {
     let Some(fields) = value.as_object_mut() else { return false };
     let before = fields.len();
     fields.retain(|field, _| !field.eq_ignore_ascii_case(name));

@@ -85,7 +85,7 @@ async fn overflow_below_an_answered_prompt_is_not_attributed_to_the_model() {
 
 #[tokio::test]
 async fn prompt_count_that_falls_is_a_fault() {
-    for (second, is_truncated) in [(3300, true), (9000, false)] {
+    for (second, prompt_stated_larger_budget) in [(3300, true), (9000, false)] {
         let script = format!(
             "[[rule]]\nturn = 1\nanswer = {{ content = 'ok', usage = {{ input = {second}, output = 5 }} }}\n\
              [default]\ncontent = 'ok'\nusage = {{ input = 4000, output = 5 }}\n"
@@ -93,7 +93,7 @@ async fn prompt_count_that_falls_is_a_fault() {
         let bench = Bench::new(&script, Budget::default()).await;
         bench.trial.ask(&conversation(0)).await.expect("an answer");
         let second = bench.trial.ask(&conversation(1)).await;
-        if is_truncated {
+        if prompt_stated_larger_budget {
             let fault = expect_fault(second.expect_err("a truncated prompt"));
             assert!(fault.what.contains("truncated the prompt"), "{fault}");
             assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("num_ctx")), "{fault}");

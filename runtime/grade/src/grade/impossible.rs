@@ -8,7 +8,7 @@ use proctor_types::{Fault, Impossible, Task};
 
 use super::Grading;
 use crate::{
-    GradeOptions, canary, frozen_ids::needs_freezing, pristine::PristineTree,
+    GradeOptions, canary, frozen_ids::needs_frozen_ids, pristine::PristineTree,
     procedure::is_official_only,
 };
 
@@ -28,7 +28,7 @@ pub async fn find_impossible_variants(
     hidden_copies: &HiddenCopies,
 ) -> Result<Vec<Impossible>, Fault> {
     let has_pytest = !is_official_only(task) && task.command_test_results().is_none();
-    if !has_pytest || needs_freezing(task) || task.from_scratch.is_some() {
+    if !has_pytest || needs_frozen_ids(task) || task.from_scratch.is_some() {
         return Ok(Vec::new());
     }
     let options = GradeOptions { hidden_copies: hidden_copies.clone(), ..GradeOptions::default() };

@@ -152,7 +152,7 @@ const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts that got no verdict or that resolved the
 /// task.
-pub async fn find_escaped_cases(backend: &dyn Backend, cases: &[ExhaustionCase]) -> Vec<String> {
+pub async fn find_failed_cases(backend: &dyn Backend, cases: &[ExhaustionCase]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = &prepare_environment(backend, place.path()).await;
     let task = &task("/testbed", PYTHON, &[]);
@@ -217,7 +217,7 @@ pub async fn connect_docker() -> Option<Docker> {
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
     let native = Native::new(cache_dir()).unwrap();
-    let escaped = find_escaped_cases(&native, &exhaustion_cases()).await;
+    let escaped = find_failed_cases(&native, &exhaustion_cases()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
@@ -229,7 +229,7 @@ async fn patch_that_exhausts_its_container_gets_a_verdict() {
     let none = ["a full disk", "many large files", "no free inodes"];
     let attempts: Vec<_> =
         exhaustion_cases().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
-    let escaped = find_escaped_cases(&docker, &attempts).await;
+    let escaped = find_failed_cases(&docker, &attempts).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 

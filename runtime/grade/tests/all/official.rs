@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{
     ExpectedEvidence, GradeOptions, GradingResult, expected_strict_gold_evidence, freeze_ids,
-    grade, needs_freezing,
+    grade, needs_frozen_ids,
     procedure::{OfficialRun, run_official},
 };
 use proctor_setup::HiddenCopies;
@@ -58,7 +58,7 @@ fn grade_separately(
                     .await
                     .unwrap();
             } else {
-                if needs_freezing(&task) {
+                if needs_frozen_ids(&task) {
                     // Leftovers do not matter here, so this needs no separate sandbox.
                     options.frozen_ids = Some(
                         freeze_ids(&handle, &task, &HiddenCopies::default(), None).await.unwrap(),

@@ -96,7 +96,7 @@ fn readers_of_tests_are_detected() {
 /// Code that reads the tests passes them. Without the check for readers, the verdicts would be
 /// clean.
 #[test]
-fn readers_of_tests_are_resolved() {
+fn readers_of_tests_resolve_the_task() {
     for attack in attacks() {
         let seen = attack.grade(Defences::default());
         // Canaries also detect some of them.

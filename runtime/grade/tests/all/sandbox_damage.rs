@@ -5,7 +5,7 @@ use proctor_native::Native;
 
 use crate::{
     bench::diff,
-    exhaustion::{ExhaustionCase, cache_dir, connect_docker, find_escaped_cases},
+    exhaustion::{ExhaustionCase, cache_dir, connect_docker, find_failed_cases},
     sample::sample,
 };
 
@@ -192,13 +192,13 @@ fn damage_cases() -> Vec<ExhaustionCase> {
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_damages_its_native_sandbox_gets_a_verdict() {
     let native = Native::new(cache_dir()).unwrap();
-    let escaped = find_escaped_cases(&native, &sample(damage_cases(), CORE_INTERVAL_NATIVE)).await;
+    let escaped = find_failed_cases(&native, &sample(damage_cases(), CORE_INTERVAL_NATIVE)).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_damages_its_container_gets_a_verdict() {
     let Some(docker) = connect_docker().await else { return };
-    let escaped = find_escaped_cases(&docker, &sample(damage_cases(), CORE_INTERVAL_DOCKER)).await;
+    let escaped = find_failed_cases(&docker, &sample(damage_cases(), CORE_INTERVAL_DOCKER)).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }

@@ -53,7 +53,7 @@ pub fn read_trajectory(
             ));
         }
     };
-    imported.conversation.count_gaps(fidelity);
+    imported.conversation.count_missing_data(fidelity);
     fidelity.record_missing("patches", u64::from(imported.patch.is_none()));
     fidelity.record_missing(
         "the files after each step",

@@ -22,7 +22,7 @@ fn creation_patch(path: &str) -> String {
 }
 
 #[test]
-fn hostile_paths_are_rejected_by_name() {
+fn errors_for_hostile_paths_name_the_path() {
     let base = nodes(&[]);
     for (path, why) in [
         ("../x", "leaves the work"),

@@ -115,7 +115,7 @@ impl TrialCheck<'_> {
             // that no new try overwrites the journal.
             Err(why) => {
                 found.is_finished = true;
-                self.report_lost_journal(&mut found, &why);
+                self.report_corrupt_journal(&mut found, &why);
                 if let ComparedFile::Differs(outcome) = written.compare_with(None) {
                     found.outcome = Some(outcome);
                 }
@@ -155,7 +155,7 @@ impl TrialCheck<'_> {
         };
         if let Some(why) = why {
             found.is_finished = true;
-            self.report_lost_journal(&mut found, &why);
+            self.report_corrupt_journal(&mut found, &why);
         }
         let ended = ended.and_then(Result::ok);
         self.check_outcome(ended, written, &mut found);
@@ -224,7 +224,7 @@ impl TrialCheck<'_> {
         checked_trial.corruptions.extend(self.dir.missing_try_corruptions(latest_try));
     }
 
-    fn report_lost_journal(&self, checked_trial: &mut CheckedTrial, reason: &str) {
+    fn report_corrupt_journal(&self, checked_trial: &mut CheckedTrial, reason: &str) {
         // Don't report the same corruption of a journal twice.
         if !checked_trial.is_unrecoverable() {
             checked_trial.corruptions.push(Corruption::new(
@@ -275,7 +275,7 @@ impl TrialCheck<'_> {
         };
         if finished {
             checked_trial.is_finished = true;
-            self.report_lost_journal(
+            self.report_corrupt_journal(
                 checked_trial,
                 &format!("{reason}, but other files of the trial exist"),
             );
@@ -312,7 +312,7 @@ impl TrialCheck<'_> {
         checked_trial: &mut CheckedTrial,
     ) -> Option<FileStamp> {
         let Some(recorded) = &summary.patch else {
-            self.report_lost_journal(checked_trial, "has no patch event");
+            self.report_corrupt_journal(checked_trial, "has no patch event");
             return None;
         };
         checked_trial.patch = Some(recorded.clone());

@@ -134,7 +134,7 @@ fn node() -> impl Strategy<Value = Node> {
 
 /// Generates trees. They use few names, so that two trees often contain the same file with
 /// different contents, or a file and a directory with the same name.
-fn some_nodes() -> impl Strategy<Value = Nodes> {
+fn arbitrary_nodes() -> impl Strategy<Value = Nodes> {
     let name = prop_oneof![
         Just(b"a".to_vec()),
         Just(b"b".to_vec()),
@@ -159,7 +159,7 @@ proptest! {
     })]
 
     #[test]
-    fn patch_round_trips_through_git_for_any_trees(base in some_nodes(), end in some_nodes()) {
+    fn patch_round_trips_through_git_for_any_trees(base in arbitrary_nodes(), end in arbitrary_nodes()) {
         round_trip(&base, &end);
     }
 

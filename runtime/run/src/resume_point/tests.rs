@@ -129,7 +129,7 @@ impl TestRecord {
 
 /// Records two responses. The first has a snapshot. The second has one finished call, but no
 /// snapshot.
-fn record_in_second_step() -> (TestRecord, String) {
+fn create_record_with_unfinished_step() -> (TestRecord, String) {
     let mut record = TestRecord::new();
     record.add_setup();
     record.add_response("one");
@@ -143,7 +143,7 @@ fn record_in_second_step() -> (TestRecord, String) {
 
 #[test]
 fn resume_point_keeps_the_bytes_of_every_response() {
-    let (record, _) = record_in_second_step();
+    let (record, _) = create_record_with_unfinished_step();
     let past = record.read().unwrap();
     let bytes = past.exchanges.iter().map(|one| {
         let hash = one.response.as_ref().unwrap();
@@ -154,7 +154,7 @@ fn resume_point_keeps_the_bytes_of_every_response() {
 
 #[test]
 fn resume_point_keeps_all_responses_but_only_calls_before_the_last_snapshot() {
-    let (record, tree) = record_in_second_step();
+    let (record, tree) = create_record_with_unfinished_step();
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.complete_steps), (3, 1), "the same try");
     assert_eq!(past.tree, tree);
@@ -169,7 +169,7 @@ fn resume_point_keeps_all_responses_but_only_calls_before_the_last_snapshot() {
 
 #[test]
 fn resume_point_counts_spent_budget() {
-    let (record, _) = record_in_second_step();
+    let (record, _) = create_record_with_unfinished_step();
     let used = record.read().unwrap().prior_usage;
     assert_eq!(
         (used.spending.steps, used.spending.input_tokens, used.spending.output_tokens),
@@ -188,7 +188,7 @@ fn resume_point_counts_spent_budget() {
 
 #[test]
 fn lost_response_is_charged_but_not_counted_as_a_step() {
-    let (mut record, _) = record_in_second_step();
+    let (mut record, _) = create_record_with_unfinished_step();
     record.add_response("three");
     let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
     let whole = text.trim_end().rsplit_once('\n').unwrap().0;
@@ -200,7 +200,7 @@ fn lost_response_is_charged_but_not_counted_as_a_step() {
 
 #[test]
 fn calls_discarded_by_an_earlier_resume_stay_discarded() {
-    let (mut record, tree) = record_in_second_step();
+    let (mut record, tree) = create_record_with_unfinished_step();
     let stands_to = record.read().unwrap().last_kept_seq;
     record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
     record.add_tool_result("again", false);
@@ -216,7 +216,7 @@ fn calls_discarded_by_an_earlier_resume_stay_discarded() {
 /// good event and the fault is not charged.
 #[test]
 fn fault_keeps_all_responses_and_does_not_charge_its_time() {
-    let (mut record, tree) = record_in_second_step();
+    let (mut record, tree) = create_record_with_unfinished_step();
     let before = record.read().unwrap();
     record.add(Event::ModelAttempted {
         attempt: 1,
@@ -261,7 +261,7 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
 #[test]
 fn sandbox_failing_twice_after_one_response_prevents_resume() {
     let said = |layer: FaultLayer, between: &dyn Fn(&mut TestRecord)| {
-        let (mut record, tree) = record_in_second_step();
+        let (mut record, tree) = create_record_with_unfinished_step();
         let fail = |record: &mut TestRecord| {
             record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
         };
@@ -325,7 +325,7 @@ fn unresumable_trial_reports_the_reason() {
 
 #[test]
 fn outside_state_is_restored_or_the_trial_restarts() {
-    let (mut record, tree) = record_in_second_step();
+    let (mut record, tree) = create_record_with_unfinished_step();
     assert_eq!(record.read().unwrap().outside_state, None);
     let taken = |state| Event::SnapshotTaken {
         snapshot: tree.clone(),
@@ -344,7 +344,7 @@ fn outside_state_is_restored_or_the_trial_restarts() {
 
 #[test]
 fn resume_point_reads_interruptions_from_the_journal() {
-    let (mut record, tree) = record_in_second_step();
+    let (mut record, tree) = create_record_with_unfinished_step();
     assert!(record.read().unwrap().interruptions.is_empty());
     let note =
         Map::from_iter([(RESTART_REASON_KEY.to_owned(), Value::from("a server was running"))]);

@@ -90,7 +90,7 @@ pub(crate) fn build_secrets(
     for (path, side) in task.test_patch.as_deref().map(patch_lines_by_file).unwrap_or_default() {
         out.add_hidden_file(&path, &side.added_runs);
     }
-    out.thin_windows(policy.prints.windows);
+    out.limit_window_count(policy.prints.windows);
     Ok(out.labelled_secrets)
 }
 
@@ -277,7 +277,7 @@ impl SecretsBuilder<'_> {
     }
 
     /// If there are too many windows for one request, removes some of them at regular distances.
-    fn thin_windows(&mut self, max_windows: usize) {
+    fn limit_window_count(&mut self, max_windows: usize) {
         let all: usize =
             self.labelled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(max_windows.max(1));

@@ -84,7 +84,7 @@ mod tests {
         def test_other():\n    assert datetime.datetime.now()\n\n\nclass TestIt:\n    def test_in(self):\n        urlopen('x')\n";
 
     #[test]
-    fn find_signs_names_test_and_skips_files_with_stand_ins() {
+    fn find_signs_names_the_test_and_skips_files_that_freeze_time() {
         let settings = Settings::get().unwrap();
         let (date, network) = (settings.date_rules().unwrap(), settings.network_rules().unwrap());
         let mut task = task("a", "x", "");

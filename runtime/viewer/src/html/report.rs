@@ -300,9 +300,9 @@ fn arm_rows<'a>(
                 report: arm,
                 scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
                 model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
-                has_steps: arm.steps_known(),
-                has_tokens: arm.token_counts_known(),
-                is_timed: arm.durations_known(),
+                has_steps: arm.are_steps_known(),
+                has_tokens: arm.are_token_counts_known(),
+                is_timed: arm.are_durations_known(),
                 cost_each: each
                     .cost_usd
                     .map_or_else(String::new, |cost| format_dollars(cost.value)),

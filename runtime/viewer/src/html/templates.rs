@@ -68,7 +68,7 @@ fn build_environment() -> Result<Environment<'static>, Error> {
         _ => escape_formatter(out, state, value),
     });
     let style = STYLE.concat();
-    templates.add_global("style_hash", hash_source(&style));
+    templates.add_global("style_hash", csp_hash_source(&style));
     templates.add_global("style", Value::from_safe_string(style));
     templates.add_filter("percent", format_percent);
     templates.add_filter("tone", arm_color_class);
@@ -94,7 +94,7 @@ fn build_environment() -> Result<Environment<'static>, Error> {
 }
 
 /// Returns the source expression for a content security policy that allows exactly this text.
-fn hash_source(text: &str) -> String {
+fn csp_hash_source(text: &str) -> String {
     let hex = sha256_hex(text.as_bytes());
     let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).filter_map(byte).collect();
@@ -103,11 +103,11 @@ fn hash_source(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::hash_source;
+    use super::csp_hash_source;
 
     #[test]
     fn hash_source_is_base64_digest() {
         // The digest of the empty text.
-        assert_eq!(hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
+        assert_eq!(csp_hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
     }
 }

@@ -89,7 +89,7 @@ impl ForwardedConnection {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
-            stream.clear_wakes();
+            stream.clear_wake_event();
             if stream.is_cancelled() {
                 return Err(Errno::CANCELED);
             }

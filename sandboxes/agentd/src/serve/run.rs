@@ -131,7 +131,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let mut status: Option<ExitState> = None;
     let mut killed: Option<Instant> = None;
     loop {
-        stream.clear_wakes();
+        stream.clear_wake_event();
         let now = Instant::now();
         if status.is_none() {
             status = ended.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -72,13 +72,13 @@ impl Stream {
     }
 
     /// Clears earlier wakes. Call this before checking the state, never after.
-    pub fn clear_wakes(&self) {
+    pub fn clear_wake_event(&self) {
         let _ = rustix::io::read(&self.wake_event, &mut [0; 8][..]);
     }
 
     fn wait(&self) {
         let _ = poll(&mut [PollFd::new(&self.wake_event, PollFlags::IN)], None);
-        self.clear_wakes();
+        self.clear_wake_event();
     }
 
     pub fn add_credit(&self, bytes: u32) {

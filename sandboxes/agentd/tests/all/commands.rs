@@ -50,7 +50,7 @@ fn command_accepts_arguments_with_any_bytes() {
 }
 
 #[test]
-fn command_that_cannot_run_exits_like_in_a_shell() {
+fn unrunnable_command_exits_with_the_shells_code() {
     let mut agent = Agent::start();
     for (program, code) in [("no-such-program", 127), ("/no/such", 127), ("/etc/passwd", 126)] {
         let answer = agent.ask(&Request::Run(run_request(&[program])));

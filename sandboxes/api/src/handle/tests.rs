@@ -145,7 +145,7 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
 }
 
 #[tokio::test]
-async fn random_bytes_neither_panic_nor_hang() {
+async fn random_bytes_cause_no_panic_or_hang() {
     for seed in 0..200u64 {
         let (handle, mut agent) = connect_pair().await;
         let pending = spawn_run(&handle);

@@ -13,7 +13,7 @@ use std::{
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{available_or_skip, install_once, npm_command, run_command};
+use super::install::{installation_or_skip, install_once, npm_command, run_command};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
@@ -158,7 +158,7 @@ fn check_stopped(cli_run: &CliRun) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "codex_completes_a_task_over_chat_and_stops_at_the_budget";
-    let Some(modules) = available_or_skip(test, install_packages()) else { return };
+    let Some(modules) = installation_or_skip(test, install_packages()) else { return };
     let program = program_path(modules, "@openai", "codex");
     let start = |handle: &Path, url: &str, token: &str| codex_command(&program, handle, url, token);
     check_completed(&run_cli(9, CODEX_CALL, start).await, Api::Responses);
@@ -168,7 +168,7 @@ async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
-    let Some(modules) = available_or_skip(test, install_packages()) else { return };
+    let Some(modules) = installation_or_skip(test, install_packages()) else { return };
     let program = program_path(modules, "@anthropic-ai", "claude");
     let start =
         |handle: &Path, url: &str, token: &str| claude_command(&program, handle, url, token);

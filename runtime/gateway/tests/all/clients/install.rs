@@ -18,7 +18,7 @@ pub fn install_dir() -> PathBuf {
 }
 
 /// Returns the installation. If it failed, prints that the test did not run and returns `None`.
-pub fn available_or_skip<'a, T>(
+pub fn installation_or_skip<'a, T>(
     test_name: &str,
     installation: &'a Result<T, String>,
 ) -> Option<&'a T> {

@@ -62,7 +62,7 @@ impl Lookahead {
                     >= LOOKAHEAD_MIN_ENTRIES
             {
                 let builder = thread::Builder::new().stack_size(STACK_BYTES);
-                drop(builder.spawn_scoped(scope, || self.stat_ahead(root, previous)));
+                drop(builder.spawn_scoped(scope, || self.stat_unvisited_folders(root, previous)));
             }
             let done = walk();
             self.state().is_over = true;
@@ -85,7 +85,7 @@ impl Lookahead {
 
     /// Reads directories from the first path to the last, because the walk goes from the last to
     /// the first.
-    fn stat_ahead(&self, root: &OwnedFd, previous: &Table) {
+    fn stat_unvisited_folders(&self, root: &OwnedFd, previous: &Table) {
         let mut held = 0;
         for (path, listing) in previous.folders() {
             {
