@@ -77,8 +77,12 @@ impl Claims {
             let token = ClaimFile { worker: own.clone(), status: Status::Held };
             if chain.append(generation, &token)? {
                 let (chain, lost) = (chain.clone(), watch::Sender::new(false));
-                let held =
-                    Arc::new(HeldClaim { chain, generation, worker: own.clone(), lost_sender: lost });
+                let held = Arc::new(HeldClaim {
+                    chain,
+                    generation,
+                    worker: own.clone(),
+                    lost_sender: lost,
+                });
                 self.membership.track_claim(&held);
                 return Ok(ClaimResult::Claimed(Claim {
                     shared: held,

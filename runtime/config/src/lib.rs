@@ -34,8 +34,8 @@ pub use proctor_types::{
 pub use reader::{config_from_table, read_config};
 pub use resolve::{NameLookup, REPLAY_KEY, RunConfig, resolve_config};
 pub use schema::{
-    config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_for_type,
-    task_schema,
+    config_schema, generated_config_schema, generated_task_schema, manifest_schema,
+    schema_for_type, task_schema,
 };
 pub use set::apply_assignment as set;
 pub use source::ConfigSource;

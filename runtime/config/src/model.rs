@@ -79,7 +79,8 @@ pub fn find_model(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserErro
     let Some(found) = found else { return vendor_spec(name) };
     let models = toml::Table::from_iter([(name.to_owned(), found.clone())]);
     let table = toml::Table::from_iter([("models".to_owned(), toml::Value::Table(models))]);
-    check_keys(&table, CheckExtent::Partial).map_err(|problem| written.error_from_problem(&problem))?;
+    check_keys(&table, CheckExtent::Partial)
+        .map_err(|problem| written.error_from_problem(&problem))?;
     found
         .try_into()
         .map_err(|error| UserError::new(format!("{}: models.{name}: {error}", path.display())))

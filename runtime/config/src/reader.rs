@@ -17,11 +17,13 @@ pub fn read_config(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSo
         // The matrix may create all arms.
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
-    check_keys(&table, CheckExtent::Complete).map_err(|problem| written.error_from_problem(&problem))?;
+    check_keys(&table, CheckExtent::Complete)
+        .map_err(|problem| written.error_from_problem(&problem))?;
     let crossed = matrix::expand_matrix(&mut table, &written)
         .map_err(|problem| written.error_from_problem(&problem))?;
     written.set_matrix_origins(crossed);
-    check_keys(&table, CheckExtent::Complete).map_err(|problem| written.error_from_problem(&problem))?;
+    check_keys(&table, CheckExtent::Complete)
+        .map_err(|problem| written.error_from_problem(&problem))?;
     inherit_tables(&mut table);
     let mut file = config_from_table(&table)
         .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;

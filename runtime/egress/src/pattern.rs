@@ -82,7 +82,8 @@ impl Pattern {
         }) {
             return Err(wrong("write methods in capitals, separated by commas: `GET,HEAD`"));
         }
-        let known = Settings::shipped().map_err(|_| wrong("cannot read the list of HTTP methods"))?;
+        let known =
+            Settings::shipped().map_err(|_| wrong("cannot read the list of HTTP methods"))?;
         if methods.iter().any(|name| !known.patterns.methods.iter().any(|known| known == name)) {
             return Err(wrong(
                 "unknown HTTP method; expected a form such as `GET,HEAD https://...`",

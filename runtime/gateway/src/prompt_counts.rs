@@ -272,7 +272,10 @@ mod tests {
         assert!(counts.needs_local_count(check(), &sparse));
         counts.complete_bytes_per_token = sparse.bytes_per_token();
         assert!(!counts.needs_local_count(check(), &count(2500, 18_000)));
-        assert!(counts.needs_local_count(check(), &count(2500, 20_000)), "the endpoint dropped a part");
+        assert!(
+            counts.needs_local_count(check(), &count(2500, 20_000)),
+            "the endpoint dropped a part"
+        );
     }
 
     #[test]

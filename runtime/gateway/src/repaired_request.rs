@@ -144,7 +144,8 @@ impl RepairedRequest {
             true => halts.writes_malformed_calls(model),
             false => halts.omits_fences(model),
         };
-        let is_futile = |repair: &&Repair| repair.action == Action::DisableStreaming && has_escaped_line_breaks;
+        let is_futile =
+            |repair: &&Repair| repair.action == Action::DisableStreaming && has_escaped_line_breaks;
         for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.remember_repair(model, repair);
         }

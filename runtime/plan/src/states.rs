@@ -338,9 +338,12 @@ impl ResolvedConfig {
     }
 
     async fn read_rows(&self, context: PlanContext<'_>) -> Result<Rows, UserError> {
-        let rows =
-            tasks::read_complete_dataset(&self.resolution.config.file.tasks, context.cache, context.say)
-                .await;
+        let rows = tasks::read_complete_dataset(
+            &self.resolution.config.file.tasks,
+            context.cache,
+            context.say,
+        )
+        .await;
         rows.map_err(|error| self.resolution.add_location(&["tasks"], error))
     }
 

@@ -113,7 +113,16 @@ impl Journal {
         clock_offset: f64,
     ) -> Self {
         let start = Instant::now();
-        Self { file, path, try_number, next_seq, length, clock_offset, start, has_escaped_line_breaks: false }
+        Self {
+            file,
+            path,
+            try_number,
+            next_seq,
+            length,
+            clock_offset,
+            start,
+            has_escaped_line_breaks: false,
+        }
     }
 
     pub fn path(&self) -> &Path {

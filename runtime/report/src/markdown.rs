@@ -107,7 +107,8 @@ fn arm_row(arm: &ArmReport) -> String {
         }
         false => "-".to_owned(),
     };
-    let steps = if arm.are_steps_known() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
+    let steps =
+        if arm.are_steps_known() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
     let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
     format!(
         "| {} | {}/{} {} | {} | {} | {} | {} | {tokens} | {steps} | {calls} | {paid} |\n",

@@ -84,8 +84,9 @@ pub fn report_text_with_comparison(
     out.push_str(&usage_table(&all));
     out.push_str(LEGEND);
     let single = format_tables(report);
-    let mut room = SCREEN_LINES
-        .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + OMISSION_NOTE_LINES);
+    let mut room = SCREEN_LINES.saturating_sub(
+        count_terminal_lines(&out) + count_terminal_lines(&single) + OMISSION_NOTE_LINES,
+    );
 
     let detail =
         if options.show_findings { DetailLevel::LinePerTrial } else { DetailLevel::OneLine };

@@ -178,7 +178,11 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
 
 #[tokio::test]
 async fn one_id_rejects_other_users_with_a_hint() {
-    if run_as_user(Some(users::user_with_single_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
+    if run_as_user(
+        Some(users::user_with_single_id(2)),
+        "one_id_rejects_other_users_with_a_hint",
+        None,
+    ) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -196,10 +200,16 @@ async fn one_id_rejects_other_users_with_a_hint() {
     let mut command = Command::shell("true");
     command.user = Some("1000".into());
     let error = sandbox.handle().run(command).await.unwrap_err();
-    assert!(!error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"), "{error}");
+    assert!(
+        !error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"),
+        "{error}"
+    );
     let path = RawPath::from("/tmp/new");
     let error = sandbox.handle().write_as(&path, b"x", None, Some("1000")).await.unwrap_err();
-    assert!(!error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"), "{error}");
+    assert!(
+        !error.has_escaped_line_breaks() && error.to_string().contains("/etc/subuid"),
+        "{error}"
+    );
     sandbox.close().await.unwrap();
 }
 

@@ -72,7 +72,11 @@ impl Bash {
     ) -> Result<ToolCallResult, Stop> {
         if let Some(done) = session.recorded_result(call_id, BASH).await? {
             let (shown, exit_status) = (done.shown_output, done.exit_status);
-            return Ok(ToolCallResult { shown_output: shown, exit_status, is_in_submission: false });
+            return Ok(ToolCallResult {
+                shown_output: shown,
+                exit_status,
+                is_in_submission: false,
+            });
         }
         session.record_tool_call(call_id, BASH, json!({ "command": line })).await?;
         let context = ToolContext::from_session(session);

@@ -246,7 +246,8 @@ async fn plan_tasks(
         return Ok(planned);
     }
     let cache = cache_dir::default_cache_dir()?;
-    let loaded = tasks::read_complete_dataset(&args.tasks, &cache, &assemble::print_message).await?;
+    let loaded =
+        tasks::read_complete_dataset(&args.tasks, &cache, &assemble::print_message).await?;
     let all = match loaded.recipes.is_empty() {
         true => tasks::planned_tasks(&loaded)?,
         false => {

@@ -44,8 +44,9 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
     }
     let drop_parts = |turn: &mut Value, list: &str| {
         change_each(items(turn.get_mut(list)), |part| {
-            let inner =
-                part.get_mut("function").is_some_and(|function| drop_member_ignoring_case(function, name));
+            let inner = part
+                .get_mut("function")
+                .is_some_and(|function| drop_member_ignoring_case(function, name));
             drop_member_ignoring_case(part, name) || inner
         })
     };
@@ -71,7 +72,9 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
         // Also remove the member from results, because results repeat the ids of their calls.
         Api::Gemini => change_each(items(body.get_mut("contents")), |content| {
             change_each(items(content.get_mut("parts")), |part| {
-                let call = part.get_mut("functionCall").is_some_and(|call| drop_member_ignoring_case(call, name));
+                let call = part
+                    .get_mut("functionCall")
+                    .is_some_and(|call| drop_member_ignoring_case(call, name));
                 let result = part.get_mut("functionResponse");
                 let result = result.is_some_and(|result| drop_member_ignoring_case(result, name));
                 drop_member_ignoring_case(part, name) || call || result

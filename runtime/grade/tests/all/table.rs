@@ -111,9 +111,7 @@ async fn every_attack_has_the_expected_result_on_native() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_has_the_expected_result_on_docker() {
     match Docker::connect().await {
-        Ok(docker) => {
-            print_table(&docker, "docker", sample(all_attacks(), 4).into_iter()).await
-        }
+        Ok(docker) => print_table(&docker, "docker", sample(all_attacks(), 4).into_iter()).await,
         Err(fault) => not_run("every_attack_has_the_expected_result_on_docker", "DOCKER", fault),
     }
 }

@@ -38,7 +38,9 @@ async fn find_compiled_copies(
             let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
             Ok(own.map(|entry| cache.join(&entry.name)).collect())
         }
-        Err(error) if error.has_escaped_line_breaks() => Err(error.to_fault(format!("listing {cache}"))),
+        Err(error) if error.has_escaped_line_breaks() => {
+            Err(error.to_fault(format!("listing {cache}")))
+        }
         Err(_) => Ok(Vec::new()),
     }
 }

@@ -136,7 +136,8 @@ impl Terminal {
     /// Creates the response to `terminal/output`.
     pub(super) fn output_response(&self) -> Value {
         let output = self.lock();
-        let mut told = json!({ "output": output.text(), "truncated": output.prompt_stated_larger_budget });
+        let mut told =
+            json!({ "output": output.text(), "truncated": output.prompt_stated_larger_budget });
         if let Some(exit) = &self.exit {
             told["exitStatus"] = exit_status_json(exit);
         }

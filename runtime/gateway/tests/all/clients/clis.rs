@@ -13,7 +13,7 @@ use std::{
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{installation_or_skip, install_once, npm_command, run_command};
+use super::install::{install_once, installation_or_skip, npm_command, run_command};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";

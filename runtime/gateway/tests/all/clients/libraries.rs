@@ -30,7 +30,8 @@ const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini
 
 /// Tests every client with one upstream format.
 async fn test_all_clients(upstream: Api, test_name: &str) {
-    let Some(python) = install::installation_or_skip(test_name, install::python_with_clients()) else {
+    let Some(python) = install::installation_or_skip(test_name, install::python_with_clients())
+    else {
         return;
     };
     let mut wrong = Vec::new();
