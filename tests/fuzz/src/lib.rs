@@ -26,7 +26,7 @@ use proptest::{
 /// The default time for fuzzing a target, in seconds.
 const DEFAULT_SECONDS: f64 = 1.5;
 /// The default time in the full tier, in seconds.
-const FULL_SECONDS: f64 = 120.0;
+const FULL_SECONDS: f64 = 60.0;
 /// The time limit for processing a single input.
 const MAX_INPUT_TIME: Duration = Duration::from_secs(5);
 /// Number of inputs to process between two checks of the time.
