@@ -303,7 +303,7 @@ fn interrupt_leaves_queued_grading_to_resume() {
     task["source"]["path"] =
         repository_root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
-        // Use other ids in each run of this test. Otherwise, the verdicts would come from the
+        // Use different ids in each run of this test. Otherwise, the verdicts would come from the
         // cache.
         task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
         format!("{task}\n")

@@ -104,8 +104,8 @@ pub(crate) type LedgerLine = (u64, UrlRequest, BufferedBody);
 /// Number of bytes that one request has transferred so far in each direction.
 #[derive(Debug, Default)]
 pub(crate) struct ByteCounts {
-    pub(crate) upload: AtomicU64,
-    pub(crate) download: AtomicU64,
+    pub(crate) uploaded_bytes: AtomicU64,
+    pub(crate) downloaded_bytes: AtomicU64,
 }
 
 /// A request in progress. The request is recorded when the entry is dropped, regardless of how the
@@ -148,8 +148,8 @@ impl LedgerEntry {
 impl Drop for LedgerEntry {
     fn drop(&mut self) {
         let mut request = std::mem::take(&mut self.request);
-        request.bytes_up = self.byte_counts.upload.load(Ordering::Relaxed);
-        request.bytes_down = self.byte_counts.download.load(Ordering::Relaxed);
+        request.bytes_up = self.byte_counts.uploaded_bytes.load(Ordering::Relaxed);
+        request.bytes_down = self.byte_counts.downloaded_bytes.load(Ordering::Relaxed);
         request.seconds = self.start.elapsed().as_secs_f64();
         let nothing =
             BufferedBody::new(BodyLimits::default(), Arc::clone(&self.body.total_buffered));

@@ -89,9 +89,9 @@ impl Body for CountedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
         let way = if self.entry.is_some() {
-            &self.byte_counts.download
+            &self.byte_counts.downloaded_bytes
         } else {
-            &self.byte_counts.upload
+            &self.byte_counts.uploaded_bytes
         };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()

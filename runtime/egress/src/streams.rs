@@ -41,8 +41,8 @@ impl<S> IdleTimeoutStream<S> {
     fn record_bytes(&mut self, upload: usize, download: usize) {
         self.timer.as_mut().reset(Instant::now() + self.timeout);
         if let Some(counted) = &self.byte_counts {
-            counted.upload.fetch_add(upload as u64, Ordering::Relaxed);
-            counted.download.fetch_add(download as u64, Ordering::Relaxed);
+            counted.uploaded_bytes.fetch_add(upload as u64, Ordering::Relaxed);
+            counted.downloaded_bytes.fetch_add(download as u64, Ordering::Relaxed);
         }
     }
 

@@ -13,8 +13,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Longest pause between two chunks of a response that is attributed to the model. A longer pause
-/// before a time limit counts as silence of the endpoint.
+/// Longest pause between two response chunks that still counts as the model's own time. A longer
+/// pause before a time limit is attributed to an unresponsive endpoint.
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
 /// If a response had stalled when a limit cut it off, returns when the stall started.
@@ -137,8 +137,8 @@ impl Drop for AttemptGuard<'_> {
     }
 }
 
-/// Counts a wait as lost time until dropped: after a failed attempt, or while another trial makes
-/// an attempt.
+/// A guard that counts lost time until it is dropped. It covers the wait after a failed attempt and
+/// the wait while another trial makes an attempt.
 #[derive(Debug)]
 pub(crate) struct LostWaitGuard<'a> {
     lost_time: &'a LostTime,

@@ -160,8 +160,8 @@ impl<'a> PathRules<'a> {
         (is_below || fits(&names.test_files)).then_some(GuardReason::Test)
     }
 
-    /// Whether the run must not write to an existing file. This applies to guarded files and to
-    /// files in the same folder as an expected test.
+    /// Whether the test run is forbidden to change the file at `path` if it already exists. This
+    /// applies to guarded files and to files in the same folder as an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         !matches!(self.guard_reason(path), None | Some(GuardReason::Bytecode))
             || self.mixed_folders.contains(parent(path))

@@ -187,7 +187,8 @@ impl OfficialPolicy {
         self.parser.names.keys().map(String::as_str)
     }
 
-    /// Checks that the parser in a row exists and supports the row. A row without a parser passes.
+    /// Checks that the parser named in the task's dataset row exists and supports that row.
+    /// Succeeds if the row names no parser.
     ///
     /// # Errors
     ///

@@ -96,8 +96,9 @@ impl Arm {
         self.settings.as_object().cloned().unwrap_or_default()
     }
 
-    /// Returns all factors as JSON. The endpoint's URL, the key's variable and the price are
-    /// recorded but not compared, so the same model at two URLs is one arm.
+    /// Returns all factors as JSON. The endpoint's URL, the name of the API key's
+    /// environment variable and the price are recorded but not compared, so the same model at two
+    /// URLs counts as one arm.
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {

@@ -54,8 +54,8 @@ pub(crate) async fn run_line(
     let shown = prompts.render(
         "shell_result",
         json!({
-            // If the output is blank, show an empty text, because some endpoints reject blank tool
-            // results.
+            // Replace output that is only whitespace with an empty string, because some endpoints
+            // reject a tool result that contains only whitespace.
             "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
             "signal": exited.signal,

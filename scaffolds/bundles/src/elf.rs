@@ -45,7 +45,7 @@ pub(crate) fn isolate_loader(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError
         if found == 0 {
             let what = String::from_utf8_lossy(from).trim_matches('\0').to_owned();
             return Err(BundleError::new(format!("the bundled loader does not contain {what}"))
-                .hint("configs/bundles/parts.toml has a libc6 that this build does not support"));
+                .hint("configs/bundles/parts.toml lists a libc6 version that this build of Proctor does not support"));
         }
     }
     Ok(loader)

@@ -82,7 +82,7 @@ pub enum Command {
         /// The run directory.
         run: PathBuf,
     },
-    /// Re-run selected trials of a run. Earlier results are kept as discarded tries.
+    /// Re-run selected trials of a run. Earlier tries stay in the record but no longer count.
     Rerun {
         /// The run directory.
         run: PathBuf,

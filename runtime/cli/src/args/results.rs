@@ -40,8 +40,8 @@ pub struct ShowArgs {
     /// Print this step in full: the message, tool calls, outputs and file changes.
     #[arg(long, value_name = "K")]
     pub step: Option<u64>,
-    /// Print one part of a trial exactly as recorded, for programs. `tree` and `file` show the work
-    /// directory as it was after the step given with --step. Default: the end of the trial.
+    /// Print one part of a trial exactly as recorded, for use in scripts. `tree` and `file` show the
+    /// work directory after the step given with --step or, without --step, at the end of the trial.
     #[arg(long, value_enum, value_name = "PART")]
     pub print: Option<TrialPart>,
     /// With `--print file`: the file's path relative to the work directory, as listed by `--print tree`.

@@ -347,7 +347,7 @@ fn group_trials(inputs: Vec<InputTrial>) -> Result<InputTrials, UserError> {
         if let Some(other) = trials.get(&key) {
             let (one, other) = (one.file.display(), other.file.display());
             let what =
-                format!("{one}: {other} is already attempt {attempt} of {} at {task}", key.0);
+                format!("{one}: {other} is also attempt {attempt} at {task} by the arm {}", key.0);
             return Err(
                 UserError::new(what).hint("omit one of them, or import it into a separate run")
             );

@@ -225,7 +225,7 @@ impl ChatReader {
     }
 
     /// Returns the end delta of a stream whose only end marker is `[DONE]`. Returns `None` if the
-    /// stream has no content or only part of a call, because it was then cut off.
+    /// stream has no content or ends partway through a call, because such a stream was cut off.
     fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
         let says = self.has_text || !self.calls.is_empty();

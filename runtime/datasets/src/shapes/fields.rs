@@ -113,7 +113,7 @@ impl<'a> RowFields<'a> {
         }
     }
 
-    /// Takes a required text. The error uses the field's name in the row.
+    /// Removes and returns a required text field. Errors name the field as the row does.
     pub(crate) fn take_required_text(&mut self, field: &str) -> Result<String, RowError> {
         self.take_text(field)?.ok_or_else(|| self.missing_error(field))
     }

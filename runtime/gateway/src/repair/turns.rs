@@ -163,7 +163,8 @@ pub(super) fn split_calls(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Joins all system messages at the start of the conversation.
+/// Merges all system messages into one and moves it to the start of the conversation. Returns
+/// whether the body changed.
 pub(super) fn move_system_first(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";

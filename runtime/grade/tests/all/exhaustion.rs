@@ -261,7 +261,7 @@ const REGISTER_MODULE: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n
 
 /// The grader has enough space for a second run of the tests even if the first one filled the disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
+async fn honest_patch_is_resolved_even_if_its_tests_fill_the_disk() {
     let native = Native::new(cache_dir()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let files = [("tests/test_once.py", DISK_FILLING_TESTS)];

@@ -32,7 +32,7 @@ struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// Whether this failure belongs to a test. The failure of a subtest names both the test and the
+    /// Whether this failure belongs to the test called `name`. The failure of a subtest names both the test and the
     /// subtest.
     fn belongs_to(&self, name: &str) -> bool {
         self.name_lines.iter().any(|line| {

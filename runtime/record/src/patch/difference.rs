@@ -194,7 +194,7 @@ impl PatchUsage {
         if self.content_bytes + read > policy.content_limit_bytes {
             let limit = policy.content_limit_bytes;
             return Ok(Err(format!(
-                "comparing this file and those before it would exceed {limit} bytes"
+                "this file and the files before it contain more than {limit} bytes to compare"
             )));
         }
         let over = || {

@@ -32,7 +32,7 @@ impl Server {
             }
             FrameKind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body_error(frame, "credit must have four bytes"))?;
+                    .map_err(|_| body_error(frame, "a credit message must be exactly 4 bytes long"))?;
                 if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.add_credit(u32::from_be_bytes(bytes));
                 }

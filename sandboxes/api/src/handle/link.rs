@@ -346,7 +346,7 @@ impl Link {
             }
             FrameKind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body("credit must have four bytes"))?;
+                    .map_err(|_| body("a credit message must be exactly 4 bytes long"))?;
                 let bytes = u32::from_be_bytes(bytes) as usize;
                 if inbox.flow.credit.available_permits() + bytes > CREDIT_LIMIT {
                     return wrong("excessive credit");

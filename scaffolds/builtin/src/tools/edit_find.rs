@@ -54,7 +54,7 @@ fn find_occurrences(bytes: &[u8], old_text: &[u8]) -> Vec<usize> {
     places
 }
 
-/// Returns the most helpful message about a text that does not occur.
+/// Returns the most helpful error message for an `old_str` that does not occur in the file.
 fn explain_no_match(bytes: &[u8], old_text: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains("\r\n")

@@ -92,7 +92,7 @@ pub(super) fn list_written(
         .map_err(|error| cannot_examine_message(b"", error))?;
     let mut list = WrittenList::new(request);
     match (container_diff, upper_folder()) {
-        (Some(written), _) => list.add_listed(&root, written)?,
+        (Some(written), _) => list.add_listed_paths(&root, written)?,
         (None, Some(upper)) => {
             list.walk(upper, b"", EntrySource::Upper)?;
             for repository in list.repositories.clone() {
@@ -207,7 +207,7 @@ impl WrittenList {
     }
 
     /// Adds the paths in the container engine's list.
-    fn add_listed(&mut self, root: &OwnedFd, container_diff: &ContainerDiff) -> Result<(), String> {
+    fn add_listed_paths(&mut self, root: &OwnedFd, container_diff: &ContainerDiff) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
             container_diff.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
         for path in &gone {
