@@ -267,15 +267,12 @@ mod tests {
 
     #[test]
     fn prompt_like_one_that_was_complete_is_not_counted_again() {
-        let mut counts = after(1000, 5000);
-        let sparse = count(2000, 14_000);
+        let mut counts = after(10_000, 60_000);
+        let sparse = count(10_500, 64_000);
         assert!(counts.needs_local_count(check(), &sparse));
         counts.complete_bytes_per_token = sparse.bytes_per_token();
-        assert!(!counts.needs_local_count(check(), &count(2500, 18_000)));
-        assert!(
-            counts.needs_local_count(check(), &count(2500, 20_000)),
-            "the endpoint dropped a part"
-        );
+        assert!(!counts.needs_local_count(check(), &count(11_000, 68_000)));
+        assert!(counts.needs_local_count(check(), &count(10_500, 75_000)), "a part was dropped");
     }
 
     #[test]
