@@ -24,7 +24,8 @@ pub(crate) enum FailureKind {
     /// The connection failed.
     Unreachable,
     /// The status reports success, but the body is not a model response, for example because it is
-    /// a web page. Usually the URL is wrong.
+    /// a web page. Usually the URL is wrong. Also a proxy's web page with an error status that says
+    /// nothing about the endpoint.
     NotAModelApi,
     /// No event arrived within the time that the policy allows.
     Silent,

@@ -3,6 +3,8 @@
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
+use crate::fences;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointChecks {
@@ -33,11 +35,13 @@ pub(crate) struct HollowResponseCheck {
     pub least_output: u64,
 }
 
-/// Finds end-of-text tokens that a server failed to remove.
+/// Finds end-of-text tokens that a server failed to remove, and text after them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndTokenCheck {
     pub tokens: Vec<String>,
+    /// How the next turn in a conversation begins.
+    pub next_turns: Vec<String>,
 }
 
 /// Detects a server that returned the text of a non-thinking model as reasoning.
@@ -315,6 +319,36 @@ impl EndTokenCheck {
         }
         text.len() < before
     }
+
+    /// Removes the turns that follow the model's own turn, because the server did not stop at its
+    /// end. Returns whether any were removed.
+    pub(crate) fn strip_next_turns(&self, text: &mut String) -> bool {
+        let ends = self.tokens.iter().filter_map(|token| {
+            let mut places = text.match_indices(token.as_str()).map(|(at, _)| at);
+            places.find(|at| self.ends_turn(&text[..*at], &text[at + token.len()..]))
+        });
+        let Some(end) = ends.min() else { return false };
+        text.truncate(end);
+        true
+    }
+
+    /// Whether an end-of-text token between the two texts is followed by another turn. Ignores a
+    /// token that the model quotes.
+    fn ends_turn(&self, before: &str, after: &str) -> bool {
+        let after = after.trim_start();
+        self.next_turns.iter().any(|header| after.starts_with(header.as_str()))
+            && !before.trim().is_empty()
+            && !ends_in_quotation(before)
+    }
+}
+
+/// Whether the text ends in a code block, in a quotation, or in the middle of a sentence.
+fn ends_in_quotation(text: &str) -> bool {
+    // A line that begins with backticks may be a fence.
+    let line = text.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
+    let opens = |quote: char| line.matches(quote).count() % 2 == 1;
+    let is_mid_sentence = line.ends_with(' ') && !line.trim().is_empty();
+    is_mid_sentence || opens('"') || opens('`') || fences::has_incomplete_block(text)
 }
 
 /// Whether the token closes an element in the text, as `</s>` does in HTML.
@@ -341,9 +375,14 @@ impl ErrorTextCheck {
 impl HiddenCapCheck {
     /// Whether a text ends in the middle of a sentence after a round number of tokens.
     pub(crate) fn matches(&self, tokens: u64, text: &str) -> bool {
-        let is_round = self.multiples.iter().any(|number| tokens.is_multiple_of(*number));
         let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
-        tokens >= self.least_tokens && is_round && !text.trim_end().ends_with(ends)
+        self.is_round(tokens) && !text.trim_end().ends_with(ends)
+    }
+
+    /// Whether a response's token count is a round number that may be a limit.
+    pub(crate) fn is_round(&self, tokens: u64) -> bool {
+        tokens >= self.least_tokens
+            && self.multiples.iter().any(|number| tokens.is_multiple_of(*number))
     }
 }
 
@@ -450,6 +489,38 @@ mod tests {
             let mut cut = text.to_owned();
             assert_eq!(check.strip_end_tokens(&mut cut), text != wanted, "{text}");
             assert_eq!(cut, wanted);
+        }
+    }
+
+    #[test]
+    fn turns_after_the_models_own_turn_are_removed() {
+        let check = &EndpointChecks::shipped().expect("a valid table").end_token;
+        for (own, more) in [
+            (
+                "```bash\nls\n```",
+                "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n[no output]\n```bash\npwd\n```",
+            ),
+            ("Done.", "<|im_end|>\n<|im_start|>assistant\nDone.<|im_end|>"),
+            ("Done.", "<end_of_turn>\n<start_of_turn>user\nGo on."),
+            ("Done.", "<|end|><|start|>user<|message|>Go on."),
+            ("I said \"go\".\n", "<|endoftext|><|im_end|>\n<|im_start|>user\nGo on."),
+        ] {
+            let mut cut = format!("{own}{more}");
+            assert!(check.strip_next_turns(&mut cut), "{own}{more}");
+            check.strip_end_tokens(&mut cut);
+            assert_eq!(cut, own);
+        }
+        for text in [
+            "Done.<|im_end|>",
+            "Done.<|im_end|>\nMore.",
+            "```bash\ncat > t.py <<'E'\nx = '<|im_end|>\n<|im_start|>user'\nE\n```",
+            "The template joins turns with `<|im_end|><|im_start|>`.",
+            "The template writes <|im_end|><|im_start|> between turns.",
+            "x = \"<|im_end|><|im_start|>\"",
+            "<|im_end|>\n<|im_start|>assistant\nDone.",
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Done.",
+        ] {
+            assert!(!check.strip_next_turns(&mut text.to_owned()), "{text}");
         }
     }
 

@@ -12,11 +12,12 @@ use serde_json::{Map, Value};
 use crate::{
     TrialGateway,
     attempt_failure::{AttemptFailure, FailureKind},
-    checks::EndpointChecks,
+    checks::{EndpointChecks, HiddenCapCheck},
     codec::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
+    fences,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
     tokens,
@@ -56,6 +57,23 @@ impl TrialGateway {
         }
         let why = format!("empty response, although the endpoint counted {output} output tokens");
         Ok(Some(AttemptFailure::new(FailureKind::Empty, why)))
+    }
+
+    /// Returns why a response in the Gemini format must be requested again if it ended for a reason
+    /// that `configs/stop-words.toml` does not list. The model did not end such a response.
+    ///
+    /// # Errors
+    /// Fails if a built-in table cannot be read.
+    pub(crate) fn find_unknown_stop(
+        &self,
+        request: &OutgoingRequest,
+        response: &CollectedResponse,
+    ) -> Result<Option<AttemptFailure>, Fault> {
+        if self.route().model.api != Api::Gemini {
+            return Ok(None);
+        }
+        let check = &EndpointChecks::shipped()?.hidden_cap;
+        Ok(describe_unknown_stop(check, request.max_output, response))
     }
 
     /// Returns why a complete response must be requested again, or `None` if it is accepted as the
@@ -143,6 +161,7 @@ impl TrialGateway {
         }
         if !request.offers_tools {
             let mut text = if has_thought_alone { String::new() } else { text };
+            checks.end_token.strip_next_turns(&mut text);
             checks.end_token.strip_end_tokens(&mut text);
             return Ok(self.find_lost_fence(request, response, &text));
         }
@@ -205,6 +224,24 @@ impl TrialGateway {
             None => None,
         })
     }
+}
+
+/// Describes a response that ended for an unknown reason. Some proxies report such a reason for
+/// their own output limit, which the response reached if it ended in a code block after a round
+/// number of tokens. `max_output` is the limit that the request set.
+fn describe_unknown_stop(
+    check: &HiddenCapCheck,
+    max_output: Option<u64>,
+    response: &CollectedResponse,
+) -> Option<AttemptFailure> {
+    let Some(StopReason::Other(word)) = &response.reported_stop else { return None };
+    let output = response.usage.map_or(0, |usage| usage.output);
+    let is_capped = max_output.is_none()
+        && check.is_round(output)
+        && fences::has_incomplete_block(&text_or_reasoning(&response.items));
+    let kind = if is_capped { FailureKind::OutputCapped } else { FailureKind::Empty };
+    let why = format!("the response ended after {output} tokens with the unknown reason {word:?}");
+    Some(AttemptFailure::new(kind, why))
 }
 
 /// A problem with a response.
@@ -395,13 +432,40 @@ fn is_tool_name_prefix(tool: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::ToolCall;
+    use proctor_types::{ToolCall, Usage};
     use serde_json::json;
 
     use super::{
-        EndpointChecks, Tool, describe_corrupted_call, describe_invalid_arguments,
-        lacks_valid_arguments,
+        CollectedResponse, EndpointChecks, FailureKind, StopReason, Tool, describe_corrupted_call,
+        describe_invalid_arguments, describe_unknown_stop, lacks_valid_arguments,
     };
+    use crate::codec::neutral::Delta;
+
+    #[test]
+    fn response_with_an_unknown_stop_reason_is_unfinished() {
+        let check = &EndpointChecks::shipped().expect("a valid table").hidden_cap;
+        let kind = |stop: StopReason, text: &str, output: u64, max_output: Option<u64>| {
+            let usage = Usage { output, ..Usage::default() };
+            let response = CollectedResponse::from_deltas(vec![
+                Delta::Text(text.to_owned()),
+                Delta::Stopped(stop),
+                Delta::Usage(usage),
+            ]);
+            describe_unknown_stop(check, max_output, &response).map(|failure| failure.kind)
+        };
+        let other = || StopReason::Other("OTHER".to_owned());
+        let (cut, whole) = ("```bash\ncat > a.py <<'E'\nx = (1)", "```bash\nls\n```");
+        assert_eq!(kind(other(), cut, 4096, None), Some(FailureKind::OutputCapped));
+        for (text, output, max_output) in
+            [(cut, 4096, Some(32_000)), (cut, 4097, None), (whole, 4096, None), ("Done.", 9, None)]
+        {
+            assert_eq!(kind(other(), text, output, max_output), Some(FailureKind::Empty), "{text}");
+        }
+        // The model itself ended these responses.
+        for stop in [StopReason::End, StopReason::Length, StopReason::Refusal] {
+            assert_eq!(kind(stop, cut, 4096, None), None);
+        }
+    }
 
     #[test]
     fn arguments_that_are_not_json_are_detected() {

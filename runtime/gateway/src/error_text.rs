@@ -26,6 +26,11 @@ pub(crate) fn error_message(body: &str) -> String {
     }
 }
 
+/// Whether the text is a web page.
+pub(crate) fn is_web_page(text: &str) -> bool {
+    page_title(text).is_some()
+}
+
 /// Returns the title of a web page, or `None` if the text is not a web page.
 fn page_title(body: &str) -> Option<String> {
     let head = body.trim_start().get(..15).unwrap_or(body.trim_start()).to_ascii_lowercase();

@@ -5,6 +5,8 @@
 //! without streaming. If a fence is also missing from the second response, the model itself omitted
 //! it.
 
+use proctor_types::REASONING_TAGS;
+
 use crate::{
     TrialGateway,
     attempt_failure::{AttemptFailure, FailureKind},
@@ -12,8 +14,8 @@ use crate::{
     outgoing_request::OutgoingRequest,
 };
 
-/// Markers for the end of reasoning that a server may have left in the text.
-const REASONING_END_MARKERS: [&str; 2] = ["</think>", "<|channel|>final<|message|>"];
+/// The header of the answer in Harmony, which ends the reasoning before it.
+const HARMONY_ANSWER_HEADER: &str = "<|channel|>final<|message|>";
 
 /// The fence that is missing from a text's code blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +49,7 @@ impl TrialGateway {
         if response.reported_stop != Some(StopReason::End) || halts.omits_fences(model) {
             return None;
         }
-        let lost = lost_fence(text)?;
-        // Skip reasoning that a server left in the text, because drafts in it may contain
-        // incomplete code blocks.
-        let answer = REASONING_END_MARKERS.iter().find_map(|end| text.rsplit_once(*end));
-        if let Some((_, answer)) = answer {
-            lost_fence(answer)?;
-        }
+        let lost = lost_answer_fence(text)?;
         if !request.is_streaming {
             halts.note_omitted_fence(model);
             return None;
@@ -63,6 +59,29 @@ impl TrialGateway {
         let is_unclear = lost == LostFence::Closing && halts.is_stream_only(model);
         (!is_unclear).then(|| AttemptFailure::new(FailureKind::Corrupted, lost.describe()))
     }
+}
+
+/// Returns the text after the reasoning that a server left in it, if there is any.
+pub(crate) fn text_after_reasoning(text: &str) -> Option<&str> {
+    let ends = REASONING_TAGS.iter().map(|(_, end)| *end);
+    let mut ends = ends.chain([HARMONY_ANSWER_HEADER]);
+    ends.find_map(|end| text.rsplit_once(end)).map(|(_, answer)| answer)
+}
+
+/// Whether a fence is missing from the code blocks of a response's text.
+pub(crate) fn has_incomplete_block(text: &str) -> bool {
+    lost_answer_fence(text).is_some()
+}
+
+/// Returns the fence that is missing from the code blocks of a response's text, if any.
+fn lost_answer_fence(text: &str) -> Option<LostFence> {
+    let lost = lost_fence(text)?;
+    // Skip reasoning that a server left in the text, because drafts in it may contain incomplete
+    // code blocks.
+    if let Some(answer) = text_after_reasoning(text) {
+        lost_fence(answer)?;
+    }
+    Some(lost)
 }
 
 /// Returns the fence that is missing from the text's code blocks, if any.
@@ -101,7 +120,7 @@ fn is_closing_fence(line: &str, ticks: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LostFence, lost_fence};
+    use super::{LostFence, has_incomplete_block, lost_fence};
 
     #[test]
     fn lost_fence_finds_blocks_without_a_start_or_an_end() {
@@ -110,6 +129,15 @@ mod tests {
         }
         for text in ["```bash\nls", "```bash\nls\n``", "ls\n```\nThat lists the files."] {
             assert_eq!(lost_fence(text), Some(LostFence::Closing), "{text}");
+        }
+    }
+
+    #[test]
+    fn incomplete_blocks_in_reasoning_are_ignored() {
+        for end in ["</think>", "<channel|>", "<|channel|>final<|message|>"] {
+            let draft = format!("draft\n````bash\nls\n{end}");
+            assert!(!has_incomplete_block(&format!("{draft}```bash\nls\n```")), "{end}");
+            assert!(has_incomplete_block(&format!("{draft}```bash\nls\n")), "{end}");
         }
     }
 

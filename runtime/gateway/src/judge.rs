@@ -9,12 +9,17 @@ use crate::{
     attempt_failure::{AttemptFailure, FailureKind},
     codec::sse,
     endpoint::Endpoint,
-    error_text::{error_message, first_words, quote_body},
+    error_text::{error_message, first_words, is_web_page, quote_body},
     lost_time::stall_start,
     rejections::{self, ErrorSubject},
     send::{AttemptEnd, AttemptResult, ResponseProgress},
     trial::CancelReason,
 };
+
+/// The hint for a page that a proxy returns instead of the endpoint's response.
+const BLOCKED_HINT: &str = "a proxy in front of the endpoint blocks requests from this machine, for \
+                            example with a bot check: change the proxy's rules or base_url, then \
+                            `proctor resume` the run";
 
 #[derive(Debug)]
 pub(crate) enum Judgement {
@@ -113,6 +118,7 @@ fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
             unusable_endpoint(endpoint, quote_body(&endpoint.redact_text(body)), 401)
         }
         ErrorSubject::RateLimit
+        | ErrorSubject::Challenge
         | ErrorSubject::Proxy
         | ErrorSubject::UnknownModel
         | ErrorSubject::Unknown => {
@@ -134,13 +140,11 @@ fn classify_error_status(
     let shown =
         if body.trim_start().starts_with('<') { error_message(&body) } else { body.clone() };
     let message = format!("status {status}: {}", quote_body(&shown));
-    let again = |message: String| {
-        let brief = format!("{status} {}", first_words(&error_message(&body)));
-        Judgement::Retry(AttemptFailure {
-            short_reason: brief,
-            retry_after,
-            ..AttemptFailure::new(FailureKind::Endpoint, message)
-        })
+    let failure = |kind: FailureKind, hint: Option<&str>| AttemptFailure {
+        short_reason: format!("{status} {}", first_words(&error_message(&body))),
+        retry_after,
+        hint: hint.map(ToOwned::to_owned),
+        ..AttemptFailure::new(kind, message.as_str())
     };
     let subject = rejections::classify_error(status, &body);
     match (status, subject) {
@@ -148,7 +152,11 @@ fn classify_error_status(
         (400, ErrorSubject::Key) => unusable_endpoint(endpoint, message, 401),
         // 498: Groq's flex tier is full. 499: Google canceled the request.
         (_, ErrorSubject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => {
-            again(message)
+            Judgement::Retry(failure(FailureKind::Endpoint, None))
+        }
+        // A proxy wrote this page, so it says nothing about the key or the model.
+        (_, ErrorSubject::Challenge) | (403, ErrorSubject::Proxy) if is_web_page(&body) => {
+            Judgement::Retry(failure(FailureKind::NotAModelApi, Some(BLOCKED_HINT)))
         }
         (
             _,
@@ -207,4 +215,51 @@ fn is_not_from_model_api(body: &[u8]) -> bool {
 fn unusable_endpoint(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
     let fault = Fault::new(FaultLayer::Model, format!("{}: {message}", endpoint.base_url()));
     Judgement::Unusable(fault.hint(endpoint.status_hint(status)).cause(FaultCause::Refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ModelSpec;
+    use serde_json::json;
+
+    use super::{Judgement, classify_error_status};
+    use crate::endpoint::Endpoint;
+
+    #[test]
+    fn pages_of_a_proxy_are_retried_and_errors_of_the_endpoint_are_final() {
+        let spec: ModelSpec =
+            serde_json::from_value(json!({"base_url": "http://h/v1", "name": "m"}))
+                .expect("a model");
+        let endpoint = Endpoint::new(&spec, &|_: &str| None).expect("an endpoint");
+        let classify = |status: u16, body: &str| {
+            classify_error_status(status, body.as_bytes(), None, &endpoint)
+        };
+        let page = |title: &str| {
+            format!("<!DOCTYPE html><html><head><title>{title}</title></head></html>")
+        };
+        for (status, title) in [
+            (403, "Just a moment..."),
+            (401, "Just a moment..."),
+            (404, "Attention Required! | Cloudflare"),
+            (413, "ERROR: The request could not be satisfied"),
+            (403, "403 Forbidden"),
+        ] {
+            let judged = classify(status, &page(title));
+            let Judgement::Retry(failure) = judged else { panic!("{status} {title}: {judged:?}") };
+            let hint = failure.hint.expect("a hint");
+            assert!(!hint.contains("key") && hint.contains("proxy"), "{hint}");
+        }
+        assert!(matches!(classify(503, &page("Just a moment...")), Judgement::Retry(_)));
+        // These errors may come from the endpoint, or the URL may be wrong.
+        let api_error = json!({"error": {"message": "Just a moment..."}}).to_string();
+        for (status, body) in [
+            (401, page("401 Authorization Required")),
+            (404, page("404 Not Found")),
+            (403, "Forbidden".to_owned()),
+            (403, api_error),
+        ] {
+            let judged = classify(status, &body);
+            assert!(matches!(judged, Judgement::Unusable(_)), "{status} {body}: {judged:?}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
     attempt_failure::AttemptFailure,
     checks::TruncatedPromptCheck,
     codec::neutral::{CollectedResponse, Item},
+    fences::text_after_reasoning,
     outgoing_request::OutgoingRequest,
     responder::ResponseNames,
     send::AttemptResult,
@@ -129,7 +130,7 @@ impl PromptCounts {
 fn has_reasoning(whole: &CollectedResponse) -> bool {
     let is_reasoning = |item: &Item| match item {
         Item::Reasoning(_) => true,
-        Item::Text(text) => text.contains("</think>"),
+        Item::Text(text) => text_after_reasoning(text).is_some(),
         Item::Refusal(_) | Item::Call(_) => false,
     };
     whole.usage.is_some_and(|usage| usage.reasoning > 0) || whole.items.iter().any(is_reasoning)

@@ -40,7 +40,9 @@ pub fn recheck_rejection(
         }
         ErrorSubject::Tools => Some("the endpoint's error is about tools"),
         ErrorSubject::UnknownModel => Some("the endpoint's error is about the name of the model"),
-        ErrorSubject::Proxy => Some("the error is a web page or text from a proxy"),
+        ErrorSubject::Challenge | ErrorSubject::Proxy => {
+            Some("the error is a web page or text from a proxy")
+        }
         ErrorSubject::Unknown | ErrorSubject::UnkeptItem => {
             Some("the endpoint's error reports neither a context overflow nor a content filter")
         }

@@ -27,6 +27,9 @@ pub(crate) enum ErrorSubject {
     Tools,
     /// The endpoint does not know the model.
     UnknownModel,
+    /// A proxy's web page that blocks clients which are not browsers. The gateway retries the
+    /// request.
+    Challenge,
     /// A web page or text from a proxy rather than an API error.
     Proxy,
     /// Not recognized; counts as an infrastructure failure.
@@ -265,9 +268,12 @@ mod tests {
         ] {
             assert_eq!(table.classify(400, &body.to_string()), subject, "{body}");
         }
-        assert_eq!(
-            table.classify(413, "<html><head><title>413</title></head></html>"),
-            ErrorSubject::Proxy
-        );
+        for (page, subject) in [
+            ("<html><head><title>413</title></head></html>", ErrorSubject::Proxy),
+            ("<html><head><title>Just a moment...</title></head></html>", ErrorSubject::Challenge),
+            (r#"{"error": {"message": "Just a moment..."}}"#, ErrorSubject::Unknown),
+        ] {
+            assert_eq!(table.classify(413, page), subject, "{page}");
+        }
     }
 }

@@ -115,6 +115,11 @@ impl TrialGateway {
             let attempt = self.lost_time().start_attempt(|| response_progress.last_progress());
             let result = self.send(request, client, &response_progress).await;
             let mut judged = judge(&result, &self.route().endpoint);
+            if matches!(judged, Judgement::Answered)
+                && let Some(trouble) = self.find_unknown_stop(request, &result.response)?
+            {
+                judged = Judgement::Retry(trouble);
+            }
             let unsupported = match judged {
                 Judgement::Answered => {
                     self.unsupported_tools_fault(request, &result.response).await
@@ -531,7 +536,13 @@ impl TrialGateway {
         let usage = usage.unwrap_or_default();
         client.on_settled(&response, &usage);
         let mut answer = ModelResponse { usage, cost_usd, ..response.to_model_response() };
-        if EndpointChecks::shipped()?.end_token.strip_end_tokens(&mut answer.content) {
+        let end_token = &EndpointChecks::shipped()?.end_token;
+        let has_next_turns = end_token.strip_next_turns(&mut answer.content);
+        let has_end_token = end_token.strip_end_tokens(&mut answer.content);
+        if has_next_turns {
+            // The next request must not contain the invented turns.
+            answer.native = None;
+        } else if has_end_token {
             // The next request must contain the turn exactly as the endpoint wrote it.
             answer.native = answer.native.or(response.native_turn);
         }

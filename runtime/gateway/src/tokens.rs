@@ -3,7 +3,10 @@
 
 use proctor_types::{Message, ModelResponse};
 
-use crate::codec::{Part, Request, neutral::Tool};
+use crate::{
+    codec::{Part, Request, neutral::Tool},
+    fences::text_after_reasoning,
+};
 
 /// Tokens that the chat format adds around each message, as OpenAI counts them.
 const MESSAGE_OVERHEAD: u64 = 4;
@@ -83,7 +86,7 @@ pub(crate) fn count_request(request: &Request) -> u64 {
 /// earlier turns, which many chat templates drop, and images, which vendors count differently.
 pub(crate) fn count_visible(request: &Request) -> u64 {
     let part = |part: &Part| match part {
-        Part::Text(text) => count(text.rsplit("</think>").next().unwrap_or_default()),
+        Part::Text(text) => count(text_after_reasoning(text).unwrap_or(text)),
         Part::Reasoning(_) | Part::Image(_) | Part::Media(_) => 0,
         Part::Call(call) => count(&call.name) + count(&call.arguments),
         Part::Result { content, .. } => count(content),

@@ -4,14 +4,7 @@
 //! of Harmony. In this format of gpt-oss, a response is `<|channel|>analysis<|message|>...<|end|>`,
 //! followed by `<|start|>assistant<|channel|>final<|message|>...<|return|>`.
 
-/// The tags before and after reasoning. Many chat templates end the prompt with the first tag, so a
-/// server without a reasoning parser returns only the second one.
-const TAGS: [(&str, &str); 4] = [
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("◁think▷", "◁/think▷"),
-];
+use proctor_types::REASONING_TAGS;
 
 /// The parts of a Harmony message: what may precede its channel, the channel, and the text's start
 /// and end.
@@ -27,12 +20,13 @@ pub fn answer_after_thinking(response: &str) -> Option<&str> {
     if is_harmony(text) {
         return Some(harmony_answer(text));
     }
-    for (start, end) in TAGS {
+    for (start, end) in REASONING_TAGS {
         if let Some(rest) = text.strip_prefix(start) {
             return rest.split_once(end).map(|(_, after)| after);
         }
     }
-    let after = TAGS.iter().find_map(|(start, end)| text_after_lone_end(response, start, end));
+    let mut tags = REASONING_TAGS.iter();
+    let after = tags.find_map(|(start, end)| text_after_lone_end(response, start, end));
     Some(after.unwrap_or(response))
 }
 
@@ -151,6 +145,28 @@ mod tests {
             assert_eq!(answer_after_thinking(response), Some(response), "{response}");
         }
     }
+
+    #[test]
+    fn thought_channel_of_gemma_is_reasoning() {
+        let draft = "Later\n```bash\nproctor-submit\n```\nNot yet.";
+        let block = "I look.\n```bash\nls\n```";
+        for response in [
+            format!("<|channel>thought\n{draft}\n<channel|>{block}"),
+            format!("{draft}\n<channel|>{block}"),
+            format!("<|channel>thought\n<channel|>{block}"),
+        ] {
+            assert_eq!(answer_after_thinking(&response), Some(block), "{response}");
+        }
+        assert_eq!(answer_after_thinking("<|channel>thought\ncut"), None);
+        for response in [
+            "```bash\ngrep -n '<channel|>' template.jinja\n```",
+            "The template writes `<|channel>thought` and `<channel|>` around drafts.",
+            "All text up to <channel|> is dropped.",
+        ] {
+            assert_eq!(answer_after_thinking(response), Some(response), "{response}");
+        }
+    }
+
     #[test]
     fn harmony_answer_is_the_final_channel() {
         let draft = "<|channel|>analysis<|message|>Later\n```bash\nproctor-submit\n```\nNot yet.";

@@ -3,6 +3,7 @@
 mod items;
 mod read;
 mod response;
+mod snapshots;
 mod stream;
 mod write;
 mod writer;

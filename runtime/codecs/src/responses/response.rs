@@ -1,7 +1,10 @@
 use proctor_types::Usage;
 use serde_json::{Map, Value, json};
 
-use super::items;
+use super::{
+    items,
+    snapshots::{MessageDeduplicator, drop_snapshots},
+};
 use crate::{
     native,
     neutral::{CollectedResponse, Delta, StopReason},
@@ -15,18 +18,19 @@ pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
     let output = body["output"].as_array().ok_or("no output")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut deltas = vec![Delta::Started { model: text(&body["model"]) }];
-    let mut calls = 0;
+    let (mut calls, mut messages) = (0, MessageDeduplicator::default());
     for item in output {
-        read_item(item, &mut calls, &mut deltas);
+        read_item(item, &mut calls, &mut messages, &mut deltas);
     }
     deltas.push(Delta::Stopped(read_stop_reason(body)?));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
 }
 
-/// Returns the items of a complete response as received.
+/// Returns the items of a complete response as received, except for snapshots of a message.
 pub fn native_turn(body: &Value) -> Vec<Value> {
-    body["output"].as_array().into_iter().flatten().filter_map(to_request_item).collect()
+    let items = body["output"].as_array().into_iter().flatten();
+    drop_snapshots(items.filter_map(to_request_item).collect())
 }
 
 /// Prepares an item for a later request by removing members that only describe the response. OpenAI
@@ -47,16 +51,23 @@ pub(super) fn to_request_item(item: &Value) -> Option<Value> {
 }
 
 /// Reads a complete item. `call_count` counts the calls so far.
-pub(super) fn read_item(item: &Value, call_count: &mut usize, deltas: &mut Vec<Delta>) {
+pub(super) fn read_item(
+    item: &Value,
+    call_count: &mut usize,
+    messages: &mut MessageDeduplicator,
+    deltas: &mut Vec<Delta>,
+) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or_default() {
         "message" => {
+            messages.begin_message(deltas);
             for part in item["content"].as_array().into_iter().flatten() {
                 match part["type"].as_str().unwrap_or_default() {
                     "refusal" => deltas.push(Delta::Refusal(text(&part["refusal"]))),
-                    _ => deltas.push(Delta::Text(text(&part["text"]))),
+                    _ => messages.push(text(&part["text"]), deltas),
                 }
             }
+            messages.end_message(deltas);
         }
         "reasoning" => {
             let parts = ["content", "summary"].map(|name| item[name].as_array());

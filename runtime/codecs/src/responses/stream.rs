@@ -5,7 +5,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::response;
+use super::{
+    response,
+    snapshots::{MessageDeduplicator, drop_snapshots},
+};
 use crate::{ReadError, StreamReader, lenient_json, neutral::Delta, sse};
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -27,6 +30,7 @@ pub struct ResponsesReader {
     turn_items: BTreeMap<u64, Value>,
     /// Arguments that arrived before their call ended, by the call's position in the output.
     arguments: HashMap<u64, String>,
+    messages: MessageDeduplicator,
 }
 
 impl StreamReader for ResponsesReader {
@@ -52,11 +56,20 @@ impl StreamReader for ResponsesReader {
                     deltas.push(Delta::Call { index: self.call_count, id, name });
                     self.call_count += 1;
                 }
+                if item["type"] == "message" {
+                    self.messages.begin_message(&mut deltas);
+                }
                 self.items.insert(place, state);
+            }
+            // Some servers add the text of an item again, without adding the item again.
+            "response.content_part.added"
+                if data["content_index"].as_u64().unwrap_or_default() == 0 =>
+            {
+                self.messages.begin_message(&mut deltas);
             }
             "response.output_text.delta" => {
                 self.mark_received(place);
-                deltas.push(Delta::Text(text(&data["delta"])));
+                self.messages.push(text(&data["delta"]), &mut deltas);
             }
             "response.refusal.delta" => {
                 self.mark_received(place);
@@ -94,11 +107,15 @@ impl StreamReader for ResponsesReader {
             "response.output_item.done" => {
                 let item = self.add_missing_arguments(place, &data["item"]);
                 self.turn_items.extend(response::to_request_item(&item).map(|item| (place, item)));
+                if item["type"] == "message" {
+                    self.messages.end_message(&mut deltas);
+                }
                 self.finish_item(place, &item, &mut deltas);
             }
             // Some routers send `response.done` as the last event.
             "response.completed" | "response.incomplete" | "response.done" => {
                 self.has_ended = true;
+                self.messages.end_message(&mut deltas);
                 let response = &data["response"];
                 // Some servers send the items only in this event.
                 let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -129,7 +146,7 @@ impl StreamReader for ResponsesReader {
     }
 
     fn take_turn(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.turn_items).into_values().collect()
+        drop_snapshots(std::mem::take(&mut self.turn_items).into_values().collect())
     }
 }
 
@@ -196,7 +213,7 @@ impl ResponsesReader {
     fn finish_item(&mut self, position: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&position).copied() {
             None | Some(ItemState { call_index: None, has_fragments: false }) => {
-                response::read_item(item, &mut self.call_count, deltas);
+                response::read_item(item, &mut self.call_count, &mut self.messages, deltas);
             }
             Some(ItemState { call_index: Some(index), has_fragments: false }) => {
                 let text = item["arguments"].as_str().unwrap_or_default().to_owned();

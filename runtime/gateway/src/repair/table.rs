@@ -187,6 +187,16 @@ mod tests {
                 Action::LowerOutputLimit { max_tokens: 8192, is_one_time: false },
             ),
             (
+                Api::Messages,
+                "The maximum tokens you requested exceeds the model limit of 8192. Try again with a maximum tokens value that is lower than 8192.",
+                Action::LowerOutputLimit { max_tokens: 8192, is_one_time: false },
+            ),
+            (
+                Api::Chat,
+                "The maximum tokens you requested exceeds the model limit of 4096",
+                Action::LowerOutputLimit { max_tokens: 4096, is_one_time: false },
+            ),
+            (
                 Api::Chat,
                 "Your organization must be verified to stream this model.",
                 Action::DisableStreaming,
@@ -355,6 +365,7 @@ mod tests {
             "upstream error",
             "no such model in the store",
             "message type must be a string",
+            "the maximum tokens you requested per minute exceed your quota",
         ] {
             for api in [Api::Chat, Api::Responses] {
                 assert_eq!(first_action(api, message), None, "{message}");
