@@ -3,7 +3,7 @@
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
-use crate::fences;
+use crate::{fences, patterns::Patterns};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +26,7 @@ pub(crate) struct EndpointChecks {
     pub end_token: EndTokenCheck,
     pub thought_answer: AnswerAsReasoningCheck,
     pub hollow: HollowResponseCheck,
+    pub leftover: LeftoverMarkupCheck,
 }
 
 /// Detects a response without any output for which the endpoint counted output tokens.
@@ -33,6 +34,14 @@ pub(crate) struct EndpointChecks {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HollowResponseCheck {
     pub least_output: u64,
+}
+
+/// Detects special tokens that a server left in the text.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LeftoverMarkupCheck {
+    pub tokens: Patterns,
+    pub hint: String,
 }
 
 /// Finds end-of-text tokens that a server failed to remove, and text after them.
@@ -179,6 +188,7 @@ pub(crate) struct DroppedToolsCheck {
     pub conversation_share: f64,
     pub schema_share: f64,
     pub least_share: f64,
+    pub fall_factor: f64,
     pub hint: String,
 }
 
@@ -194,6 +204,8 @@ pub(crate) struct UnparsedCallCheck {
     pub name_prefixes: Vec<String>,
     pub hint: String,
     pub form: Vec<UnparsedCallFormat>,
+    /// Calls without a marker. `marker` is what may precede the tool's name.
+    pub bare: Vec<UnparsedCallFormat>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -286,6 +298,16 @@ impl MaskedOutputCheck {
         }
         let new = self.placeholders.iter().filter(|word| !is_enabled(word));
         new.map(|word| arguments.matches(word.as_str()).count()).sum()
+    }
+}
+
+impl DroppedToolsCheck {
+    /// Whether a number of missing tokens is about the number of tokens in the tools' schemas.
+    pub(crate) fn matches_schemas(&self, missing_tokens: f64, schema_tokens: u64) -> bool {
+        let schemas = schema_tokens as f64;
+        schema_tokens >= self.least_schema_tokens
+            && missing_tokens >= schemas / self.fall_factor
+            && missing_tokens <= schemas * self.fall_factor
     }
 }
 

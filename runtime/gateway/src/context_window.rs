@@ -12,6 +12,8 @@ use crate::{patterns::Patterns, rejections::ApiError};
 pub struct ContextWindowRules {
     tokenizer_error: f64,
     least_window: u64,
+    names_output: Patterns,
+    least_output: u64,
     stated_window: Patterns,
 }
 
@@ -52,6 +54,12 @@ impl ContextWindowRules {
         estimated as f64 * self.tokenizer_error + output_tokens as f64 >= window as f64
     }
 
+    /// Whether an overflow may be due to the request's output limit and not to the conversation.
+    pub(crate) fn may_be_output_limit(&self, body: &str, max_output: Option<u64>) -> bool {
+        max_output.is_some_and(|most| most > self.least_output)
+            && self.names_output.matches(&ApiError::parse(body).message)
+    }
+
     /// Returns the context window that an endpoint's error states, in tokens.
     pub(crate) fn stated_window(&self, body: &str) -> Option<u64> {
         let message = ApiError::parse(body).message;
@@ -77,6 +85,19 @@ mod tests {
         assert!(rules.is_overflow_plausible(2_000, 0, Some(4_096 - 100)));
         assert!(!rules.is_overflow_plausible(2_000, 0, Some(128_000)));
         assert!(rules.is_overflow_plausible(2_000, 126_000, Some(128_000)));
+    }
+
+    #[test]
+    fn output_limit_may_cause_only_an_overflow_that_names_it() {
+        let rules = ContextWindowRules::shipped().expect("valid rules");
+        let may = |message: &str, max_output| {
+            let body = serde_json::json!({"error": {"message": message}}).to_string();
+            rules.may_be_output_limit(&body, max_output)
+        };
+        let message = "Please reduce the length of the messages or completion.";
+        assert!(may(message, Some(24_000)));
+        assert!(!may(message, Some(2_048)) && !may(message, None));
+        assert!(!may("Please reduce the length of the messages.", Some(24_000)));
     }
 
     #[test]

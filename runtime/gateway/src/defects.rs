@@ -21,7 +21,7 @@ use crate::{
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
     tokens,
-    tool_support::{find_call_after_marker, find_call_in_text, text_or_reasoning},
+    tool_support::{find_bare_calls, find_call_after_marker, find_call_in_text, text_or_reasoning},
     usage,
 };
 
@@ -132,7 +132,7 @@ impl TrialGateway {
         if let Some(trouble) = self.find_proxy_text(&checks.error_text, result, &text) {
             return Ok(Some(trouble));
         }
-        if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
+        if let Some(trouble) = self.find_dropped_prompt_part(checks, request, result).await {
             return Ok(Some(trouble));
         }
         let is_undecoded = checks.undecoded.is_undecoded(&text)
@@ -319,6 +319,7 @@ impl Inspection {
         } else {
             None
         };
+        let found = found.or_else(|| find_bare_calls(&checks.text, &self.text, &names));
         if let Some((why, hint)) = found {
             return Some(Defect::EndpointProblem(why, hint));
         }

@@ -153,7 +153,8 @@ impl TrialGateway {
 
     /// Whether to retry after a rejection. The rejection may come from only one of a router's back
     /// ends, or a filter may have reported a false positive. Retrying does not help if the model
-    /// caused a context overflow.
+    /// caused a context overflow. But if the error states no window, the requests of other clients
+    /// may have filled a window that the server shares among all requests.
     pub(crate) async fn is_worth_retrying(
         &self,
         status: u16,
@@ -166,7 +167,8 @@ impl TrialGateway {
             | ErrorSubject::ContentFilter
             | ErrorSubject::Proxy => true,
             ErrorSubject::ContextOverflow => {
-                !self.is_caused_by_model(status, body, request).await?
+                ContextWindowRules::shipped()?.stated_window(body).is_none()
+                    || !self.is_caused_by_model(status, body, request).await?
             }
             _ => false,
         })
@@ -198,7 +200,12 @@ impl TrialGateway {
         let rules = ContextWindowRules::shipped()?;
         Ok(match subject {
             ErrorSubject::ContentFilter => true,
-            ErrorSubject::ContextOverflow if self.is_window_disproved(body)? => false,
+            ErrorSubject::ContextOverflow
+                if self.is_window_disproved(body)?
+                    || rules.may_be_output_limit(body, request.max_output) =>
+            {
+                false
+            }
             ErrorSubject::ContextOverflow => {
                 let ours = usage::estimate_input(self.route().model.api, &request.body).await;
                 // Don't count the tokens that are reserved for the output, because they are not

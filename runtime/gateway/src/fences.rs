@@ -105,6 +105,25 @@ fn lost_fence(text: &str) -> Option<LostFence> {
     None
 }
 
+/// Returns the text without its code blocks and inline code.
+pub(crate) fn without_code(text: &str) -> String {
+    let (mut kept, mut lines) = (String::new(), text.lines());
+    while let Some(line) = lines.next() {
+        if let Some((ticks, _)) = parse_opening_fence(line.trim_start()) {
+            for line in lines.by_ref() {
+                if is_closing_fence(line.trim_start(), ticks) {
+                    break;
+                }
+            }
+            continue;
+        }
+        // Every second part of the line is between backticks.
+        line.split('`').step_by(2).for_each(|part| kept.push_str(part));
+        kept.push('\n');
+    }
+    kept
+}
+
 /// If the line opens a fenced block, returns the number of backticks and the info string. A line
 /// with further backticks is an inline code span.
 fn parse_opening_fence(line: &str) -> Option<(usize, &str)> {
@@ -120,7 +139,7 @@ fn is_closing_fence(line: &str, ticks: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LostFence, has_incomplete_block, lost_fence};
+    use super::{LostFence, has_incomplete_block, lost_fence, without_code};
 
     #[test]
     fn lost_fence_finds_blocks_without_a_start_or_an_end() {
@@ -138,6 +157,18 @@ mod tests {
             let draft = format!("draft\n````bash\nls\n{end}");
             assert!(!has_incomplete_block(&format!("{draft}```bash\nls\n```")), "{end}");
             assert!(has_incomplete_block(&format!("{draft}```bash\nls\n")), "{end}");
+        }
+    }
+
+    #[test]
+    fn without_code_removes_blocks_and_inline_code() {
+        for (text, rest) in [
+            ("a `b` c", "a  c\n"),
+            ("a\n```bash\nb\n```\nc", "a\nc\n"),
+            ("- a\n  ```\n  b\n  ```\n", "- a\n"),
+            ("a\n```\nb", "a\n"),
+        ] {
+            assert_eq!(without_code(text), rest, "{text}");
         }
     }
 

@@ -4,13 +4,16 @@
 //! The conversation then grows, but the server's count does not. Some endpoints count only the
 //! tokens that are not in their cache. Such a count also falls, but repeating the same request
 //! gives a different count.
+//!
+//! The count also falls if the server drops the tools in the middle of a conversation. Some chat
+//! templates contain the tools only if the last message is the user's.
 
 use proctor_types::RequestClass;
 
 use crate::{
     TrialGateway,
     attempt_failure::AttemptFailure,
-    checks::TruncatedPromptCheck,
+    checks::{DroppedToolsCheck, EndpointChecks, TruncatedPromptCheck},
     codec::neutral::{CollectedResponse, Item},
     fences::text_after_reasoning,
     outgoing_request::OutgoingRequest,
@@ -36,6 +39,8 @@ const RECOUNT_FACTOR: f64 = 1.1;
 pub(crate) struct PromptCounts {
     /// The count for the last request that got a response.
     last: Option<PromptCount>,
+    /// The count for the last request that got a response with a call.
+    last_with_call: Option<PromptCount>,
     /// The request whose count is in doubt, identified by the number of responses before it, and
     /// its count.
     doubted: Option<(u64, u64)>,
@@ -78,6 +83,9 @@ impl PromptCount {
 impl PromptCounts {
     fn add(&mut self, whole: &CollectedResponse, count: PromptCount) {
         self.has_reasoned |= has_reasoning(whole);
+        if whole.calls().next().is_some() {
+            self.last_with_call = Some(count.clone());
+        }
         self.last = Some(count);
     }
 
@@ -89,6 +97,20 @@ impl PromptCounts {
                 && count.request_bytes >= last.request_bytes + check.least_growth
         };
         !self.has_reasoned && self.last.as_ref().is_some_and(has_fallen)
+    }
+
+    /// Returns how many tokens are missing from a count that has fallen since the last response with
+    /// a call although the conversation has grown.
+    fn missing_since_call(&self, count: &PromptCount) -> Option<f64> {
+        let last = self.last_with_call.as_ref().filter(|last| {
+            last.server == count.server
+                && last.request_bytes > 0
+                && count.tokens < last.tokens
+                && count.request_bytes > last.request_bytes
+        })?;
+        let new_bytes = (count.request_bytes - last.request_bytes) as f64;
+        let expected = last.tokens as f64 + new_bytes / last.bytes_per_token();
+        (!self.has_reasoned).then_some(expected - count.tokens as f64)
     }
 
     /// Whether the count is too large to cover only the part of the conversation that is new since
@@ -159,27 +181,39 @@ impl TrialGateway {
         self.prompt_counts().add(whole, count);
     }
 
-    /// If the endpoint's count shows that it dropped part of the conversation, returns why the
-    /// request must be repeated.
-    pub(crate) async fn find_dropped_messages(
+    /// If the endpoint's count shows that it dropped part of the conversation or the tools, returns
+    /// why the request must be repeated.
+    pub(crate) async fn find_dropped_prompt_part(
         &self,
-        check: &TruncatedPromptCheck,
+        checks: &EndpointChecks,
         request: &OutgoingRequest,
         result: &AttemptResult,
     ) -> Option<AttemptFailure> {
         if !request.continues {
             return None;
         }
+        let check = &checks.cut;
         let bytes = request.body.len();
         let count = PromptCount::new(&result.response, &result.names, bytes)?;
         let counted = count.tokens;
-        let (has_fallen, needs_local_count) = {
+        let (has_fallen, needs_local_count, missing) = {
             let counts = self.prompt_counts();
-            (counts.has_fallen(check, &count), counts.needs_local_count(check, &count))
+            let missing = counts.missing_since_call(&count);
+            (
+                counts.has_fallen(check, &count),
+                counts.needs_local_count(check, &count),
+                missing.filter(|_| counts.exceeds_new_part(check, &count)),
+            )
         };
         let is_counted = counted >= check.least_told;
-        let mut is_suspicious = is_counted && has_fallen;
-        if is_counted && !has_fallen && needs_local_count {
+        let has_call = result.response.calls().next().is_some();
+        let may_lack_tools = is_counted && request.offers_tools && !has_call;
+        let lacks_tools = match missing.filter(|_| may_lack_tools) {
+            Some(missing) => self.are_tools_missing(&checks.dropped, request, missing).await,
+            None => false,
+        };
+        let mut is_suspicious = is_counted && has_fallen || lacks_tools;
+        if is_counted && !is_suspicious && needs_local_count {
             is_suspicious = self.counted_too_few_tokens(check, request, counted).await;
             if !is_suspicious {
                 self.prompt_counts().complete_bytes_per_token = count.bytes_per_token();
@@ -188,11 +222,29 @@ impl TrialGateway {
         let answers = self.meter().spending().steps;
         let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
         is_confirmed.then(|| {
+            let (what, hint) = match lacks_tools {
+                true => ("dropped the tools of the request", &checks.dropped.hint),
+                false => ("truncated the prompt", &check.hint),
+            };
             let why = format!(
-                "the endpoint truncated the prompt: it counted {counted} tokens for a conversation of {bytes} bytes"
+                "the endpoint {what}: it counted {counted} tokens for a conversation of {bytes} bytes"
             );
-            AttemptFailure::corrupted_response(why, &check.hint)
+            AttemptFailure::corrupted_response(why, hint)
         })
+    }
+
+    /// Whether the number of missing tokens matches our own count of the request's tools.
+    async fn are_tools_missing(
+        &self,
+        check: &DroppedToolsCheck,
+        request: &OutgoingRequest,
+        missing: f64,
+    ) -> bool {
+        let (api, body) = (self.route().model.api, request.body.clone());
+        let counting = tokio::task::spawn_blocking(move || {
+            usage::parse_request(api, &body).map(|request| tokens::count_tools(&request.tools))
+        });
+        check.matches_schemas(missing, counting.await.ok().flatten().unwrap_or_default())
     }
 
     /// Whether the endpoint counted much less than our own count of the conversation.
@@ -214,10 +266,7 @@ impl TrialGateway {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        checks::EndpointChecks,
-        codec::neutral::{Delta, Reasoning},
-    };
+    use crate::codec::neutral::{Delta, Reasoning};
 
     fn check() -> &'static TruncatedPromptCheck {
         &EndpointChecks::shipped().expect("a valid table").cut
@@ -257,6 +306,29 @@ mod tests {
         };
         counts.add(&whole, count(3436, 13_859));
         assert!(!counts.has_fallen(check(), &count(3255, 22_466)));
+    }
+
+    #[test]
+    fn count_that_falls_by_the_schemas_after_a_call_shows_dropped_tools() {
+        let dropped = &EndpointChecks::shipped().expect("a valid table").dropped;
+        let call = Delta::Call { index: 0, id: "a".into(), name: "shell".into() };
+        let mut counts = PromptCounts::default();
+        counts.add(&CollectedResponse::from_deltas(vec![call]), count(1500, 6000));
+        let is_found = |counts: &PromptCounts, counted: PromptCount| {
+            let missing = counts.missing_since_call(&counted);
+            missing.is_some_and(|missing| dropped.matches_schemas(missing, 800))
+        };
+        // 200 tokens are new, and 900 are missing.
+        assert!(is_found(&counts, count(800, 6800)));
+        assert!(!is_found(&counts, count(1700, 6800)), "the prompt is complete");
+        assert!(!is_found(&counts, count(1400, 6800)), "less than the schemas is missing");
+        assert!(!is_found(&counts, count(300, 9000)), "more than the schemas is missing");
+        assert!(!is_found(&after(1500, 6000), count(800, 6800)), "no call yet");
+        let missing = counts.missing_since_call(&count(1400, 6800)).unwrap_or_default();
+        assert!(!dropped.matches_schemas(missing, 150), "short schemas prove nothing");
+        // The count may fall because the chat template drops the reasoning of earlier turns.
+        counts.has_reasoned = true;
+        assert!(!is_found(&counts, count(800, 6800)));
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::{
         Part, Request,
         neutral::{CollectedResponse, Item},
     },
+    error_text::quote_body,
+    fences::without_code,
     outgoing_request::OutgoingRequest,
     tokens, usage,
 };
@@ -62,6 +64,38 @@ impl TrialGateway {
         halts.halt_tools(model, &fault);
         Some(fault)
     }
+
+    /// Returns a fault if a server left markup in each of these texts. They are the text of the last
+    /// responses of a trial, none of which contains a usable call or command. `tools` are the names
+    /// of the offered tools.
+    pub fn leftover_markup_fault(&self, texts: &[&str], tools: &[&str]) -> Option<Fault> {
+        let model = &self.route().model;
+        let last = texts.last().filter(|_| model.tool_check != Some(false))?;
+        let checks = match EndpointChecks::shipped() {
+            Ok(checks) => checks,
+            Err(fault) => return Some(fault),
+        };
+        if !texts.iter().all(|text| has_leftover_markup(checks, text, tools)) {
+            return None;
+        }
+        let (base, name) = (self.route().endpoint.base_url(), &model.name);
+        let what = format!(
+            "{base}: model `{name}`: {} responses in a row contain markup that the server left in the text: {}",
+            texts.len(),
+            quote_body(last)
+        );
+        let what = self.route().endpoint.redact_text(&what);
+        let fault = Fault::new(FaultLayer::Model, what).hint(checks.leftover.hint.as_str());
+        Some(fault.cause(FaultCause::Invalid))
+    }
+}
+
+/// Whether a text contains a special token or the start of a call without a marker, outside of
+/// code.
+fn has_leftover_markup(checks: &EndpointChecks, text: &str, tools: &[&str]) -> bool {
+    let text = without_code(text);
+    checks.leftover.tokens.matches(&text)
+        || text.lines().any(|line| bare_call(&checks.text, line, tools).is_some())
 }
 
 fn find_problem(
@@ -138,7 +172,9 @@ pub(crate) fn find_call_in_text(
     text: &str,
     tools: &[&str],
 ) -> Option<Finding> {
-    let found = match_marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
+    let found =
+        match_marked_call(check, text, tools).or_else(|| match_bare_calls(check, text, tools));
+    let found = found.map(|(form, tool)| (Some(form), tool));
     let (form, tool) = found.or_else(|| Some((None, tool_in_json_line(check, text, tools)?)))?;
     Some(finding(check, form, tool))
 }
@@ -151,6 +187,73 @@ pub(crate) fn find_call_after_marker(
 ) -> Option<Finding> {
     let (form, tool) = match_marked_call(check, text, tools)?;
     Some(finding(check, Some(form), tool))
+}
+
+/// Finds calls without a marker that make up a text or its end.
+pub(crate) fn find_bare_calls(
+    check: &UnparsedCallCheck,
+    text: &str,
+    tools: &[&str],
+) -> Option<Finding> {
+    let (form, tool) = match_bare_calls(check, text, tools)?;
+    Some(finding(check, Some(form), tool))
+}
+
+fn match_bare_calls<'a, 'b>(
+    check: &'a UnparsedCallCheck,
+    text: &str,
+    tools: &[&'b str],
+) -> Option<(&'a UnparsedCallFormat, &'b str)> {
+    let text = text.trim();
+    line_starts(check, text).find_map(|at| {
+        let (form, tool, _) = bare_call(check, &text[at..], tools)?;
+        let is_quoted = text[..at].matches("```").count() % 2 == 1;
+        let is_end = !is_quoted && consists_of_bare_calls(check, &text[at..], tools);
+        is_end.then_some((form, tool))
+    })
+}
+
+/// If a text begins with a call without a marker, returns the form, the tool, and the text from the
+/// call's opening bracket on.
+fn bare_call<'a, 'b, 'c>(
+    check: &'a UnparsedCallCheck,
+    text: &'c str,
+    tools: &[&'b str],
+) -> Option<(&'a UnparsedCallFormat, &'b str, &'c str)> {
+    check.bare.iter().find_map(|form| {
+        let call = text.strip_prefix(form.marker.as_str())?;
+        tools.iter().copied().find_map(|tool| {
+            let arguments = call.strip_prefix(tool)?;
+            arguments.starts_with(['{', '(']).then_some((form, tool, arguments))
+        })
+    })
+}
+
+/// Whether a text consists of calls without a marker and nothing else. Arguments may contain
+/// unbalanced brackets: they then extend to the end of the text.
+fn consists_of_bare_calls(check: &UnparsedCallCheck, text: &str, tools: &[&str]) -> bool {
+    let mut rest = text;
+    while let Some((_, _, arguments)) = bare_call(check, rest, tools) {
+        let Some(end) = bracket_end(arguments) else { return arguments.ends_with(['}', ')']) };
+        rest = arguments[end..].trim_start();
+    }
+    rest.is_empty()
+}
+
+/// Returns the end of the bracketed part at the start of a text, or `None` if the bracket is not
+/// closed.
+fn bracket_end(text: &str) -> Option<usize> {
+    let close = if text.starts_with('{') { '}' } else { ')' };
+    let open = text.chars().next()?;
+    let mut depth = 0_usize;
+    text.char_indices().find_map(|(at, one)| {
+        if one == open {
+            depth += 1;
+        } else if one == close {
+            depth -= 1;
+        }
+        (depth == 0).then_some(at + 1)
+    })
 }
 
 fn match_marked_call<'a, 'b>(
@@ -174,7 +277,11 @@ fn finding(
     call_format: Option<&UnparsedCallFormat>,
     tool: &str,
 ) -> Finding {
-    let shown = call_format.map_or("JSON", |form| form.marker.as_str());
+    let shown = match call_format {
+        Some(form) if form.marker.is_empty() => "NAME(...)",
+        Some(form) => form.marker.as_str(),
+        None => "JSON",
+    };
     let parser = |of: fn(&UnparsedCallFormat) -> &Option<String>| {
         call_format.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
     };
@@ -208,10 +315,15 @@ fn tool_in_json_line<'a>(
     text: &str,
     tools: &[&'a str],
 ) -> Option<&'a str> {
-    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
-    let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
+    let rests = line_starts(check, text).map(|at| text[at..].trim_start());
     let mut json = rests.filter(|rest| rest.starts_with(['{', '[']));
     json.find_map(|rest| called_tool(check, &first_value(rest)?, tools))
+}
+
+/// Returns the offsets of the lines in which a call is searched.
+fn line_starts(check: &UnparsedCallCheck, text: &str) -> impl Iterator<Item = usize> {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    starts.take(check.lines)
 }
 
 /// Returns the JSON value at the start of a text.
@@ -254,7 +366,9 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{find_call_in_text, find_dropped_tools, find_problem};
+    use super::{
+        find_bare_calls, find_call_in_text, find_dropped_tools, find_problem, has_leftover_markup,
+    };
     use crate::{
         checks::EndpointChecks,
         codec::{Part, Request, Role, neutral::Tool, neutral::Turn},
@@ -331,6 +445,67 @@ mod tests {
             "a dict `{\"name\": \"shell\", \"arguments\": {}}` within a line",
         ] {
             assert!(found(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bare_calls_are_found_only_at_the_end_of_a_text() {
+        let check = &EndpointChecks::shipped().expect("a valid table").text;
+        for (text, parser) in [
+            ("call:shell{command:ls -la,timeout:null}", "gemma4"),
+            (
+                "I look.\n\ncall:shell{command:ls}call:shell{command:echo '{',timeout:null}",
+                "gemma4",
+            ),
+            ("shell{\"command\": \"ls\"}\nshell{\"command\": \"pwd\"}\n", "NAME"),
+            ("functions.shell(command=\"ls (a)\")", "NAME"),
+            ("<|tool_call>call:shell{command:<|\"|>ls<|\"|>}<tool_call|>", "gemma4"),
+        ] {
+            let (what, hint) =
+                find_call_in_text(check, text, &TOOLS).unwrap_or_else(|| panic!("{text}"));
+            assert!(what.contains("tool `shell` as text"), "{what}");
+            assert!(hint.contains(&format!("--tool-call-parser {parser}`; SGLang")), "{hint}");
+        }
+        for text in [
+            "My template writes `call:shell{command:ls}`",
+            "Send this:\n```\ncall:shell{command:ls}\n```",
+            "Send this:\n```\nshell(command='ls')",
+            "Send this:\n\n    shell(command='ls')",
+            "shell(command='ls') lists the files (and folders)",
+            "call:shell{command:ls} is how I list files.",
+            "call:weather{city:Rome}",
+            "shell_2(command='ls')",
+            "shell (of an egg)",
+        ] {
+            assert!(find_bare_calls(check, text, &TOOLS).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn leftover_markup_is_found_outside_of_code() {
+        let checks = EndpointChecks::shipped().expect("a valid table");
+        let found = |text: &str| has_leftover_markup(checks, text, &TOOLS);
+        for text in [
+            "<|channel>thought\nI list the files.<channel|>",
+            "I look.<|im_start|>assistant",
+            "[TOOL_CALLS]bash[ARGS]{\"command\": \"ls",
+            "<｜tool▁calls▁begin｜>",
+            "I look.\nshell(command='ls') and then more",
+            "```bash\nls\n```\ncall:shell{command:ls",
+        ] {
+            assert!(found(text), "{text}");
+        }
+        for text in [
+            "",
+            "I could not find out how numerals are read. I stop.",
+            "The tokenizer adds `<|im_end|>` and `[TOOL_CALLS]`.",
+            "```text\n<|channel|>final<|message|>\nshell(command='ls')\n```",
+            "Call `shell(command='ls')` to list the files.",
+            "The tool shell(command) lists files.",
+            "F# writes `f <| x`, so a <| b |> c is valid, too.",
+            "def f(): return a <b> c | d",
+        ] {
+            assert!(!found(text), "{text}");
         }
     }
 

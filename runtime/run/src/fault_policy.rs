@@ -215,7 +215,9 @@ mod tests {
             assert!(policy.is_resumable(&fault(layer, cause)), "{layer} {cause}");
         }
         // The try's record may be the cause of the fault, so the try cannot be resumed.
-        assert!(!policy.is_resumable(&fault(FaultLayer::Record, FaultCause::Invalid)));
+        for layer in [FaultLayer::Record, FaultLayer::Model] {
+            assert!(!policy.is_resumable(&fault(layer, FaultCause::Invalid)), "{layer}");
+        }
     }
 
     #[test]

@@ -78,12 +78,17 @@ impl RepairRow {
             "max_tokens" => {
                 Action::RenameLimit { old_field: "max_completion_tokens", new_field: "max_tokens" }
             }
-            "fit_window" => Action::LowerOutputLimit {
-                max_tokens: number("window")?
-                    .checked_sub(number("input")?)
-                    .filter(|left| *left > 0)?,
-                is_one_time: true,
-            },
+            "fit_window" => {
+                let room = || number("window")?.checked_sub(number("input")?);
+                let limit = match &self.argument {
+                    Some(limit) => limit.parse().ok(),
+                    None => room(),
+                };
+                Action::LowerOutputLimit {
+                    max_tokens: limit.filter(|left| *left > 0)?,
+                    is_one_time: true,
+                }
+            }
             "output_limit" => {
                 let past = || number("past")?.checked_sub(1);
                 Action::LowerOutputLimit {
@@ -371,6 +376,26 @@ mod tests {
                 assert_eq!(first_action(api, message), None, "{message}");
             }
         }
+    }
+
+    #[test]
+    fn overflow_without_numbers_lowers_the_output_limit_step_by_step() {
+        let table = RepairTable::shipped().expect("a valid table");
+        let limits = |message: &str| -> Vec<u64> {
+            let body = json!({"error": {"message": message}}).to_string();
+            let repairs = table.repairs_for(Api::Chat, 400, &body, 1);
+            let limit = |action: Action| match action {
+                Action::LowerOutputLimit { max_tokens, is_one_time: true } => max_tokens,
+                other => panic!("{other:?}"),
+            };
+            repairs.map(|repair| limit(repair.action)).collect()
+        };
+        let message = "Please reduce the length of the messages or completion.";
+        assert_eq!(limits(message), [16384, 8192, 4096, 2048]);
+        let too_long = "This model's maximum context length is 8192 tokens. However, you requested 9500 tokens \
+            (9000 in the messages, 500 in the completion).";
+        assert!(limits(&format!("{too_long} {message}")).is_empty(), "the messages are too long");
+        assert!(limits("Please reduce the length of the messages.").is_empty());
     }
 
     #[test]

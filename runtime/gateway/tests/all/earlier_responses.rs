@@ -84,6 +84,27 @@ async fn overflow_below_an_answered_prompt_is_not_attributed_to_the_model() {
 }
 
 #[tokio::test]
+async fn overflow_that_states_no_window_is_retried() {
+    let body = "{\"error\":{\"message\":\"Context size has been exceeded.\"}}";
+    for (times, attempts) in [(1, 2), (0, 3)] {
+        let script = format!(
+            "[[rule]]\nturn = 1\nanswer = {{ content = 'ok', fault = [{{ kind = 'status', status = 400, \
+             times = {times}, body = '{body}' }}] }}\n[default]\ncontent = 'ok'\n"
+        );
+        let bench = Bench::new(&script, Budget::default()).await;
+        bench.trial.ask(&conversation(0)).await.expect("an answer");
+        match bench.trial.ask(&conversation(1)).await {
+            Ok(_) => assert_eq!(times, 1),
+            Err(RequestError::Rejected { caused_by_model, .. }) => {
+                assert!(caused_by_model && times == 0, "the window is really full");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(bench.attempts().len(), attempts + 1);
+    }
+}
+
+#[tokio::test]
 async fn prompt_count_that_falls_is_a_fault() {
     for (second, prompt_stated_larger_budget) in [(3300, true), (9000, false)] {
         let script = format!(
