@@ -31,8 +31,9 @@ impl Server {
                 }
             }
             FrameKind::Credit => {
-                let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body_error(frame, "a credit message must be exactly 4 bytes long"))?;
+                let bytes = <[u8; 4]>::try_from(&frame.body[..]).map_err(|_| {
+                    body_error(frame, "a credit message must be exactly 4 bytes long")
+                })?;
                 if let Some(stream) = self.find_stream(frame.stream)? {
                     stream.add_credit(u32::from_be_bytes(bytes));
                 }

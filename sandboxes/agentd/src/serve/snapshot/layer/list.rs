@@ -207,7 +207,11 @@ impl WrittenList {
     }
 
     /// Adds the paths in the container engine's list.
-    fn add_listed_paths(&mut self, root: &OwnedFd, container_diff: &ContainerDiff) -> Result<(), String> {
+    fn add_listed_paths(
+        &mut self,
+        root: &OwnedFd,
+        container_diff: &ContainerDiff,
+    ) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
             container_diff.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
         for path in &gone {
