@@ -398,7 +398,7 @@ def fixture_function(value):
     """Returns the function of a fixture that a module contains; the value itself if it is no fixture."""
     try:
         known = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
+    except Exception:  # The class of a proxy may compute it.
         return value
     if type(known) is dict and "__pytest_wrapped__" in known:  # Before pytest 8.4.
         value = getattr(known["__pytest_wrapped__"], "obj", value)
