@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{CurrentFile, gold_patch};
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
-use proctor_screening::{ScreeningInput, own_packages, screen};
+use proctor_screening::{ScreeningInput, linked_paths, own_packages, screen};
 use proctor_types::{Evidence, Fault, FaultLayer, Task};
 
 use crate::{
     evidence::new_evidence,
     policy::Policy,
-    pristine::{patch_paths, read_entries, workdir_path},
+    pristine::{patch_paths, read_entries, read_entry, workdir_path},
 };
 
 /// The state that a patch is compared with.
@@ -38,8 +38,15 @@ pub(crate) async fn screen_patch(
     let wanted: BTreeSet<&String> = touched.iter().chain(&of_gold).collect();
     let wanted = wanted.into_iter().cloned().collect();
     let before = read_entries(handle, &task.workdir, wanted).await?;
-    let before: BTreeMap<String, CurrentFile> =
+    let mut before: BTreeMap<String, CurrentFile> =
         before.into_iter().filter_map(|(path, current)| Some((path, current?))).collect();
+    let linked = linked_paths(patch, &before);
+    for path in linked.into_iter().filter(|path| !touched.contains(path)) {
+        // If the target cannot be read, the link is a finding.
+        if let Ok(Some(current)) = read_entry(handle, &task.workdir, &path).await {
+            before.insert(path, current);
+        }
+    }
     screening_evidence(task, patch, &before, &touched, base)
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct RuleTable {
     pub any_module: Vec<String>,
     pub looking_functions: BTreeSet<String>,
     pub carried_modules: BTreeSet<String>,
+    pub not_carried: BTreeSet<String>,
     pub test_names: Vec<String>,
     pub test_modules: Vec<String>,
     pub source_suffixes: Vec<String>,
@@ -81,6 +82,12 @@ pub(crate) struct Rule {
     pub unmistakable: Vec<String>,
     /// Keyword arguments.
     pub keywords: Vec<String>,
+    /// Keyword arguments whose value is not the literal `False`.
+    pub enabled_keywords: Vec<String>,
+    /// Functions that these keyword arguments do not affect.
+    pub unaffected_functions: Vec<String>,
+    /// Positions of arguments whose value is not the literal `False`, by function.
+    pub enabled_positions: BTreeMap<String, usize>,
     /// Attributes that are used on other packages.
     pub foreign_attributes: Vec<String>,
     /// Attributes that are read from another object without its own attribute lookup:
@@ -124,6 +131,8 @@ pub(crate) struct Rule {
     pub joined_names: bool,
     /// Classes that claim to belong to another package.
     pub foreign_module: bool,
+    /// Regular expressions for the paths of files that violate the rule with any content.
+    pub paths: Vec<String>,
     /// Files to which `lines` applies: a file name with `*`, or the end of a path.
     pub files: Vec<String>,
     /// Whether the code can only deceive a test runner of its own language.
@@ -153,6 +162,8 @@ pub(crate) struct Rules {
     test_modules: RegexSet,
     /// The line patterns of each rule.
     line_patterns: Vec<RegexSet>,
+    /// The path patterns of each rule.
+    path_patterns: Vec<RegexSet>,
     pub encoding_pattern: Regex,
     /// Bytes at the start or near the end of compiled code and archives.
     pub opaque_beginnings: Vec<Vec<u8>>,
@@ -202,6 +213,8 @@ impl Rules {
         };
         let lines = table.rules.iter().map(|rule| RegexSet::new(&rule.lines).map_err(wrong));
         let lines = lines.collect::<Result<Vec<_>, String>>()?;
+        let paths = table.rules.iter().map(|rule| RegexSet::new(&rule.paths).map_err(wrong));
+        let paths = paths.collect::<Result<Vec<_>, String>>()?;
         let any: Vec<String> = table
             .any_module
             .iter()
@@ -220,6 +233,7 @@ impl Rules {
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
             line_patterns: lines,
+            path_patterns: paths,
             encoding_pattern: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)")
                 .map_err(wrong)?,
             opaque_beginnings: bytes(&table.opaque_beginnings)?,
@@ -276,6 +290,17 @@ impl Rules {
     /// Whether a line violates a rule.
     pub(crate) fn is_violated_by_line(&self, rule: usize, line: &str) -> bool {
         self.line_patterns.get(rule).is_some_and(|lines| lines.is_match(line))
+    }
+
+    /// Whether a file violates a rule by its path.
+    pub(crate) fn is_violated_by_path(&self, rule: usize, path: &str) -> bool {
+        self.path_patterns.get(rule).is_some_and(|paths| paths.is_match(path))
+    }
+
+    /// Whether Python can import a file with this name.
+    pub(crate) fn is_importable(&self, path: &str) -> bool {
+        let mut suffixes = self.table.source_suffixes.iter().chain(&self.table.opaque_suffixes);
+        suffixes.any(|suffix| path.ends_with(suffix.as_str()))
     }
 
     /// Whether a dotted name may evaluate to any module, such as `importlib.import_module()`.

@@ -15,6 +15,12 @@ use crate::{
     rules::Rules,
 };
 
+/// Maximum number of links that lead to one file.
+const MAX_LINKS: usize = 8;
+
+/// The reason why a link is a finding.
+const UNREADABLE_LINK: &str = "a link to a file that cannot be screened";
+
 /// Stack size in bytes of the thread that parses files. The system commits memory only as far as
 /// the stack is used, which depends on the nesting of the syntax.
 const PARSER_STACK_BYTES: usize = 128 << 20;
@@ -81,11 +87,9 @@ pub struct ScreeningInput<'a> {
 /// The built-in rules are invalid, or the system cannot create a thread.
 pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
-    let after = patched_contents(input.patch, input.original_files);
-    let gold = input
-        .gold_patch
-        .map(|gold| patched_contents(gold, input.original_files))
-        .unwrap_or_default();
+    let after = PatchedFiles::new(rules, input.patch, input);
+    let gold = input.gold_patch.map(|gold| PatchedFiles::new(rules, gold, input));
+    let gold = gold.unwrap_or_default();
     let work = || screen_files(rules, input, &after, &gold);
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("screening".into()).stack_size(PARSER_STACK_BYTES);
@@ -98,8 +102,8 @@ pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
 fn screen_files(
     rules: &'static Rules,
     input: &ScreeningInput<'_>,
-    patched_files: &BTreeMap<String, Vec<u8>>,
-    gold_files: &BTreeMap<String, Vec<u8>>,
+    patched_files: &PatchedFiles,
+    gold_files: &PatchedFiles,
 ) -> Screening {
     let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
         let (python, lines) = (
@@ -107,11 +111,11 @@ fn screen_files(
             LineScreen { rules, is_judged_by_pytest: input.is_judged_by_pytest },
         );
         let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
-        match languages.iter().find(|language| language.can_read(path, bytes)) {
-            Some(language) => (language.find_hits(path, bytes, input.owned_modules), true),
-            // The rules for all files also apply to a file in an unknown language.
-            None => (lines.find_hits(path, bytes, input.owned_modules), false),
-        }
+        let language = languages.iter().copied().find(|language| language.can_read(path, bytes));
+        // The rules for all files also apply to a file in an unknown language.
+        let mut hits = language.unwrap_or(&lines).find_hits(path, bytes, input.owned_modules);
+        hits.extend(path_hits(rules, path));
+        (hits, language.is_some())
     };
     let none = Exports::default();
     let exports_of = |files: &[(&String, &[u8])]| {
@@ -119,12 +123,12 @@ fn screen_files(
         python.exports(files.iter().copied(), input.owned_modules)
     };
     let written: Vec<(&String, &[u8])> =
-        patched_files.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
+        patched_files.contents.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
     // A patch with a single file has no other files from which that file could import names.
     let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
-    for (path, bytes) in patched_files {
+    for (path, bytes) in &patched_files.contents {
         if !(input.is_screened)(path)
             || original_bytes(input.original_files, path) == Some(bytes.as_slice())
         {
@@ -136,22 +140,32 @@ fn screen_files(
             not_screened.push(path.clone());
         }
     }
+    let python = PythonScreen { rules, exports: &none };
+    for path in &patched_files.unreadable_links {
+        if (input.is_screened)(path) {
+            let hits = python.unreadable_hits(UNREADABLE_LINK, path);
+            found.extend(hits.into_iter().map(|hit| (path, hit)));
+        }
+    }
     let mut excused = BTreeSet::new();
     // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
+        let key = |hit: Hit| (hit.rule, rules.canonical_expression(hit.rule, hit.expression));
         let old = input
             .original_files
             .keys()
             .filter_map(|path| Some((path, original_bytes(input.original_files, path)?)));
-        let solved = gold_files.iter().map(|(path, bytes)| (path, bytes.as_slice()));
+        let solved = gold_files.contents.iter().map(|(path, bytes)| (path, bytes.as_slice()));
         for files in [old.collect::<Vec<_>>(), solved.collect()] {
             let exports = exports_of(&files);
             for (path, bytes) in files {
                 let (hits, _) = hits_of(path.as_str(), bytes, &exports);
-                let key =
-                    |hit: Hit| (hit.rule, rules.canonical_expression(hit.rule, hit.expression));
                 excused.extend(hits.into_iter().map(key));
             }
+        }
+        for path in &gold_files.unreadable_links {
+            let hits = python.unreadable_hits(UNREADABLE_LINK, path);
+            excused.extend(hits.into_iter().map(key));
         }
     }
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
@@ -182,18 +196,119 @@ fn original_bytes<'a>(
     }
 }
 
-/// Returns the contents of the files that a patch writes.
-fn patched_contents(
+/// Returns the rules that a file violates by its path.
+fn path_hits(rules: &Rules, path: &str) -> Vec<Hit> {
+    let violated = rules.find_rules(|rule| !rule.paths.is_empty());
+    let violated = violated.into_iter().filter(|rule| rules.is_violated_by_path(*rule, path));
+    let hit = |rule| Hit { rule, line: 1, expression: path.to_owned(), snippet: path.to_owned() };
+    violated.map(hit).collect()
+}
+
+/// The files that a patch writes.
+#[derive(Debug, Default)]
+struct PatchedFiles {
+    /// Contents by path. A link that Python can import has the content of its target.
+    contents: BTreeMap<String, Vec<u8>>,
+    /// Links that Python can import, but whose targets are not known or not screened.
+    unreadable_links: BTreeSet<String>,
+}
+
+impl PatchedFiles {
+    fn new(rules: &Rules, patch: &[u8], input: &ScreeningInput<'_>) -> Self {
+        let mut files = Self::default();
+        let mut links = BTreeMap::new();
+        for change in changes_of(patch, input.original_files) {
+            match change {
+                Change::Write { path, bytes, .. } => {
+                    files.contents.insert(path.to_escaped(), bytes);
+                }
+                Change::Symlink { path, target } => {
+                    links.insert(path.to_escaped(), target.to_escaped());
+                }
+                Change::Remove { .. } => {}
+            }
+        }
+        let mut linked = Vec::new();
+        for path in links.keys().filter(|path| rules.is_importable(path)) {
+            match files.link_content(path, &links, input) {
+                Some(bytes) => linked.push((path.clone(), bytes)),
+                None => {
+                    files.unreadable_links.insert(path.clone());
+                }
+            }
+        }
+        files.contents.extend(linked);
+        files
+    }
+
+    /// Returns the content of the file to which a link leads. Returns `None` if the file is outside
+    /// the repository or is not screened.
+    fn link_content(
+        &self,
+        path: &str,
+        links: &BTreeMap<String, String>,
+        input: &ScreeningInput<'_>,
+    ) -> Option<Vec<u8>> {
+        let mut at = path.to_owned();
+        for _ in 0..MAX_LINKS {
+            let target = match (links.get(&at), input.original_files.get(&at)) {
+                (Some(target), _) => target.clone(),
+                (None, Some(CurrentFile::Link { target })) if !self.contents.contains_key(&at) => {
+                    target.to_escaped()
+                }
+                _ => break,
+            };
+            at = link_target(&at, &target)?;
+        }
+        if !(input.is_screened)(&at) {
+            return None;
+        }
+        let written = self.contents.get(&at).map(Vec::as_slice);
+        written.or_else(|| original_bytes(input.original_files, &at)).map(<[u8]>::to_vec)
+    }
+}
+
+fn changes_of(patch: &[u8], original_files: &BTreeMap<String, CurrentFile>) -> Vec<Change> {
+    let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
+    Patch::parse(patch)
+        .resolve_lenient(&current)
+        .map(|resolved| resolved.changes)
+        .unwrap_or_default()
+}
+
+/// Returns the path of a link's target. Returns `None` if the target is outside the repository.
+fn link_target(link: &str, target: &str) -> Option<String> {
+    if target.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = link.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Returns the paths to which a patch adds links that Python can import. Screening needs the
+/// contents of these files among the original files. Without them, the links are findings.
+pub fn linked_paths(
     patch: &[u8],
     original_files: &BTreeMap<String, CurrentFile>,
-) -> BTreeMap<String, Vec<u8>> {
-    let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
-    let Ok(resolved) = Patch::parse(patch).resolve_lenient(&current) else {
-        return BTreeMap::new();
-    };
-    let written = resolved.changes.into_iter().filter_map(|change| match change {
-        Change::Write { path, bytes, .. } => Some((path.to_escaped(), bytes)),
-        Change::Symlink { .. } | Change::Remove { .. } => None,
+) -> BTreeSet<String> {
+    let Ok(rules) = Rules::get() else { return BTreeSet::new() };
+    let targets = changes_of(patch, original_files).into_iter().filter_map(|change| match change {
+        Change::Symlink { path, target } => {
+            let path = path.to_escaped();
+            let target = link_target(&path, &target.to_escaped());
+            target.filter(|_| rules.is_importable(&path))
+        }
+        Change::Write { .. } | Change::Remove { .. } => None,
     });
-    written.collect()
+    targets.collect()
 }

@@ -7,7 +7,7 @@ use std::{
 
 use proctor_patch::CurrentFile;
 
-use crate::{Finding, ScreeningInput, rules::Rules, screen};
+use crate::{Finding, ScreeningInput, linked_paths, rules::Rules, screen};
 
 mod lines;
 
@@ -140,6 +140,15 @@ fn computed_code_is_flagged() {
             "import cProfile\ncProfile.Profile().runctx(text, {}, {})",
             "code = __loader__.source_to_code(text, name)",
             "import py_compile\npy_compile.compile(name, cfile=other)",
+            "import multiprocessing\nreader, writer = multiprocessing.Pipe(False)\nreader.recv()",
+            "from multiprocessing import Pipe\nends = Pipe()\nends[1].recv()",
+            "import numpy\nnumpy.load(name, allow_pickle=True)",
+            "import numpy as np\nnp.load(name, None, True)",
+            "import numpy as np\nnp.load(name, **{'allow_pickle': True})",
+            "from joblib import load\nload(name)",
+            "import pandas as pd\npd.read_pickle(name)",
+            "import shelve\nshelve.open(name)",
+            "import cloudpickle, dill",
         ],
         &[
             "import timeit\nstart = timeit.default_timer()",
@@ -157,6 +166,11 @@ fn computed_code_is_flagged() {
             "value = model.eval(text)",
             "import cProfile\nprofile = cProfile.Profile()\nprofile.enable()",
             "kind = Schema.__annotations__[name]\ntable.update(Schema.__annotations__)",
+            "import numpy as np\ntable = np.load(name)\nother = np.load(name, allow_pickle=False)",
+            "import numpy as np\nnp.save(name, table, allow_pickle=True)\nnp.load(name, 'r', False)",
+            "import multiprocessing\nreader, writer = multiprocessing.Pipe()\nwriter.send_bytes(reader.recv_bytes())",
+            "from multiprocessing.connection import Connection\ndef go(pipe: Connection):\n    pipe.close()",
+            "import joblib\njoblib.dump(table, name)",
         ],
     );
 }
@@ -221,9 +235,13 @@ fn changed_mocks_and_library_state_are_flagged() {
             "def send(sink):\n    sink.go.assert_called_once_with = print",
             "def send(sink):\n    setattr(sink, 'assert_called', print)",
             "def send(sink):\n    sink.mock_calls = []",
+            "def send(sink):\n    sink.configure_mock(**{f'write.{name}': print for name in names})",
+            "NAMES = ('write.assert_called_once_with', 'assert_any_call')",
+            "def send(sink):\n    sink.reset_mock()",
         ],
         &[
             "def send(sink):\n    sink.assert_open()",
+            "NAMES = ('assert_open', 'assert_equal', 'configure')",
             "class Sink:\n    def __init__(self):\n        self.call_args = []",
         ],
     );
@@ -234,13 +252,103 @@ fn changed_mocks_and_library_state_are_flagged() {
             "import numpy as np\nnp.random.seed(0)",
             "import zoneinfo\nzoneinfo.reset_tzpath(to=[folder])",
             "from random import seed\nseed(1)",
+            "import numpy\nnumpy.set_printoptions(threshold=0)",
+            "import pandas as pd\npd.set_option('display.precision', 1)",
         ],
         &[
             "import random\nchance = random.Random(7)\nchance.seed(8)",
             "import numpy as np\nchance = np.random.default_rng(7)",
+            "import numpy as np\nwith np.printoptions(precision=3):\n    text = np.array2string(table, precision=2)",
             "import decimal\ndecimal.getcontext().prec = 40",
         ],
     );
+}
+
+#[test]
+fn shell_functions_are_flagged() {
+    check_rule(
+        "shell-functions",
+        &[
+            "import os\nos.environ['BASH_FUNC_cmp%%'] = '() { return 0; }'",
+            "import os\nos.environ[f'BASH_FUNC_{name}%%'] = text",
+        ],
+        &["import os\nos.environ['BASH_ROMAN'] = '1'", "name = 'a BASH_FUNC_ variable'"],
+    );
+}
+
+#[test]
+fn data_of_test_tools_is_flagged() {
+    let rule = |path: &str| findings_in(path, "", "text", None).pop().map(|found| found.rule);
+    let table = ".hypothesis/unicode_data/14.0.0/charmap.json.gz";
+    assert_eq!(rule(table).as_deref(), Some("tool-data"));
+    assert_eq!(rule("docs/.hypothesis/examples/a").as_deref(), Some("tool-data"));
+    assert_eq!(rule("docs/hypothesis/a.txt"), None);
+    assert_eq!(rule(".hypothesis.txt"), None);
+}
+
+/// Returns the rules that a patch violates that adds a link and a text file.
+fn violated_rules_behind_link(link: &str, target: &str, text: &str) -> BTreeSet<String> {
+    let patch = format!(
+        "diff --git a/{link} b/{link}\nnew file mode 120000\n--- /dev/null\n+++ b/{link}\n\
+         @@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n{}",
+        patch("docs/notes.md", "", text)
+    );
+    let old = text_file("import sys\nframe = sys._getframe()\n");
+    let before = BTreeMap::from([
+        ("docs/old.txt".to_owned(), old),
+        ("roman/old".to_owned(), CurrentFile::Link { target: "../docs/old.txt".into() }),
+    ]);
+    let owned = BTreeSet::from(["roman".to_owned()]);
+    let screened = |path: &str| !path.starts_with("tests/");
+    let input = ScreeningInput {
+        patch: patch.as_bytes(),
+        gold_patch: None,
+        original_files: &before,
+        owned_modules: &owned,
+        is_judged_by_pytest: false,
+        is_screened: &screened,
+    };
+    screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn code_behind_links_is_screened() {
+    let code = "# Notes\n\nimport sys\nframe = sys._getframe()";
+    for (link, target, text, expected) in [
+        ("roman/_impl.py", "../docs/notes.md", code, Some("frames")),
+        ("roman/_impl.py", "./../docs//notes.md", code, Some("frames")),
+        ("roman/_impl.py", "../docs/old.txt", "text", Some("frames")),
+        ("roman/_impl.py", "old", "text", Some("frames")),
+        ("roman/_impl.py", "../docs/missing.md", "text", Some("unreadable-code")),
+        ("roman/_impl.py", "/tmp/impl.py", "text", Some("unreadable-code")),
+        ("roman/_impl.py", "../../impl.py", "text", Some("unreadable-code")),
+        ("roman/_impl.py", "../tests/helper.py", "text", Some("unreadable-code")),
+        ("roman/_impl.py", "_impl.py", "text", Some("unreadable-code")),
+        ("roman/_impl.so", "../docs/notes.md", "text", Some("unreadable-code")),
+        ("roman/_impl.py", "../docs/notes.md", "import json\nx = json.dumps(1)", None),
+        ("docs/latest.md", "notes.md", code, None),
+        ("docs/latest", "/srv/docs", "text", None),
+        ("tests/link.py", "../docs/notes.md", code, None),
+    ] {
+        let found = violated_rules_behind_link(link, target, text);
+        let expected: BTreeSet<String> = expected.into_iter().map(ToOwned::to_owned).collect();
+        assert_eq!(found, expected, "{link} -> {target}");
+    }
+}
+
+#[test]
+fn linked_paths_returns_targets_of_importable_links() {
+    let link = |path: &str, target: &str| {
+        format!(
+            "diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n\
+             @@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
+        )
+    };
+    let patch = [("roman/a.py", "../docs/a.md"), ("b.md", "a.md"), ("c.py", "/tmp/c.py")]
+        .map(|(path, target)| link(path, target))
+        .concat();
+    let found = linked_paths(patch.as_bytes(), &BTreeMap::new());
+    assert_eq!(found, BTreeSet::from(["docs/a.md".to_owned()]));
 }
 
 #[test]
@@ -287,6 +395,8 @@ fn passed_modules_are_flagged() {
             "import numpy\nif numpy:\n    x = getattr(numpy, name)",
             "from roman import table\nuse(table)",
             "import math\ndef go(math):\n    return math",
+            "import copyreg\ncopyreg.pickle(Reader, lambda reader: (Reader, (reader.text,)))",
+            "from copyreg import pickle\npickle(Reader, reduce)",
             "from datetime import date\nuse(date)",
         ],
     );
@@ -370,6 +480,12 @@ fn frame_access_is_flagged() {
             "frames = held[0]._current_frames()",
             "match std:\n    case object(_getframe=take):\n        pass",
             "import inspect\nmatch inspect.stack():\n    case list(rows):\n        use(rows[0].frame)",
+            "import asyncio\nfor frame in asyncio.current_task().get_stack():\n    use(frame)",
+            "import asyncio\nfor task in asyncio.all_tasks():\n    use(task.get_stack())",
+            "import pkgutil\ntake = pkgutil.resolve_name('sys:_getframe')\nframe = take()",
+            "import pkgutil\nframe = pkgutil.resolve_name('sys:_getframe')()",
+            "import pydoc\nframe = pydoc.locate('inspect.currentframe')()",
+            "import pkgutil\nframe = pkgutil.resolve_name('sys')._getframe()",
         ],
         &[
             "import inspect, logging\nlogging.debug('by %s', inspect.stack()[1].function)",
@@ -379,6 +495,8 @@ fn frame_access_is_flagged() {
             "import warnings\nwarnings.warn('slow', stacklevel=2)",
             "import traceback\ntraceback.print_stack()",
             "class Window:\n    def show(self):\n        return self.currentframe()",
+            "import asyncio\nname = asyncio.current_task().get_name()\nuse(parser.get_stack())",
+            "import pkgutil\ndumps = pkgutil.resolve_name('json:dumps')\nuse(pkgutil.resolve_name(name))",
             "frame = window.current_frame()",
             "match shape:\n    case Point(x=0, y=y) | Line(end=Point(x=y)):\n        use(y)",
             "import json\nmatch json.loads(text):\n    case {'kind': kind, **rest}:\n        use(kind, rest)",
@@ -438,6 +556,9 @@ fn heap_access_and_hooks_are_flagged() {
             "held = std.get_referents(callback)",
             "names = std.getclosurevars(callback)",
             "import pdb\nowner = pdb.set_trace.__self__",
+            "import pdb\nsession = owner_of(pdb.set_trace)",
+            "from pdb import set_trace\nhooks = [set_trace]",
+            "import pkgutil\nall = pkgutil.resolve_name('gc:get_objects')()",
             "names = super(type(module), module).__dict__",
             "names = object.__getattribute__(module, '__dict__')",
             "names = type(module).__mro__[1].__dict__",
@@ -452,6 +573,7 @@ fn heap_access_and_hooks_are_flagged() {
             "import operator\nget = operator.attrgetter('name.first')",
             "text = '{0.name}'.format(person)",
             "import gc\ngc.disable()\ngc.collect()",
+            "import pdb\npdb.set_trace()",
             "class Plugin:\n    pass\n\nall = Plugin.__subclasses__()",
             "def all_of(kind):\n    return kind.__subclasses__()",
             "owner = callback.__self__",
@@ -512,6 +634,7 @@ fn access_to_tests_is_flagged() {
             "import pkgutil\nanswers = pkgutil.resolve_name('test_roman:ANSWERS')",
             "import importlib\ntests = importlib.import_module(f'test_{name}')",
             "import importlib\ntests = importlib.import_module('tests.' + name)",
+            "import pkgutil\nanswers = pkgutil.resolve_name(f'{caller}:test_{name}')",
             "import sys\ntests = sys.modules['test_roman']",
             "import sys\ntests = sys.modules['test_' + name]",
             "import sys\ntests = sys.modules.get('test_roman')",
@@ -525,6 +648,7 @@ fn access_to_tests_is_flagged() {
             "import importlib\ntable = importlib.import_module(f'roman.{name}')",
             "import importlib\ntable = importlib.import_module(f'{__package__}.{name}')",
             "import sys\nmodule = sys.modules[name]",
+            "import pkgutil\nplugin = pkgutil.resolve_name(f'{package}:{name}')",
         ],
     );
     check_rule(

@@ -121,7 +121,8 @@ impl PythonScreen<'_> {
             || self.rules.opaque_ends.iter().any(|mark| contains_bytes(last, mark))
     }
 
-    fn unreadable_hits(&self, reason: &str, path: &str) -> Vec<Hit> {
+    /// Returns the hits for a file that cannot be screened.
+    pub(crate) fn unreadable_hits(&self, reason: &str, path: &str) -> Vec<Hit> {
         let rules = self.rules.find_rules(|rule| rule.unreadable);
         let hit = |rule| Hit {
             rule,

@@ -179,6 +179,11 @@ impl<'a> NameTable<'a> {
                     {
                         return text.map(|module| top_level_name(&module).to_owned());
                     }
+                    "pkgutil.resolve_name" | "pydoc.locate"
+                        if text.as_deref().is_some_and(is_absolute) =>
+                    {
+                        return text.map(|name| named_object(&name));
+                    }
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
                             return Some(self.attribute_path(
@@ -327,6 +332,7 @@ impl<'a> NameTable<'a> {
         // which the rules refer directly, such as `importlib.util`.
         if is_carried
             && base != module
+            && !self.rules.table.not_carried.contains(&whole)
             && !self.is_owned(base)
             && (!base.contains(['(', '[']) || self.rules.may_evaluate_to_any_module(base))
             && !self.rules.has_references_to(&whole)
@@ -481,6 +487,11 @@ impl<'a> NameTable<'a> {
 
 fn is_absolute(module: &str) -> bool {
     !module.starts_with('.')
+}
+
+/// Returns the dotted name for an argument of `pkgutil.resolve_name`, such as `sys:_getframe`.
+pub(super) fn named_object(name: &str) -> String {
+    name.trim_end_matches(':').replace(':', ".")
 }
 
 /// Returns the first component of a dotted name.

@@ -6,6 +6,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::{Walker, assignments::is_self, is_code};
 use crate::python::{
     constant::{constant_string, is_literal},
+    names::named_object,
     parser::{nests_too_deeply, parse},
 };
 
@@ -31,6 +32,13 @@ impl Walker<'_> {
             if let Some(name) = &keyword.arg {
                 let name = name.as_str();
                 self.record_hits_where(range, |rule| rule.keywords.iter().any(|it| it == name));
+                if !is_false(&keyword.value) {
+                    let called = called_name(&call.func);
+                    self.record_hits_where(range, |rule| {
+                        rule.enabled_keywords.iter().any(|it| it == name)
+                            && !rule.unaffected_functions.iter().any(|it| it == called)
+                    });
+                }
             }
             self.check_iterated_table(&keyword.value);
         }
@@ -47,6 +55,15 @@ impl Walker<'_> {
         self.check_stack_call(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
+        self.record_hits_where(range, |rule| {
+            let position = rule.enabled_positions.get(&function);
+            position.and_then(|at| args.get(*at)).is_some_and(|value| !is_false(value))
+        });
+        if matches!(function.as_str(), "pkgutil.resolve_name" | "pydoc.locate")
+            && let Some(name) = first.and_then(constant_string)
+        {
+            self.check_reference(range, &named_object(&name), None);
+        }
         for rule in self.rules.find_rules(|rule| is(&rule.dynamic)) {
             self.check_dynamic_code(rule, range, (function.as_str(), first, second));
         }
@@ -171,5 +188,19 @@ impl Walker<'_> {
         inner.walk_module(body);
         self.is_too_deep |= inner.is_too_deep;
         self.hits.append(&mut inner.hits);
+    }
+}
+
+/// Whether an expression is the literal `False`.
+fn is_false(expr: &Expr) -> bool {
+    matches!(expr, Expr::BooleanLiteral(literal) if !literal.value)
+}
+
+/// Returns the last component of a called function's name.
+fn called_name(function: &Expr) -> &str {
+    match function {
+        Expr::Attribute(attribute) => attribute.attr.as_str(),
+        Expr::Name(name) => name.id.as_str(),
+        _ => "",
     }
 }

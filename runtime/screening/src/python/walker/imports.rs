@@ -6,7 +6,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{constant_prefix, constant_string},
+        constant::{constant_prefix, constant_string, constant_template},
         names::top_level_name,
     },
     rules::Rule,
@@ -37,8 +37,17 @@ impl Walker<'_> {
             // `x` stands for the rest of the name.
             None => {
                 constant_prefix(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x")))
+                    || self.names_test_object(&constant_template(name))
             }
         }
+    }
+
+    /// Whether a text such as `{}:test_{}` names an object of a test after a colon. `{}` stands for a
+    /// part that is not constant.
+    fn names_test_object(&self, template: &str) -> bool {
+        let object = template.split_once(':').map(|(_, object)| object.replace("{}", "x"));
+        let mut parts = object.iter().flat_map(|object| object.split('.'));
+        parts.any(|part| self.rules.is_test_module(part))
     }
 
     /// Whether importing this name imports a test module. A colon separates the module from a name
