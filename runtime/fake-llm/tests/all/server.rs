@@ -101,5 +101,5 @@ fn script_error_names_an_unknown_key() {
     let error = Script::parse("[[rule]]\nwhn = 'x'\nanswer = {}").expect_err("a typo");
     assert!(error.to_string().contains("whn"), "{error}");
     let error = Script::parse("[default]\nfault = [{ kind = 'status' }]").expect_err("no status");
-    assert!(error.to_string().contains("needs a status"), "{error}");
+    assert!(error.to_string().contains("needs a `status` from 100"), "{error}");
 }
