@@ -26,10 +26,25 @@ impl<'a> Fields<'a> {
     /// Returns a field's value; `null` if it is absent. If the name occurs twice, the last value
     /// counts, as in serde_json.
     pub fn value(&self, name: &str) -> serde_json::Result<Value> {
-        match self.0.iter().rev().find(|(key, _)| key == name) {
-            Some((_, raw)) => serde_json::from_str(raw.get()),
-            None => Ok(Value::Null),
+        self.raw(name).map_or(Ok(Value::Null), serde_json::from_str)
+    }
+
+    /// Returns a field's string, borrowed from the text unless it contains escapes; an empty string
+    /// if the field is absent or not a string.
+    pub fn text(&self, name: &str) -> serde_json::Result<Cow<'a, str>> {
+        match self.raw(name) {
+            Some(raw) if raw.starts_with('"') => serde_json::from_str(raw).map(|Text(text)| text),
+            _ => Ok(Cow::Borrowed("")),
         }
+    }
+
+    /// Whether a field is `null` or absent.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.raw(name).is_none_or(|raw| raw == "null")
+    }
+
+    fn raw(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| raw.get())
     }
 
     /// Yields every field in order, including duplicates.
@@ -38,9 +53,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A key, borrowed from the text unless it contains escapes.
+/// A string, borrowed from the text unless it contains escapes.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct FieldsVisitor;
 
@@ -53,7 +68,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = Vec::with_capacity(8);
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(Text(key)) = map.next_key()? {
             fields.push((key, map.next_value()?));
         }
         Ok(fields)
@@ -74,6 +89,9 @@ mod tests {
         for name in ["a", "c", "d", "e"] {
             assert_eq!(fields.value(name).expect("a value"), whole[name], "{name}");
         }
+        assert_eq!(fields.text("c").expect("a string"), "\n");
+        assert_eq!(fields.text("d").expect("no string"), "");
+        assert!(fields.is_null("a") && fields.is_null("e") && !fields.is_null("d"));
         assert_eq!(fields.iter().count(), 4);
         assert_eq!(fields.iter().last(), Some(("d", "1.50")));
     }

@@ -119,7 +119,7 @@ impl StreamReader for ChatReader {
         let mut deltas = Vec::new();
         if !self.has_started {
             self.has_started = true;
-            deltas.push(Delta::Started { model: chunk.model });
+            deltas.push(Delta::Started { model: chunk.model.into_owned() });
         }
         let choice = &chunk.choices[0];
         response::reject_aborted(choice)?;
@@ -167,25 +167,25 @@ impl StreamReader for ChatReader {
 
 /// The fields of a chunk that [`ChatReader`] uses.
 #[derive(Debug, Default)]
-struct Chunk {
-    id: String,
-    model: String,
+struct Chunk<'a> {
+    id: Cow<'a, str>,
+    model: Cow<'a, str>,
     choices: Value,
     usage: Value,
     groq: Value,
     error: Value,
 }
 
-impl Chunk {
-    fn read(fields: Fields<'_>) -> serde_json::Result<Self> {
+impl<'a> Chunk<'a> {
+    fn read(fields: Fields<'a>) -> serde_json::Result<Self> {
         Ok(Self {
-            id: fields.value("id")?.as_str().unwrap_or_default().to_owned(),
-            model: fields.value("model")?.as_str().unwrap_or_default().to_owned(),
+            id: fields.text("id")?,
+            model: fields.text("model")?,
             choices: fields.value("choices")?,
             usage: fields.value("usage")?,
             groq: fields.value("x_groq")?,
             error: match fields.value("error")? {
-                Value::Null if fields.value("choices")?.is_null() => top_level_error(&fields)?,
+                Value::Null if fields.is_null("choices") => top_level_error(&fields)?,
                 error => error,
             },
         })

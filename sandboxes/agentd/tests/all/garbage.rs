@@ -49,7 +49,7 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
         (&[Frame::data(2, channel::STDIN, b"x")], b"", "never opened"),
         (&[write.clone(), write.clone()], b"", "opened twice"),
         (&[write.clone(), Frame::data(2, channel::STDOUT, b"x")], b"", "not a channel"),
-        (&[write.clone(), Frame::new(FrameKind::Credit, 2, *b"123")], b"", "four bytes"),
+        (&[write.clone(), Frame::new(FrameKind::Credit, 2, *b"123")], b"", "exactly 4 bytes"),
         (&[write.clone(), Frame::new(FrameKind::Data, 2, *b"")], b"", "no channel"),
     ];
     for (frames, tail, words) in cases {
