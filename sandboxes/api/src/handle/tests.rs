@@ -124,7 +124,7 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
             Frame::new(FrameKind::Open, 2, *b"{}").encode(),
             "only the host may send messages of this kind",
         ),
-        (Frame::new(FrameKind::Credit, 2, [1]).encode(), "four bytes"),
+        (Frame::new(FrameKind::Credit, 2, [1]).encode(), "exactly 4 bytes"),
         (Frame::new(FrameKind::Reply, 2, *b"{nonsense").encode(), "invalid Reply frame body"),
         (Frame::new(FrameKind::Reply, 2, exited).encode(), "expected the reply to a command"),
         (
