@@ -107,6 +107,8 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 SHOWING_CODE = [f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack)]
 SHOWING = frozenset(map(id, SHOWING_CODE))
 GETLINE = linecache.getline.__code__
+# Standard library functions that return any attribute of an object.
+GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
 # Functions that open a file.
 OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
@@ -120,7 +122,6 @@ TIMERS = tuple(
 NAME_OF = type.__dict__["__name__"].__get__
 DICT_OF = type.__dict__["__dict__"].__get__
 MRO_OF = type.__dict__["__mro__"].__get__
-MODULE_DICT_OF = types.ModuleType.__dict__["__dict__"].__get__
 # Attributes that pluggy calls.
 CALLED = ("_inner_hookexec", "_hookexec")
 # Attributes that pytest itself sets on a test although its class has the same attribute.
@@ -149,14 +150,10 @@ SEARCHED = {
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Audit events for starting programs.
 STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
-# Functions of the standard library that write an object down. They look up its class and its functions by name.
-STORING = frozenset(("dump", "dumps", "save_global", "whichmodule"))
 # Environment variables that determine which programs, libraries and modules a started program finds.
 FINDING = frozenset(("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT"))
 FINDING |= frozenset("PYTHON" + name for name in ("PATH", "HOME", "OPTIMIZE", "STARTUP", "USERBASE", "PYCACHEPREFIX", "INSPECT"))
 FINDING |= frozenset(("PYTEST_ADDOPTS", "PYTEST_PLUGINS"))
-# Start of the names of variables from which bash imports functions. Such a function hides a program.
-SHELL_FUNCTION = "BASH_FUNC_"
 # Programs that run or read tests without getting their names.
 RUNNERS = frozenset(("pytest", "py.test", "unittest", "nose2", "coverage", "tox", "nox", "git", "hg", "multiprocessing"))
 # Audit events for giving a file a further or a new name.
@@ -182,10 +179,6 @@ DATA = frozenset((list, tuple, dict, set, frozenset, str, bytes, bytearray, int,
 ASKED = 3 if hasattr(sys, "addaudithook") else 2
 # The name, in pytest's assertion rewriting module, of the function that each test calls when it starts.
 STARTS = "_starts"
-# Functions with which a module's code sets names that are not in the code.
-ADDING = frozenset(("globals", "locals", "vars", "setattr", "exec"))
-# Instructions that use the name of an attribute of another object.
-READING_NAMES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"))
 # Names that every module has, including the builtins module.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 # Kinds of observations. `failed` lists the recorder's hooks that raised an exception, `forked` the tests that ran
@@ -367,53 +360,6 @@ def introduced(code):
     return {name: module for name, module in found.items() if stores[name] == 1}
 
 
-def codes_in(known, file):
-    """Returns the code objects of a file's functions and classes that a module's dictionary holds, by identity."""
-    found, pending, seen = {}, list(known.values()), set()
-    while pending:
-        value = unwrapped(pending.pop())
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, types.FunctionType):
-            if value.__code__.co_filename == file:
-                found.update((id(code), code) for code in inner(value.__code__))
-            pending.append(vars(value).get("__wrapped__"))
-        elif isinstance(value, type) and DICT_OF(value).get("__module__") == known.get("__name__"):
-            pending.extend(DICT_OF(value).values())
-    return found
-
-
-def stores(code):
-    """Returns the names that a module's code sets, and whether the code imports all names of another module."""
-    found, has_star = set(), False
-    for operation, argument in instructions(code):
-        if operation in ("STORE_NAME", "STORE_GLOBAL"):
-            found.add(code.co_names[argument])
-        has_star = has_star or operation == "IMPORT_STAR" or (operation, argument) == ("CALL_INTRINSIC_1", 2)
-    return found, has_star
-
-
-def fixture_function(value):
-    """Returns the function of a fixture that a module contains; the value itself if it is no fixture."""
-    try:
-        known = object.__getattribute__(value, "__dict__")
-    except Exception:  # The class of a proxy may compute it.
-        return value
-    if type(known) is dict and "__pytest_wrapped__" in known:  # Before pytest 8.4.
-        value = getattr(known["__pytest_wrapped__"], "obj", value)
-    elif type(known) is dict:
-        value = known.get("_fixture_function", value)
-    while isinstance(value, types.FunctionType) and "__wrapped__" in vars(value):
-        value = vars(value)["__wrapped__"]
-    return value
-
-
-def uses(code, name):
-    """Whether code reads an attribute or imports something by this name."""
-    return any(line.argval == name and line.opname in READING_NAMES for line in dis.get_instructions(code))
-
-
 class Sight:
     def __init__(self, root, order, early, openings, answer, ask):
         self._root = root + os.sep
@@ -486,7 +432,6 @@ class Sight:
         # Data files that the tests read, and data files that code under test read on its own.
         self._data_of_tests, self._data_taken = set(), {}
         self._naming, self._exchanging = {}, None
-        self._genuine_of_libraries, self._codes_of_libraries = {}, {}
         self._opened_in_forks = {}
         self._watch_readers(frozenset(order["folders"]))
         self._watch_exceptions(answer, ask)
@@ -549,7 +494,7 @@ class Sight:
             return
         frame_of, get, every = sys._getframe, types.ModuleType.__getattribute__, types.ModuleType.__dir__
         names = types.ModuleType.__dict__["__dict__"].__get__
-        answer("through", lambda *given: self._unseen(self._check_module_access, *given))
+        answer("through", self._check_module_access)
 
         class Tests(types.ModuleType):
             def __getattribute__(module, name):
@@ -561,11 +506,11 @@ class Sight:
                     frame = frame_of(1)
                     # Annotations are resolved in the dictionary of the module that a class names.
                     if name != "__dict__" or "__module__" not in frame.f_code.co_names:
-                        ask("through", names(module).get("__name__"), frame, name)
+                        ask("through", names(module).get("__name__"), frame, True)
                 return value
 
             def __dir__(module):
-                ask("through", names(module).get("__name__"), frame_of(1), None)
+                ask("through", names(module).get("__name__"), frame_of(1), False)
                 return every(module)
 
         Tests.__name__ = Tests.__qualname__ = "module"
@@ -580,86 +525,17 @@ class Sight:
         OWN_CODES.add(exec_module.__code__)
         hook.exec_module = exec_module
 
-    def _check_module_access(self, module, frame, name):
-        """Reports code that searches a test module: code under test that reads an attribute, directly or through a
-        library, or that lists the names. Without `name`, the code lists the names."""
+    def _check_module_access(self, name, frame, is_near):
+        """Reports code that searches a test module. Libraries may read a class's module to resolve annotations, so
+        only direct access by code under test counts for that."""
         try:
-            if frame.f_code.co_filename in self._engine_files and self._is_genuine(frame.f_code, frame.f_globals):
+            if is_near and not self._is_code_under_test(frame.f_code.co_filename):
                 return
-            if name is not None:
-                is_named_test, near = name[:4] in ("test", "Test"), frame.f_code
-                if is_named_test and near.co_name in STORING and self._is_standard(near.co_filename):
-                    return
-                # An import reads these. To get a test's code from them, code has to open the test's file.
-                if name in ("__spec__", "__loader__") and self._claims_library(near.co_filename):
-                    return
-                # Libraries read the dictionary of a class's module to resolve annotations.
-                frame = self._user_of(frame, "__module__" if name == "__dict__" else name)
-                if frame is None:
-                    return
-                file = frame.f_code.co_filename
-                if self._claims_library(file):
-                    self._report_library_frame("the module %s" % module, frame, not is_named_test)
-                    return
-                if not self._is_code_under_test(file):
-                    return
-            self._report_asker("the module %s" % module, frame)
+            if frame.f_code.co_filename in self._engine_files:
+                return
+            self._report_asker("the module %s" % name, frame)
         except Exception as error:
             self.failed("checking access to a test module", error)
-
-    # Any code can hand a function such as `vars` to a library, which then calls it. So a library's frame is only
-    # responsible for an access that the library's own code contains.
-
-    def _user_of(self, frame, name):
-        """Returns the frame that is responsible for an access by this name: the nearest one outside the libraries.
-        Returns `None` if the code of a library contains the name, and the last frame if there are only libraries."""
-        while True:
-            code = frame.f_code
-            if not self._claims_library(code.co_filename) or not self._is_genuine(code, frame.f_globals):
-                return frame
-            if name in code.co_names or name in code.co_consts:
-                return None
-            if frame.f_back is None:
-                return frame
-            frame = frame.f_back
-
-    def _claims_library(self, file):
-        if file[:1] == "/":
-            return (self._kinds.get(file) or self._kind_of(file))[1]
-        return file[:8] == "<frozen "
-
-    def _is_genuine(self, code, known):
-        """Whether code that has a library's file name is that library's code. Any code can be compiled with any
-        name."""
-        kept = self._genuine_of_libraries.get(id(code))
-        if kept is None or kept[0] is not code:
-            kept = self._genuine_of_libraries[id(code)] = code, self._is_in_library(code, known)
-        return kept[1]
-
-    def _is_in_library(self, code, known):
-        file, from_file = code.co_filename, dict.get(known, "__file__")
-        if file[:1] == "/" and not self._is_standard(file):
-            # Pytest rewrites some modules, so their code differs from their source. Some modules share their names.
-            return (type(from_file) is str and "-packages" + os.sep in from_file) or id(code) in self._engine_codes
-        if file not in self._codes_of_libraries:
-            name = file[8:-1] if file[:1] == "<" else dict.get(known, "__name__")
-            module = sys.modules.get(name) if type(name) is str else None
-            found = vars(module) if isinstance(module, types.ModuleType) else {}
-            if file[:1] == "/" and dict.get(found, "__file__") != file:
-                found = {}
-            self._codes_of_libraries[file] = codes_in(found, file)
-        if id(code) in self._codes_of_libraries[file]:
-            return True
-        if file[:1] == "<":
-            return self._is_of_module(known)
-        return code in self._codes("", file)
-
-    def _report_library_frame(self, what, frame, may_be_thread):
-        """Reports an access by code that only claims to be a library's, or by a thread that runs only libraries."""
-        if not self._is_genuine(frame.f_code, frame.f_globals):
-            self._report("readers", what, ["code without a file"])
-        elif may_be_thread and dict.get(frame.f_globals, "__name__") == "threading":
-            self._report("readers", what, ["a thread"])
 
     def _report_asker(self, what, frame):
         """Reports code under test that accesses a part of the tests."""
@@ -1262,8 +1138,6 @@ class Sight:
                 if is_in_graded and not is_test:
                     # The code runs in a graded module, whatever its file name says.
                     file, library, is_graded = from_file, "-packages" + os.sep in from_file, True
-            if library and from_file != file and not self._is_genuine(code, known):
-                library, nowhere = False, True
             if not own and not library and (is_graded or is_elsewhere):
                 if shown:
                     return None  # A log entry with a stack.
@@ -1351,7 +1225,7 @@ class Sight:
     def _check_variable(self, name, value, frame):
         """Records that code under test changed where programs are found. This matters if a test starts a program."""
         try:
-            if name not in FINDING and not name.startswith(SHELL_FUNCTION):
+            if name not in FINDING:
                 return
             if value == self._initial.get(name):
                 self._finding.pop(name, None)
@@ -1470,55 +1344,43 @@ class Sight:
         """Reports code that accesses its callers' frames or other objects by a name that the code computes or reads
         from data. Screening finds code that contains the name."""
         try:
-            frame = self._user_of(frame, name)
-            if frame is None:
-                return
             file = frame.f_code.co_filename
             if self._is_code_under_test(file):
                 if not self._is_named(name, frame):
                     self._report("readers", "frames through %s, a computed name" % name, [self._short(file)])
-            elif self._claims_library(file):
-                self._report_library_frame("frames through %s" % name, frame, True)
-            elif file[:1] != "/":
+            elif file[:1] != "/" and not file.startswith("<frozen "):
                 self._report("readers", "frames through %s" % name, ["code without a file"])
         except Exception as error:
             self.failed("checking frame access by " + name, error)
 
     def _check_code_access(self, function, frame):
-        """Reports code under test that gets a test's compiled code, directly or through a library. Functions of the
-        standard library that contain the attribute only use the code's parameters and flags, except `dis`."""
+        """Reports code under test that gets a test's compiled code, directly or through `dis`. Other functions of the
+        standard library only use the code's parameters and flags."""
         try:
             if frame.f_globals is self._exchanging:
                 return
             asking, file = frame.f_code, function.__code__.co_filename
-            if file not in self._watch:
+            if asking.co_filename in self._engine_files or file not in self._watch:
                 return
-            if self._claims_library(asking.co_filename):
-                if not self._is_genuine(asking, frame.f_globals):
-                    self._report("readers", self._code_name(function), ["code without a file"])
-                    return
-                if asking.co_filename in self._engine_files:
-                    return
-                is_own = "__code__" in asking.co_names or "__code__" in asking.co_consts
-                if is_own and self._is_standard(asking.co_filename) and asking.co_filename != dis.__file__:
-                    return
+            if self._is_standard(asking.co_filename) and asking.co_filename != dis.__file__ and asking.co_name not in GIVING:
+                return
             reader = self._reader(frame)
             if reader:
-                self._report("readers", self._code_name(function), [reader])
+                self._report("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
         except Exception as error:
             self.failed("checking access to the code of a test", error)
 
-    def _code_name(self, function):
-        return "%s, the code of %s" % (self._watch[function.__code__.co_filename], function.__name__)
-
     def _is_named(self, name, frame):
-        """Whether the file that a piece of code claims uses this name, other than for a variable of its own. Code
-        compiled from a string may claim the file, but screening reads only the content of the file."""
-        file = frame.f_code.co_filename
-        if (file, name) not in self._naming:
-            codes = [code for code in self._codes("", file) if name in code.co_names or name in code.co_consts]
-            self._naming[file, name] = any(name in code.co_consts or uses(code, name) for code in codes)
-        return self._naming[file, name]
+        """Whether the file that a piece of code claims contains this name. The result is cached for each code
+        object."""
+        code = frame.f_code
+        known = self._naming.get((id(code), name))
+        if known is None or known[0] is not code:
+            # Code compiled from a string may claim the file. Screening reads only the content of the file.
+            codes = self._codes("", code.co_filename)
+            known = code, any(name in part.co_names or name in part.co_consts for part in codes)
+            self._naming[id(code), name] = known
+        return known[1]
 
     def _short(self, file):
         return file[len(self._root) :] if file.startswith(self._root) else file
@@ -1628,7 +1490,6 @@ class Sight:
         self._hooks = self._decisive()
         for nodeid in canaries.others:
             self._report("swapped", nodeid, [""])
-        self._check_fixtures(session.items)
         for item in session.items:
             function = self._function(item)
             code = None
@@ -1650,50 +1511,6 @@ class Sight:
             if files:
                 # Report one function per file: a base class or decorator usually affects many.
                 self._report("foreign", item.nodeid.split("::", 1)[0], files)
-
-    def _check_fixtures(self, items):
-        """Reports fixtures of a test file that are code under test, although the file does not import them. Code under
-        test may put a fixture into a test module, where it hides a fixture of a conftest."""
-        seen = {}
-        for item in items:
-            own = str(getattr(item, "path", None) or getattr(item, "fspath", ""))
-            fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", None) or {}
-            for name, found in list(fixtures.items()):
-                for fixture in found:
-                    if id(fixture) in seen:
-                        continue
-                    seen[id(fixture)] = fixture
-                    place = item.nodeid.split("::", 1)[0]
-                    if getattr(fixture, "baseid", None) == place and not self._is_own_fixture(name, fixture.func, item, own):
-                        self._report("foreign", "%s, fixture %s" % (place, text(name)), self._places(fixture.func))
-
-    def _is_own_fixture(self, name, function, item, own):
-        """Whether a test file defines or imports a fixture that its module contains."""
-        genuine, is_graded = self._genuine.get(own), type(function) in REPLACING
-        if not genuine:
-            return True
-        inside = unwrapped(function)
-        for _ in range(10):
-            if not isinstance(inside, types.FunctionType):
-                break
-            if any(inside.__code__ is piece for piece in genuine):
-                return True
-            is_graded = is_graded or self._is_code_under_test(inside.__code__.co_filename)
-            inside = unwrapped(vars(inside).get("__wrapped__"))
-        if not is_graded:
-            return True
-        if any(not ADDING.isdisjoint(code.co_names) for code in genuine):
-            return True  # The test file itself may compute the fixture's name.
-        module = getattr(item, "module", None)
-        known = MODULE_DICT_OF(module) if isinstance(module, types.ModuleType) else {}
-        names = [key for key, value in list(known.items()) if fixture_function(value) is function] or [name]
-        for code in genuine:
-            if code.co_name == "<module>":
-                made = {one.co_name for one in code.co_consts if isinstance(one, types.CodeType)}
-                stored, has_star = self._once(stores, code)
-                if has_star or any(key in stored and key not in made for key in names):
-                    return True
-        return False
 
     @staticmethod
     def _is_hypothesis_wrapper(function, genuine):

@@ -97,7 +97,7 @@ pub(crate) fn interpreter_evidence(records: &Records, trust: &TrustedCode<'_>) -
     }
     for (name, file) in &sight.foreign {
         if !is_known(file) {
-            let what = format!("{name}: a function of the tests comes from {file:?}");
+            let what = format!("{name}: a test function comes from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
     }
