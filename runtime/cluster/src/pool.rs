@@ -165,7 +165,7 @@ impl Pool {
     ///
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for
-    /// longer than [`MAX_SERVER_OUTAGE`].
+    /// longer than `MAX_SERVER_OUTAGE`.
     pub async fn reserve(
         &self,
         amounts: &Amounts,
