@@ -41,13 +41,13 @@ fn read_not_enforced(stage: &Stage, run: &str) -> Vec<String> {
 fn demo_without_root_distinguishes_the_arms() {
     let test = "demo_without_root_distinguishes_the_arms";
     let Some(()) = users::require_root(test) else { return };
-    let user_with_single_id: User = users::user_with_single_id(11);
-    for user in [Some(user_with_single_id), users::ranged(test)].into_iter().flatten() {
+    let single_id_user: User = users::user_with_single_id(11);
+    for user in [Some(single_id_user), users::ranged(test)].into_iter().flatten() {
         let stage = Stage::for_user(user);
         run_demo(&stage, "run", &[]);
         let said = read_not_enforced(&stage, "run");
         let one = said.iter().any(|entry| entry.starts_with("other users:"));
-        assert_eq!(one, user.uid == user_with_single_id.uid, "{said:?}");
+        assert_eq!(one, user.uid == single_id_user.uid, "{said:?}");
     }
 }
 

@@ -106,7 +106,7 @@ async fn run_command(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::View { runs, files: Some(out), mask, .. } => {
             commands::view_as_files(&runs, &out, &SecretMask::from_args(&mask)?)
         }
-        Command::View { mask, .. } if mask.is_enabled() => {
+        Command::View { mask, .. } if mask.is_requested() => {
             Err(UserError::new("only pages that are written as files can be masked")
                 .hint("add --static DIR, or remove --mask and --mask-words")
                 .into())

@@ -77,7 +77,7 @@ impl SecretMask {
         if let Some(file) = &args.mask_words {
             rows.push((LISTED_WORD_LABEL.to_owned(), word_list_pattern(file)?, 0, 0));
         }
-        if args.is_enabled() {
+        if args.is_requested() {
             for SecretPattern { name, pattern, digits, letters } in
                 &SECRETS_TABLE.get().map_err(UserError::new)?.kind
             {
@@ -103,7 +103,7 @@ impl SecretMask {
             kinds,
             any_secret: any,
             masked_counts: Mutex::default(),
-            is_on: args.is_enabled(),
+            is_on: args.is_requested(),
         })
     }
 

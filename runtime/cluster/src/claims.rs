@@ -146,7 +146,7 @@ impl Claim {
     }
 
     /// Returns whether another worker has taken over the key, as of the last heartbeat.
-    pub fn lost_sender(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         *self.shared.lost_sender.borrow()
     }
 

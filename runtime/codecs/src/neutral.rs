@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn has_no_output_requires_a_turn_without_content() {
+    fn is_hollow_requires_a_turn_without_content() {
         let gemini = |content: Value| {
             let body = json!({"candidates": [{"content": content, "finishReason": "STOP"}]});
             is_hollow(Api::Gemini, &body)

@@ -291,12 +291,12 @@ impl MaskedOutputCheck {
     pub(crate) fn count_placeholders(
         &self,
         arguments: &str,
-        is_enabled: impl Fn(&str) -> bool,
+        is_requested: impl Fn(&str) -> bool,
     ) -> usize {
         if !arguments.contains('<') {
             return 0;
         }
-        let new = self.placeholders.iter().filter(|word| !is_enabled(word));
+        let new = self.placeholders.iter().filter(|word| !is_requested(word));
         new.map(|word| arguments.matches(word.as_str()).count()).sum()
     }
 }

@@ -294,10 +294,10 @@ impl Inspection {
                 )))
             };
             let masked = || {
-                let is_enabled =
+                let is_requested =
                     |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
                 let call = self.calls.iter().find(|call| {
-                    checks.masked.count_placeholders(&call.arguments, is_enabled)
+                    checks.masked.count_placeholders(&call.arguments, is_requested)
                         >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn arguments_that_are_not_json_are_detected() {
-        let has_escaped_line_breaks = |arguments: &str| {
+        let is_broken = |arguments: &str| {
             describe_invalid_arguments(&ToolCall {
                 id: "a".into(),
                 name: "f".into(),
@@ -479,12 +479,12 @@ mod tests {
             .is_some()
         };
         for text in ["{{\"a\": 1}", "{\"a\": 1}{\"a\": 1}", "\"commandls\"", "{a: 1}"] {
-            assert!(has_escaped_line_breaks(text), "{text}");
+            assert!(is_broken(text), "{text}");
         }
         for text in
             ["", "{}", "{\"a\": 1}", "{\"a\": 1}\"", "{\"a\": \"b\nc\"}", "\"{\\\"a\\\": 1}\""]
         {
-            assert!(!has_escaped_line_breaks(text), "{text}");
+            assert!(!is_broken(text), "{text}");
         }
     }
 

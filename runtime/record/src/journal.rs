@@ -32,7 +32,7 @@ pub struct Journal {
     clock_offset: f64,
     start: Instant,
     /// Whether a failed write left data that could not be truncated.
-    has_escaped_line_breaks: bool,
+    is_broken: bool,
 }
 
 impl Journal {
@@ -113,16 +113,7 @@ impl Journal {
         clock_offset: f64,
     ) -> Self {
         let start = Instant::now();
-        Self {
-            file,
-            path,
-            try_number,
-            next_seq,
-            length,
-            clock_offset,
-            start,
-            has_escaped_line_breaks: false,
-        }
+        Self { file, path, try_number, next_seq, length, clock_offset, start, is_broken: false }
     }
 
     pub fn path(&self) -> &Path {
@@ -139,7 +130,7 @@ impl Journal {
     /// Fails if the line cannot be written. The partial line is removed, so a later append is safe.
     /// If the removal fails too, every later append is rejected.
     pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
-        if self.has_escaped_line_breaks {
+        if self.is_broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
                 why: "an earlier event was only partially written".into(),
@@ -162,7 +153,7 @@ impl Journal {
         })?;
         let line = add_checksum(&line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            self.has_escaped_line_breaks = self.file.set_len(self.length).is_err();
+            self.is_broken = self.file.set_len(self.length).is_err();
             return Err(RecordError::io(&self.path, "an event cannot be written")(error));
         }
         self.length += line.len() as u64;

@@ -65,7 +65,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        match self.claim.lost_sender() {
+        match self.claim.is_lost() {
             true => self.pinned_dirs.abandon(&self.id),
             false => self.pinned_dirs.remove(&self.id),
         }

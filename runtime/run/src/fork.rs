@@ -26,7 +26,7 @@ pub struct ForkPoint {
     /// The state outside the work directory, if it was recorded.
     outside_state: Option<String>,
     /// Whether the agent submitted its work in this step.
-    pub is_in_submission: bool,
+    pub is_submitted: bool,
     step: u64,
     blobs: Blobs,
     pack_path: std::path::PathBuf,
@@ -97,7 +97,7 @@ impl ForkPoint {
             base_tree: base,
             tree,
             outside_state: outside,
-            is_in_submission: submitted,
+            is_submitted: submitted,
             step,
             blobs,
             pack_path: dir.pack_path(),

@@ -27,7 +27,7 @@ mod grammar;
 use crate::{
     PromptError,
     command::{ShellSettings, run_line},
-    conversation::{Conversation, is_paused, prompt_stated_larger_budget},
+    conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
     tools::{SUBMIT, ToolCallResult, ToolContext, ToolError, ToolOutput},
 };
@@ -71,11 +71,7 @@ impl Bash {
     ) -> Result<ToolCallResult, Stop> {
         if let Some(done) = session.recorded_result(call_id, BASH).await? {
             let (shown, exit_status) = (done.shown_output, done.exit_status);
-            return Ok(ToolCallResult {
-                shown_output: shown,
-                exit_status,
-                is_in_submission: false,
-            });
+            return Ok(ToolCallResult { shown_output: shown, exit_status, is_submitted: false });
         }
         session.record_tool_call(call_id, BASH, json!({ "command": line })).await?;
         let context = ToolContext::from_session(session);
@@ -90,7 +86,7 @@ impl Bash {
         let called = ToolCallResult {
             shown_output: output.shown_output.clone(),
             exit_status: output.exit_status,
-            is_in_submission: false,
+            is_submitted: false,
         };
         session
             .record_tool_result(FinishedToolCall {
@@ -197,7 +193,7 @@ impl Scaffold for Bash {
                     talk.push_user_message(called.shown_output);
                 }
                 Err(problem) => {
-                    let with = json!({ "problem": problem, "length": prompt_stated_larger_budget(&answer) });
+                    let with = json!({ "problem": problem, "length": is_truncated(&answer) });
                     let shown = self.prompts.render("format", with)?;
                     self.record_malformed_response(session, &call_id, &answer.content, &shown)
                         .await?;

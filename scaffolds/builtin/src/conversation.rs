@@ -124,6 +124,6 @@ pub(crate) fn is_paused(response: &ModelResponse) -> bool {
 }
 
 /// Returns whether the endpoint truncated the response at its output limit.
-pub(crate) fn prompt_stated_larger_budget(response: &ModelResponse) -> bool {
+pub(crate) fn is_truncated(response: &ModelResponse) -> bool {
     response.finish_reason.as_deref() == Some("length")
 }

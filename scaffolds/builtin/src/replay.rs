@@ -98,7 +98,7 @@ impl Scaffold for Replay {
                     let called =
                         self.run_call(session, &mut toolbox, &call, &recorded.arguments).await?;
                     run += 1;
-                    submitted = called.is_in_submission;
+                    submitted = called.is_submitted;
                     if let Some(note) = find_difference(recorded, &called) {
                         differing += 1;
                         session.note(note).await?;

@@ -277,7 +277,7 @@ async fn store_output(
         };
         let found = match account.handle.search(request).await {
             Ok((found, _)) => found,
-            Err(error) if error.has_escaped_line_breaks() => {
+            Err(error) if error.is_broken() => {
                 return Err(error.to_fault("reading the agent's log").into());
             }
             Err(_) => continue,
@@ -290,7 +290,7 @@ async fn store_output(
                     left = left.saturating_sub(content.len() as u64);
                     session.store_evidence(&format!("home/{relative}"), &content).await?;
                 }
-                Err(error) if error.has_escaped_line_breaks() => {
+                Err(error) if error.is_broken() => {
                     return Err(error.to_fault("reading the agent's log").into());
                 }
                 Err(error) => {
@@ -318,7 +318,7 @@ async fn read_record_files(
                     found.insert(file.clone(), value);
                 }
             }
-            Err(error) if error.has_escaped_line_breaks() => {
+            Err(error) if error.is_broken() => {
                 return Err(error.to_fault("reading the agent's record").into());
             }
             Err(_) => {}

@@ -120,7 +120,7 @@ impl<'a> CallRecorder<'a> {
         error: SandboxError,
         code: i64,
     ) -> ActionResult {
-        if error.has_escaped_line_breaks() {
+        if error.is_broken() {
             return Err(error.to_fault(self.name).into());
         }
         self.finish(session, error.to_string(), None, None).await?;

@@ -413,9 +413,9 @@ impl ProcessProtocol<'_> {
         let told = json!({
             "output": called.shown_output,
             "exit_status": called.exit_status,
-            "submitted": called.is_in_submission,
+            "submitted": called.is_submitted,
         });
-        Ok(match called.is_in_submission {
+        Ok(match called.is_submitted {
             true => RequestOutcome::Ends(Ok(told), Ok(Finish::Submitted)),
             false => RequestOutcome::Continues(Ok(told)),
         })

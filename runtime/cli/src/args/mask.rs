@@ -16,7 +16,7 @@ pub struct MaskArgs {
 }
 
 impl MaskArgs {
-    pub fn is_enabled(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.mask || self.mask_words.is_some()
     }
 }

@@ -62,12 +62,12 @@ async fn wait_for_workers_to_end(
     jobs: &[String],
     timeout: Duration,
 ) -> Result<Vec<Member>, CommandError> {
-    let is_in_submission = |one: &Member| {
+    let is_submitted = |one: &Member| {
         one.job.as_ref().is_some_and(|job| jobs.iter().any(|id| job.starts_with(id)))
     };
     let began = Instant::now();
     let mut left = live_workers(run)?;
-    while left.iter().any(is_in_submission) && began.elapsed() < timeout {
+    while left.iter().any(is_submitted) && began.elapsed() < timeout {
         sleep(POLL_INTERVAL).await;
         left = live_workers(run)?;
     }

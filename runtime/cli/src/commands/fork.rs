@@ -170,7 +170,7 @@ fn files_only_reason(
         "the tool descriptions differ".to_owned()
     } else if point.has_hint() {
         "the conversation contains the hint of an earlier fork".to_owned()
-    } else if point.is_in_submission {
+    } else if point.is_submitted {
         "the step submitted the work, which ends the conversation".to_owned()
     } else {
         return Ok(None);

@@ -106,7 +106,7 @@ async fn overflow_that_states_no_window_is_retried() {
 
 #[tokio::test]
 async fn prompt_count_that_falls_is_a_fault() {
-    for (second, prompt_stated_larger_budget) in [(3300, true), (9000, false)] {
+    for (second, is_truncated) in [(3300, true), (9000, false)] {
         let script = format!(
             "[[rule]]\nturn = 1\nanswer = {{ content = 'ok', usage = {{ input = {second}, output = 5 }} }}\n\
              [default]\ncontent = 'ok'\nusage = {{ input = 4000, output = 5 }}\n"
@@ -114,7 +114,7 @@ async fn prompt_count_that_falls_is_a_fault() {
         let bench = Bench::new(&script, Budget::default()).await;
         bench.trial.ask(&conversation(0)).await.expect("an answer");
         let second = bench.trial.ask(&conversation(1)).await;
-        if prompt_stated_larger_budget {
+        if is_truncated {
             let fault = expect_fault(second.expect_err("a truncated prompt"));
             assert!(fault.what.contains("truncated the prompt"), "{fault}");
             assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("num_ctx")), "{fault}");

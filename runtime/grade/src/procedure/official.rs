@@ -606,7 +606,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_git_history_ignores_plain_git_apply() {
+    fn needs_history_ignores_plain_git_apply() {
         assert!(!needs_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
         assert!(!needs_history("pytest tests/test_digits.py"));
         for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {

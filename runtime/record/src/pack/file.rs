@@ -49,7 +49,7 @@ struct PackIndex {
     last_read_body: Option<(Hash, Arc<Vec<u8>>)>,
     last_read_tree: Option<(Hash, Arc<Tree>)>,
     /// Whether a failed write left data that could not be truncated.
-    has_escaped_line_breaks: bool,
+    is_broken: bool,
 }
 
 /// The most recent request body of a conversation. The next body is stored as a difference from it.
@@ -194,7 +194,7 @@ impl Pack {
         if state.entries.contains_key(hash) {
             return Ok(());
         }
-        if state.has_escaped_line_breaks {
+        if state.is_broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
                 why: "an earlier entry was only partially written".into(),
@@ -210,7 +210,7 @@ impl Pack {
         state.is_writer = true;
         let at = state.indexed_length;
         if let Err(error) = file.write_all_at(&bytes, at) {
-            state.has_escaped_line_breaks = file.set_len(at).is_err();
+            state.is_broken = file.set_len(at).is_err();
             return Err(failed()(error));
         }
         state.entries.insert(*hash, (at, head));

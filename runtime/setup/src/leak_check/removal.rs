@@ -13,7 +13,7 @@ pub(crate) async fn remove_leak(handle: &SandboxHandle, leak: &Leak) -> Result<b
     for path in gone {
         match handle.remove(&path).await {
             Ok(()) => {}
-            Err(error) if error.has_escaped_line_breaks() => {
+            Err(error) if error.is_broken() => {
                 return Err(error.to_fault(format!("removing {path}")));
             }
             // The file cannot be removed, for example because it is part of a read-only base.
@@ -38,9 +38,7 @@ async fn find_compiled_copies(
             let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
             Ok(own.map(|entry| cache.join(&entry.name)).collect())
         }
-        Err(error) if error.has_escaped_line_breaks() => {
-            Err(error.to_fault(format!("listing {cache}")))
-        }
+        Err(error) if error.is_broken() => Err(error.to_fault(format!("listing {cache}"))),
         Err(_) => Ok(Vec::new()),
     }
 }

@@ -83,9 +83,7 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     // sandbox can read no more than the agent.
     match found {
         Ok(found) => Ok(found.is_some()),
-        Err(error) if error.has_escaped_line_breaks() => {
-            Err(error.to_fault(format!("checking {path}")))
-        }
+        Err(error) if error.is_broken() => Err(error.to_fault(format!("checking {path}"))),
         Err(_) => Ok(false),
     }
 }

@@ -86,7 +86,7 @@ pub(crate) async fn verify_sandbox(
 pub(crate) fn leak_fault(
     task: &Task,
     leaks: &[Leak],
-    prompt_stated_larger_budget: bool,
+    is_truncated: bool,
     on_finding: OnFinding,
 ) -> Fault {
     let mut what = String::from("copies of the hidden solution are readable in the sandbox");
@@ -96,7 +96,7 @@ pub(crate) fn leak_fault(
     if leaks.len() > MAX_LISTED_FINDINGS {
         let _ = write!(what, "; and {} more", leaks.len() - MAX_LISTED_FINDINGS);
     }
-    if prompt_stated_larger_budget {
+    if is_truncated {
         what.push_str("; and more that are not listed");
     }
     let hint = match on_finding {

@@ -55,7 +55,7 @@ impl SandboxError {
     }
 
     /// Returns whether the sandbox is gone. After a refusal, the sandbox still works.
-    pub fn has_escaped_line_breaks(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }
 

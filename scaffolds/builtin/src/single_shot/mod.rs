@@ -35,7 +35,7 @@ use proctor_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{PromptError, conversation::prompt_stated_larger_budget, prompts::Prompts};
+use crate::{PromptError, conversation::is_truncated, prompts::Prompts};
 use context::{FileSelector, IndexCache, PromptContext};
 use evidence::{AnswerRecord, Evidence};
 use settings::{AnswerFormat, Hints, Settings};
@@ -245,7 +245,7 @@ impl Scaffold for SingleShot {
                 apply::apply_patch(session, &material, tree.as_ref(), said, &mut record).await?;
             }
         }
-        let finish = determine_finish(&record, prompt_stated_larger_budget(&answer));
+        let finish = determine_finish(&record, is_truncated(&answer));
         evidence.answer = Some(record);
         record_evidence(session, &evidence).await?;
         Ok(finish)
@@ -253,12 +253,12 @@ impl Scaffold for SingleShot {
 }
 
 /// Returns how the trial ended, given the result of the response.
-fn determine_finish(record: &AnswerRecord, prompt_stated_larger_budget: bool) -> Finish {
+fn determine_finish(record: &AnswerRecord, is_truncated: bool) -> Finish {
     let exited = |cause, why: &str| Finish::Exited { cause, reason: why.to_owned() };
     if record.probe.is_some() {
         return exited(ExitCause::Finished, "a probe changes nothing");
     }
-    match (record.applied, prompt_stated_larger_budget) {
+    match (record.applied, is_truncated) {
         (true, false) => Finish::Submitted,
         (true, true) => exited(
             ExitCause::Finished,

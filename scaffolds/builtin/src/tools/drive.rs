@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ToolContext, Toolbox, ToolsSettings, specs};
 use crate::{
     PromptError,
-    conversation::{Conversation, is_paused, prompt_stated_larger_budget},
+    conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
 };
 
@@ -57,7 +57,7 @@ impl Tools {
                 continue;
             }
             let called = toolbox.call(session, call).await?;
-            submitted = called.is_in_submission;
+            submitted = called.is_submitted;
             conversation.push_tool_result(&call.id, called.shown_output);
         }
         Ok(submitted)
@@ -113,7 +113,7 @@ impl Scaffold for Tools {
                     let why = format!("{idle} responses in a row without a tool call");
                     return talk.end_without_calls(session, idle, why);
                 }
-                let length = prompt_stated_larger_budget(&answer);
+                let length = is_truncated(&answer);
                 talk.push_user_message(self.prompts.render("nudge", json!({ "length": length }))?);
                 continue;
             }
@@ -121,7 +121,7 @@ impl Scaffold for Tools {
             if self.run_calls(session, &mut toolbox, &mut talk, &answer).await? {
                 return Ok(Finish::Submitted);
             }
-            if prompt_stated_larger_budget(&answer) {
+            if is_truncated(&answer) {
                 talk.push_user_message(self.prompts.render("length", ())?);
             }
         }

@@ -28,6 +28,6 @@ impl Tool for Submit {
         let schema = strict_schema::<SubmitArguments>();
         let SubmitArguments {} = parse_arguments(SUBMIT, &schema, arguments)?;
         let shown = self.prompts.render("submitted", ())?;
-        Ok(ToolOutput { is_in_submission: true, ..ToolOutput::from_text(shown) })
+        Ok(ToolOutput { is_submitted: true, ..ToolOutput::from_text(shown) })
     }
 }

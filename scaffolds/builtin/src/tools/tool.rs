@@ -80,7 +80,7 @@ pub(crate) struct ToolOutput {
     pub(crate) full_output: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
     /// Whether the call submitted the work.
-    pub(crate) is_in_submission: bool,
+    pub(crate) is_submitted: bool,
     pub(crate) file_edit: Option<FileEdit>,
 }
 

@@ -39,7 +39,7 @@ pub struct ToolCallResult {
     /// The exit status, if the tool ran a command that was not killed.
     pub exit_status: Option<i32>,
     /// Whether the call submitted the work.
-    pub is_in_submission: bool,
+    pub is_submitted: bool,
 }
 
 impl Toolbox {
@@ -71,7 +71,7 @@ impl Toolbox {
             return Ok(ToolCallResult {
                 shown_output: done.shown_output,
                 exit_status: done.exit_status,
-                is_in_submission: submitted,
+                is_submitted: submitted,
             });
         }
         let read = parse_call_arguments(call);
@@ -91,7 +91,7 @@ impl Toolbox {
         let called = ToolCallResult {
             shown_output: output.shown_output.clone(),
             exit_status: output.exit_status,
-            is_in_submission: output.is_in_submission,
+            is_submitted: output.is_submitted,
         };
         let done = FinishedToolCall {
             call_id: call.id.clone(),

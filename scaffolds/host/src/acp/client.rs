@@ -251,7 +251,7 @@ impl AcpClient {
         let Some(terminal) = open else { return Ok(()) };
         terminal.exit = Some(match terminal_exit.result {
             Ok(exit) => exit,
-            Err(error) if error.has_escaped_line_breaks() => {
+            Err(error) if error.is_broken() => {
                 return Err(error.to_fault(TERMINAL_TOOL).into());
             }
             // Report status 127, like a shell whose command could not be started.

@@ -41,7 +41,7 @@ pub(super) struct TerminalExit {
 struct OutputTail {
     bytes: VecDeque<u8>,
     max_bytes: usize,
-    prompt_stated_larger_budget: bool,
+    is_truncated: bool,
 }
 
 impl Drop for Terminal {
@@ -136,8 +136,7 @@ impl Terminal {
     /// Creates the response to `terminal/output`.
     pub(super) fn output_response(&self) -> Value {
         let output = self.lock();
-        let mut told =
-            json!({ "output": output.text(), "truncated": output.prompt_stated_larger_budget });
+        let mut told = json!({ "output": output.text(), "truncated": output.is_truncated });
         if let Some(exit) = &self.exit {
             told["exitStatus"] = exit_status_json(exit);
         }
@@ -160,14 +159,14 @@ impl OutputTail {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         let over = self.bytes.len().saturating_sub(self.max_bytes);
-        self.prompt_stated_larger_budget |= over > 0;
+        self.is_truncated |= over > 0;
         self.bytes.drain(..over);
     }
 
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         // Drop the rest of a character whose start was cut off.
-        let torn = |byte: &&u8| self.prompt_stated_larger_budget && **byte & 0xc0 == 0x80;
+        let torn = |byte: &&u8| self.is_truncated && **byte & 0xc0 == 0x80;
         let start = bytes.iter().take(3).take_while(torn).count();
         String::from_utf8_lossy(&bytes[start..]).into_owned()
     }
@@ -200,9 +199,9 @@ mod tests {
     fn output_keeps_the_end_starting_at_a_whole_character() {
         let mut output = OutputTail { max_bytes: 5, ..OutputTail::default() };
         output.push("abé".as_bytes());
-        assert_eq!((output.text().as_str(), output.prompt_stated_larger_budget), ("abé", false));
+        assert_eq!((output.text().as_str(), output.is_truncated), ("abé", false));
         output.push("cde".as_bytes());
-        assert_eq!((output.text().as_str(), output.prompt_stated_larger_budget), ("écde", true));
+        assert_eq!((output.text().as_str(), output.is_truncated), ("écde", true));
         output.push("f".as_bytes());
         assert_eq!(output.text(), "cdef");
     }

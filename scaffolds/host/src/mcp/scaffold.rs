@@ -203,7 +203,7 @@ impl Protocol for McpProtocol<'_> {
         let _ = shown.send(called.shown_output);
         // After a submission, end the trial at once. Otherwise, the program would continue to call
         // the model.
-        Ok(called.is_in_submission.then_some(Finish::Submitted))
+        Ok(called.is_submitted.then_some(Finish::Submitted))
     }
 
     async fn shut_down(&mut self) -> Finish {

@@ -225,8 +225,8 @@ pub(super) fn referenced_code(
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
     let (mut code, mut size) = (Vec::new(), 0);
     while let Some((depth, module, name)) = open.pop_front() {
-        let is_enabled = requested.iter().any(|it| it.module == module && it.name == name);
-        if is_enabled || !seen.insert((module.clone(), name.clone())) {
+        let is_requested = requested.iter().any(|it| it.module == module && it.name == name);
+        if is_requested || !seen.insert((module.clone(), name.clone())) {
             continue;
         }
         match library.resolve_name(&module, &name) {

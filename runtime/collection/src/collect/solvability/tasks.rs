@@ -105,11 +105,12 @@ impl CandidateContext<'_> {
                 let object = self.objects.list.get(number)?;
                 let module = module_name(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
-                let is_enabled = requested.iter().any(|it| it.module == module && it.name == name);
+                let is_requested =
+                    requested.iter().any(|it| it.module == module && it.name == name);
                 // Ignore functions that the test does not name. The interpreter calls operators,
                 // constructors and generators implicitly.
                 let is_named = test.has_word(object.name());
-                (is_enabled && is_named)
+                (is_requested && is_named)
                     .then(|| (object.path.clone(), said.has_word(object.name())))
             });
             of_asked.collect()
