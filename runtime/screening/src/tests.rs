@@ -7,9 +7,10 @@ use std::{
 
 use proctor_patch::CurrentFile;
 
-use crate::{Finding, ScreeningInput, linked_paths, rules::Rules, screen};
+use crate::{Finding, ScreeningInput, rules::Rules, screen};
 
 mod lines;
+mod links;
 
 fn text_file(text: &str) -> CurrentFile {
     CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
@@ -284,71 +285,6 @@ fn data_of_test_tools_is_flagged() {
     assert_eq!(rule("docs/.hypothesis/examples/a").as_deref(), Some("tool-data"));
     assert_eq!(rule("docs/hypothesis/a.txt"), None);
     assert_eq!(rule(".hypothesis.txt"), None);
-}
-
-/// Returns the rules that a patch violates that adds a link and a text file.
-fn violated_rules_behind_link(link: &str, target: &str, text: &str) -> BTreeSet<String> {
-    let patch = format!(
-        "diff --git a/{link} b/{link}\nnew file mode 120000\n--- /dev/null\n+++ b/{link}\n\
-         @@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n{}",
-        patch("docs/notes.md", "", text)
-    );
-    let old = text_file("import sys\nframe = sys._getframe()\n");
-    let before = BTreeMap::from([
-        ("docs/old.txt".to_owned(), old),
-        ("roman/old".to_owned(), CurrentFile::Link { target: "../docs/old.txt".into() }),
-    ]);
-    let owned = BTreeSet::from(["roman".to_owned()]);
-    let screened = |path: &str| !path.starts_with("tests/");
-    let input = ScreeningInput {
-        patch: patch.as_bytes(),
-        gold_patch: None,
-        original_files: &before,
-        owned_modules: &owned,
-        is_judged_by_pytest: false,
-        is_screened: &screened,
-    };
-    screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
-}
-
-#[test]
-fn code_behind_links_is_screened() {
-    let code = "# Notes\n\nimport sys\nframe = sys._getframe()";
-    for (link, target, text, expected) in [
-        ("roman/_impl.py", "../docs/notes.md", code, Some("frames")),
-        ("roman/_impl.py", "./../docs//notes.md", code, Some("frames")),
-        ("roman/_impl.py", "../docs/old.txt", "text", Some("frames")),
-        ("roman/_impl.py", "old", "text", Some("frames")),
-        ("roman/_impl.py", "../docs/missing.md", "text", Some("unreadable-code")),
-        ("roman/_impl.py", "/tmp/impl.py", "text", Some("unreadable-code")),
-        ("roman/_impl.py", "../../impl.py", "text", Some("unreadable-code")),
-        ("roman/_impl.py", "../tests/helper.py", "text", Some("unreadable-code")),
-        ("roman/_impl.py", "_impl.py", "text", Some("unreadable-code")),
-        ("roman/_impl.so", "../docs/notes.md", "text", Some("unreadable-code")),
-        ("roman/_impl.py", "../docs/notes.md", "import json\nx = json.dumps(1)", None),
-        ("docs/latest.md", "notes.md", code, None),
-        ("docs/latest", "/srv/docs", "text", None),
-        ("tests/link.py", "../docs/notes.md", code, None),
-    ] {
-        let found = violated_rules_behind_link(link, target, text);
-        let expected: BTreeSet<String> = expected.into_iter().map(ToOwned::to_owned).collect();
-        assert_eq!(found, expected, "{link} -> {target}");
-    }
-}
-
-#[test]
-fn linked_paths_returns_targets_of_importable_links() {
-    let link = |path: &str, target: &str| {
-        format!(
-            "diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n\
-             @@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
-        )
-    };
-    let patch = [("roman/a.py", "../docs/a.md"), ("b.md", "a.md"), ("c.py", "/tmp/c.py")]
-        .map(|(path, target)| link(path, target))
-        .concat();
-    let found = linked_paths(patch.as_bytes(), &BTreeMap::new());
-    assert_eq!(found, BTreeSet::from(["docs/a.md".to_owned()]));
 }
 
 #[test]
