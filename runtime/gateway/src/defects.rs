@@ -314,12 +314,11 @@ impl Inspection {
         // at the end of the text, counts as an unparsed call.
         let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
             find_call_in_text(&checks.text, &self.text, &names)
-        } else if ends_with_markup(&self.text) {
-            find_call_after_marker(&checks.text, &self.text, &names)
         } else {
-            None
+            let marked = ends_with_markup(&self.text)
+                .then(|| find_call_after_marker(&checks.text, &self.text, &names));
+            marked.flatten().or_else(|| find_bare_calls(&checks.text, &self.text, &names))
         };
-        let found = found.or_else(|| find_bare_calls(&checks.text, &self.text, &names));
         if let Some((why, hint)) = found {
             return Some(Defect::EndpointProblem(why, hint));
         }

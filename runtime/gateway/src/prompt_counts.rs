@@ -14,7 +14,7 @@ use crate::{
     TrialGateway,
     attempt_failure::AttemptFailure,
     checks::{DroppedToolsCheck, EndpointChecks, TruncatedPromptCheck},
-    codec::neutral::{CollectedResponse, Item},
+    codec::neutral::{CollectedResponse, Item, Request},
     fences::text_after_reasoning,
     outgoing_request::OutgoingRequest,
     responder::ResponseNames,
@@ -240,11 +240,8 @@ impl TrialGateway {
         request: &OutgoingRequest,
         missing: f64,
     ) -> bool {
-        let (api, body) = (self.route().model.api, request.body.clone());
-        let counting = tokio::task::spawn_blocking(move || {
-            usage::parse_request(api, &body).map(|request| tokens::count_tools(&request.tools))
-        });
-        check.matches_schemas(missing, counting.await.ok().flatten().unwrap_or_default())
+        let count = |request: &Request| tokens::count_tools(&request.tools);
+        check.matches_schemas(missing, self.count_locally(request, count).await)
     }
 
     /// Whether the endpoint counted much less than our own count of the conversation.
@@ -254,12 +251,18 @@ impl TrialGateway {
         request: &OutgoingRequest,
         counted: u64,
     ) -> bool {
+        let ours = self.count_locally(request, tokens::count_visible).await;
+        ours >= check.least_tokens && (counted as f64) < ours as f64 * check.share
+    }
+
+    /// Counts a request's tokens off the async threads, because parsing a long conversation takes
+    /// many milliseconds. Returns 0 if the request cannot be parsed.
+    async fn count_locally(&self, request: &OutgoingRequest, count: fn(&Request) -> u64) -> u64 {
         let (api, body) = (self.route().model.api, request.body.clone());
         let counting = tokio::task::spawn_blocking(move || {
-            usage::parse_request(api, &body).map(|request| tokens::count_visible(&request))
+            usage::parse_request(api, &body).map(|request| count(&request))
         });
-        let ours = counting.await.ok().flatten().unwrap_or_default();
-        ours >= check.least_tokens && (counted as f64) < ours as f64 * check.share
+        counting.await.ok().flatten().unwrap_or_default()
     }
 }
 
