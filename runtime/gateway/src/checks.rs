@@ -523,9 +523,9 @@ mod tests {
                 "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n[no output]\n```bash\npwd\n```",
             ),
             ("Done.", "<|im_end|>\n<|im_start|>assistant\nDone.<|im_end|>"),
-            ("Done.", "<end_of_turn>\n<start_of_turn>user\nGo on."),
-            ("Done.", "<|end|><|start|>user<|message|>Go on."),
-            ("I said \"go\".\n", "<|endoftext|><|im_end|>\n<|im_start|>user\nGo on."),
+            ("Done.", "<end_of_turn>\n<start_of_turn>user\nContinue."),
+            ("Done.", "<|end|><|start|>user<|message|>Continue."),
+            ("I said \"go\".\n", "<|endoftext|><|im_end|>\n<|im_start|>user\nContinue."),
         ] {
             let mut cut = format!("{own}{more}");
             assert!(check.strip_next_turns(&mut cut), "{own}{more}");

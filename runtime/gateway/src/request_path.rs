@@ -423,8 +423,8 @@ impl TrialGateway {
     }
 
     /// Charges an attempt, whether or not its response is usable. The charge is based on the
-    /// endpoint's own token count. If there is none, it is based on our count of the tokens sent
-    /// and received. A delivered response to a main request gets a step number.
+    /// endpoint's own token count. If the endpoint reports no count, the gateway counts the tokens
+    /// that it sent and received. A delivered response to a main request gets a step number.
     async fn settle<C: Client>(
         &self,
         request: &OutgoingRequest,

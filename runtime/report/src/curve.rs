@@ -210,7 +210,7 @@ pub fn curve_text(curve: &Curve) -> String {
         );
     }
     if curve.points.iter().any(|point| point.truncated) {
-        out.push_str("truncated: the model was told a larger budget and might have worked differently with this one.\n");
+        out.push_str("truncated: the prompt stated a larger budget, so the model might have behaved differently with this one.\n");
     }
     for first in &curve.first_resolved {
         let step = match (first.step, first.trees) {

@@ -83,8 +83,8 @@ pub fn impossible_tasks(planned_tasks: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// Returns the most informative file of a trial: the grading log or, if there is none, the
-/// trajectory, which ends with the fault.
+/// Returns the file that best explains how a trial ended. This is the grading log. A trial that was
+/// not graded has only its trajectory, which ends with the fault.
 fn find_log(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
     logs.into_iter().find(|log| log.exists())

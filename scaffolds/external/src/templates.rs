@@ -31,7 +31,7 @@ pub struct TemplateVariables {
     /// The output limit to tell the agent, in tokens; `None` if neither the arm nor the context
     /// window determines one.
     pub max_output_tokens: Option<u64>,
-    /// The same limit, or a default if there is none.
+    /// The output limit for agents that require one: `max_output_tokens`, or a default value.
     pub output_tokens: u64,
     /// Either `ignore` or `use`.
     pub repository_settings: &'static str,

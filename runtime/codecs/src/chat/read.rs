@@ -129,7 +129,7 @@ fn read_turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn,
     Ok(Turn::new(role, parts))
 }
 
-/// Returns the encrypted reasoning or, if there is none, the plain reasoning.
+/// Returns the reasoning of an assistant message. Prefers the encrypted form over the plain text.
 pub fn read_reasoning(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
