@@ -38,7 +38,6 @@ mod first_hour;
 mod forensics;
 mod fork;
 mod formats;
-mod guides;
 mod grade_log;
 mod halting;
 mod harbor;
