@@ -39,6 +39,7 @@ mod forensics;
 mod fork;
 mod formats;
 mod grade_log;
+mod guides;
 mod halting;
 mod harbor;
 mod honest_work;

@@ -60,34 +60,60 @@ pub fn link_targets(page: &str) -> Vec<&str> {
 }
 
 /// Returns the commands in the `sh` blocks of a page, without comments. A command that continues
-/// after a backslash is one line.
+/// after a backslash is one line. A command with a here-document ends at its line `END`.
 pub fn shell_commands(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
-    let mut is_shell = false;
-    let mut started = String::new();
+    let (mut is_shell, mut is_document) = (false, false);
+    let mut command = String::new();
     for line in page.lines() {
-        if line.starts_with("```") {
+        if is_document {
+            command += line;
+            command.push('\n');
+            is_document = line != "END";
+        } else if line.starts_with("```") {
             is_shell = line == "```sh";
             continue;
-        }
-        if !is_shell || line.trim().is_empty() || line.starts_with('#') {
+        } else if !is_shell || line.trim().is_empty() || line.starts_with('#') {
             continue;
+        } else {
+            let line = line.split(" # ").next().unwrap_or_default().trim();
+            is_document = line.ends_with("<<'END'");
+            command += line.trim_end_matches('\\');
+            if is_document {
+                command.push('\n');
+            } else if line.ends_with('\\') {
+                continue;
+            }
         }
-        let line = line.split(" # ").next().unwrap_or_default().trim();
-        match line.strip_suffix('\\') {
-            Some(start) => started = format!("{started}{} ", start.trim_end()),
-            None => commands.push(std::mem::take(&mut started) + line),
+        if !is_document {
+            commands.push(std::mem::take(&mut command));
         }
     }
     commands
 }
 
+/// Returns the files that a page shows: the path and the content of each code block whose first
+/// line is a comment with a path.
+pub fn shown_files(page: &str) -> Vec<(&str, &str)> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let contents = blocks.filter_map(|block| Some(block.split_once('\n')?.1));
+    let files = contents.filter_map(|content| {
+        let path = content.lines().next()?.strip_prefix("# ")?;
+        let is_path = path.contains('.') && !path.contains(' ');
+        is_path.then_some((path, content))
+    });
+    files.collect()
+}
+
 #[test]
-fn anchors_links_and_commands_of_a_page_are_found() {
-    let page = "# A `b`\n## How it works\n```sh\n# x\na --b \\\n    c  # d\n[i](j)\n```\n## How it works\n\
-                [k](l.md), [m](https://n), [o](#a-b), [p](q r.md#s)\n#t\n";
+fn anchors_links_commands_and_files_of_a_page_are_found() {
+    let page = "# A `b`\n## How it works\n```sh\n# x\na --b \\\n    c  # d\ncat > e <<'END'\nf  # g\nEND\n\
+                [i](j)\n```\n## How it works\n[k](l.md), [m](https://n), [o](#a-b), [p](q r.md#s)\n#t\n\
+                ```toml\n# u/v.toml\nw = 1\n```\n```toml\n# not a path.\n```\n";
     let anchors: Vec<_> = heading_anchors(page).into_iter().collect();
     assert_eq!(anchors, ["a-b", "how-it-works", "how-it-works-1"]);
     assert_eq!(link_targets(page), ["l.md", "#a-b", "q r.md#s"]);
-    assert_eq!(shell_commands(page), ["a --b c", "[i](j)"]);
+    let commands = ["a --b c", "cat > e <<'END'\nf  # g\nEND\n", "[i](j)"];
+    assert_eq!(shell_commands(page), commands);
+    assert_eq!(shown_files(page), [("u/v.toml", "# u/v.toml\nw = 1\n")]);
 }
