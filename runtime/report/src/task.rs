@@ -30,7 +30,7 @@ pub struct TaskReport {
     /// The classes of evidence against a suspect or contaminated verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
-    /// Why the verdict is unverified, in the words of `configs/evidence.toml`.
+    /// Why the verdict is unverified, in the words of `configs/tables/evidence.toml`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unverified: BTreeSet<String>,
     /// The task's marks in the quality file. Empty without a quality file.
