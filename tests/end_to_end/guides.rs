@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    pages::{markdown_files, shell_commands, shown_files},
+    pages::{inline_commands, markdown_files, shell_commands, shown_files},
     shipped_configs::write_rows,
     stage::{Stage, repository_root},
 };
@@ -284,16 +284,40 @@ fn guides_can_be_followed_to_the_letter() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-#[test]
-fn every_guide_with_commands_is_tested() {
+/// Returns the README and the guides.
+fn guide_pages() -> Vec<String> {
     let root = repository_root();
     let guides = markdown_files(&root.join("docs/guides"));
     let pages = guides.iter().map(|file| file.strip_prefix(&root).unwrap().to_str().unwrap());
-    let pages = pages.chain(["README.md"]);
-    let with_commands: BTreeSet<_> =
-        pages.filter(|page| !shell_commands(&read_page(page)).is_empty()).collect();
+    pages.chain(["README.md"]).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_guide_with_commands_is_tested() {
+    let pages = guide_pages();
+    let with_commands: BTreeSet<_> = pages
+        .iter()
+        .map(String::as_str)
+        .filter(|page| !shell_commands(&read_page(page)).is_empty())
+        .collect();
     let tested: BTreeSet<_> = GUIDES.iter().map(|guide| guide.page).collect();
     assert_eq!(with_commands, tested);
+}
+
+#[test]
+fn inline_commands_of_guides_have_existing_options() {
+    let stage = Stage::new();
+    let reader = Reader { stage: &stage, folder: stage.path(""), rows: stage.dir.path() };
+    let mut tried = 0;
+    for page in guide_pages() {
+        for command in inline_commands(&read_page(&page)) {
+            let command = command.replace(" N", " 1");
+            let checked = reader.try_command(&command, Some(Check::Options("inline")));
+            assert_eq!(checked, Ok(()), "{page}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "found only {tried} commands");
 }
 
 #[test]

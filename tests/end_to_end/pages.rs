@@ -92,6 +92,13 @@ pub fn shell_commands(page: &str) -> Vec<String> {
     commands
 }
 
+/// Returns the commands of Proctor in a page's inline code.
+pub fn inline_commands(page: &str) -> Vec<String> {
+    let text = prose_lines(page).join(" ");
+    let code = text.split('`').skip(1).step_by(2);
+    code.filter(|code| code.starts_with("proctor ")).map(str::to_owned).collect()
+}
+
 /// Returns the files that a page shows: the path and the content of each code block whose first
 /// line is a comment with a path.
 pub fn shown_files(page: &str) -> Vec<(&str, &str)> {
@@ -115,5 +122,9 @@ fn anchors_links_commands_and_files_of_a_page_are_found() {
     assert_eq!(link_targets(page), ["l.md", "#a-b", "q r.md#s"]);
     let commands = ["a --b c", "cat > e <<'END'\nf  # g\nEND\n", "[i](j)"];
     assert_eq!(shell_commands(page), commands);
+    assert_eq!(
+        inline_commands("Run `x` or `proctor run\nA`.\n```\n`proctor b`\n```\n"),
+        ["proctor run A"]
+    );
     assert_eq!(shown_files(page), [("u/v.toml", "# u/v.toml\nw = 1\n")]);
 }
