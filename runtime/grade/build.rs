@@ -16,9 +16,9 @@ fn main() {
             "../official/src",
             "../patch/src",
             "../screening/src",
-            "../../configs/grading.toml",
-            "../../configs/harbor.toml",
-            "../../configs/screening.toml",
+            "../../configs/tables/grading.toml",
+            "../../configs/tables/harbor.toml",
+            "../../configs/tables/screening.toml",
             "../../configs/benchmarks",
         ],
     );

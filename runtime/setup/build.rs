@@ -9,7 +9,7 @@ fn main() {
         "PREPARATION",
         &[
             "src",
-            "../../configs/leak-check.toml",
+            "../../configs/tables/leak-check.toml",
             "../patch/src",
             "../../sandboxes/api/src",
             "../../sandboxes/clock/library",

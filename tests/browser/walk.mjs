@@ -1,4 +1,4 @@
-// Opens the viewer and the report in a real Chromium. `docs/view.md` says how to run it.
+// Opens the viewer and the report in a real Chromium. `docs/reference/view.md` says how to run it.
 //
 //   node walk.mjs MODULES VIEWER STATIC REPORT
 //

@@ -1,10 +1,20 @@
-//! Checks `docs/` as a book: `docs/SUMMARY.md` must list every page once, and the page of event
-//! kinds must match the code.
+//! Checks `docs/` as a book: `docs/SUMMARY.md` must list every page once, each page must name its
+//! reader, and the page of event kinds must match the code.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
+use crate::pages::markdown_files;
+
 fn docs_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// Returns the paths of all pages except the summary, relative to `docs/`.
+fn book_pages() -> Vec<String> {
+    let folder = docs_folder();
+    let files = markdown_files(&folder);
+    let paths = files.iter().map(|file| file.strip_prefix(&folder).unwrap().to_str().unwrap());
+    paths.filter(|path| *path != "SUMMARY.md").map(str::to_owned).collect()
 }
 
 #[test]
@@ -14,16 +24,29 @@ fn summary_lists_every_page_once() {
     for link in summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
         *named.entry(link).or_default() += 1;
     }
-    let pages = fs::read_dir(docs_folder()).unwrap().map(|entry| entry.unwrap().file_name());
-    let pages = pages.map(|name| name.to_str().unwrap().to_owned());
-    for page in pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md") {
+    for page in book_pages() {
         let count = named.remove(page.as_str()).unwrap_or_default();
         assert_eq!(count, 1, "docs/{page} is in docs/SUMMARY.md {count} times");
     }
     assert!(named.is_empty(), "docs/SUMMARY.md names missing pages: {named:?}");
 }
 
-const EVENTS_HEADER: &str = "# Event kinds\n\nThis page lists the fields of a trial's recorded events. Each line of `trajectory.jsonl` is an \
+/// A reader decides by the first line whether to read a page.
+#[test]
+fn every_page_names_its_reader_in_the_first_line() {
+    for page in book_pages().iter().filter(|page| page.contains('/')) {
+        let text = fs::read_to_string(docs_folder().join(page)).unwrap();
+        let first = text.lines().nth(2).unwrap_or_default();
+        assert!(
+            ["This page is for ", "This guide is for "]
+                .iter()
+                .any(|start| first.starts_with(start)),
+            "docs/{page} starts with: {first}"
+        );
+    }
+}
+
+const EVENTS_HEADER: &str = "# Event kinds\n\nThis page is for anyone who reads a trial's recorded events. Each line of `trajectory.jsonl` is an \
                       event: one JSON object with the fields of the envelope, `kind`, and the fields of that kind. [The \
                       record](record.md) describes how Proctor stores events. A test generates this page from the code. To \
                       update it, run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end events_page`.\n";
@@ -113,7 +136,7 @@ fn to_snake_case(name: &str) -> String {
 
 #[test]
 fn events_page_is_current() {
-    let (file, page) = (docs_folder().join("events.md"), events_page());
+    let (file, page) = (docs_folder().join("reference/events.md"), events_page());
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &page).unwrap();
     }
@@ -122,6 +145,6 @@ fn events_page_is_current() {
     let written = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         written == page,
-        "docs/events.md does not match the code; its first lines say how to regenerate it"
+        "docs/reference/events.md does not match the code; its first lines say how to regenerate it"
     );
 }

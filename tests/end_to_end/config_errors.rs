@@ -46,7 +46,7 @@ fn unenforceable_network_setting_is_rejected() {
         ("network.ca_file=missing.pem", "network.ca_file"),
     ] {
         let said = config_error(NOOP, &["--set", "network.mode=allow", "--set", set]);
-        assert!(said.contains(key) && said.contains("docs/egress.md"), "{said}");
+        assert!(said.contains(key) && said.contains("docs/reference/egress.md"), "{said}");
     }
 }
 

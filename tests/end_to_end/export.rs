@@ -1,4 +1,4 @@
-//! Tests `proctor export`, which writes a run in other tools' formats (`docs/export.md`).
+//! Tests `proctor export`, which writes a run in other tools' formats (`docs/reference/export.md`).
 
 use std::{collections::BTreeSet, fs, io::Read as _, path::Path, process::Command};
 

@@ -80,7 +80,11 @@ fn rejected_first_request_is_a_fault() {
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
     // A different server behind a router might accept the request.
-    assert_eq!(fake.requests().len(), 3, "the number of requests is from configs/retry.toml");
+    assert_eq!(
+        fake.requests().len(),
+        3,
+        "the number of requests is from configs/tables/retry.toml"
+    );
 }
 
 /// A script with a quick step, a slow response during which the sandbox is killed, and a

@@ -1,4 +1,4 @@
-//! Generates the table of formats in `docs/datasets.md`. Each cell refers to a test that proves its
+//! Generates the table of formats in `docs/reference/datasets.md`. Each cell refers to a test that proves its
 //! claim.
 
 use std::{fmt::Write as _, fs};
@@ -261,7 +261,7 @@ fn render_cell(proofs: &[Proof]) -> String {
             source.contains(&format!("{mark}fn {test}("))
                 || source.contains(&format!("{mark}async fn {test}("))
         });
-        assert!(is_test, "{file} has no test {test}, which docs/datasets.md refers to");
+        assert!(is_test, "{file} has no test {test}, which docs/reference/datasets.md refers to");
     }
     let words: Vec<&str> = proofs.iter().map(|(word, ..)| *word).collect();
     words.join(", ")
@@ -288,7 +288,7 @@ fn render_table() -> String {
 
 #[test]
 fn formats_table_is_current_and_names_existing_tests() {
-    let file = repository_root().join("docs/datasets.md");
+    let file = repository_root().join("docs/reference/datasets.md");
     let page = fs::read_to_string(&file).unwrap();
     let (head, rest) = page.split_once(BEGIN_MARKER).unwrap();
     let (_, tail) = rest.split_once(END_MARKER).unwrap();
@@ -299,7 +299,7 @@ fn formats_table_is_current_and_names_existing_tests() {
     let written = fs::read_to_string(&file).unwrap();
     assert!(
         written == current,
-        "the table of docs/datasets.md is out of date\n\
+        "the table of docs/reference/datasets.md is out of date\n\
          hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end formats_table`"
     );
 }

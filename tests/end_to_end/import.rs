@@ -1,5 +1,5 @@
 //! Tests `proctor import`, which reads files from `export` and from other tools as runs
-//! (`docs/import.md`).
+//! (`docs/reference/export.md`).
 
 use std::{fs, path::Path};
 

@@ -1,5 +1,5 @@
 //! Tests that a trial's record, outcome and report show how limits and waits affected the trial
-//! (`docs/noise.md`).
+//! (`docs/concepts/noise.md`).
 
 use std::fs;
 

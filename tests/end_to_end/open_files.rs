@@ -80,11 +80,12 @@ fn many_trials_at_once_need_few_open_files() {
     assert!(!said.contains("open files"), "{said}");
 }
 
-/// The number of open files per trial in `configs/open-files.toml` must be the number that the
+/// The number of open files per trial in `configs/tables/open-files.toml` must be the number that the
 /// runtime really keeps open.
 #[test]
 fn counted_open_files_match_those_of_a_trial() {
-    let needs = std::fs::read_to_string(repository_root().join("configs/open-files.toml")).unwrap();
+    let needs =
+        std::fs::read_to_string(repository_root().join("configs/tables/open-files.toml")).unwrap();
     let needs: toml::Table = toml::from_str(&needs).unwrap();
     let counted = needs["trial"].as_integer().unwrap() as usize;
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -105,7 +105,7 @@ fn unusable_prompt_folder_is_reported_at_the_arm() {
         ("secret", "tools/task.md.j2"),
         ("other", "no prompt file for `tools`"),
         ("settings", "nudge_limits"),
-        ("none", "docs/prompts.md"),
+        ("none", "docs/reference/prompts.md"),
     ] {
         let config = write_config(&stage, "http://localhost:1/v1", folder);
         let said = stage.run(["run", &config, "--dry-run"], 2).stderr;

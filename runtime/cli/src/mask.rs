@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{args::MaskArgs, error::UserError};
 
 static SECRETS_TABLE: ShippedTable<SecretsTable> =
-    ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
+    ShippedTable::new("tables/secrets.toml", include_str!("../../../configs/tables/secrets.toml"));
 
 /// Matches the text before a secret: the start of the text, a non-word character, or an escape
 /// sequence that ends in a letter or digit.

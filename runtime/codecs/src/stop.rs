@@ -1,4 +1,4 @@
-//! Classifies the stop reasons of all endpoints, as listed in `configs/stop-words.toml`.
+//! Classifies the stop reasons of all endpoints, as listed in `configs/tables/stop-words.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
@@ -32,8 +32,10 @@ pub(super) enum StopClass {
 
 impl StopClass {
     pub(super) fn classify(word: &str) -> Self {
-        static WORDS: ShippedTable<StopWords> =
-            ShippedTable::new("stop-words.toml", include_str!("../../../configs/stop-words.toml"));
+        static WORDS: ShippedTable<StopWords> = ShippedTable::new(
+            "tables/stop-words.toml",
+            include_str!("../../../configs/tables/stop-words.toml"),
+        );
         let Ok(words) = WORDS.get() else { return Self::Unknown };
         let plain: String = word
             .trim()

@@ -1,4 +1,4 @@
-//! Documents the keys of a configuration for `docs/configuration.md`.
+//! Documents the keys of a configuration for `docs/reference/configuration.md`.
 
 use crate::{
     keys::keys_from_schema,

@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Another configuration to build on (`docs/configuration.md`). Tables merge, arms merge by
+    /// Another configuration to build on (`docs/reference/configuration.md`). Tables merge, arms merge by
     /// name, and other values replace those of the base.
     #[serde(default, skip_serializing)]
     #[schemars(length(min = 1), example = &"common.toml")]
     pub base: Option<PathBuf>,
-    /// Files or globs of tasks and recipes, or Hugging Face datasets (`docs/datasets.md`).
+    /// Files or globs of tasks and recipes, or Hugging Face datasets (`docs/reference/datasets.md`).
     #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,
     /// Number of times that each arm runs each task.
@@ -58,7 +58,7 @@ pub struct ConfigFile {
     /// How patches are graded. Not a factor.
     #[serde(default)]
     pub grading: GradingSettings,
-    /// Limits on the state to keep so that a trial can be resumed (`docs/survival.md`). Not a factor.
+    /// Limits on the state to keep so that a trial can be resumed (`docs/concepts/runs.md`). Not a factor.
     #[serde(default, skip_serializing_if = "ResumeSettings::is_default")]
     pub resume: ResumeSettings,
     /// Limits on the files that a machine keeps between runs. Not a factor.
@@ -96,9 +96,9 @@ pub struct ArmFile {
     /// Name in reports. Not a factor.
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
-    /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/scaffolds.md`); a command-line agent such as
-    /// `codex`, or the path of a manifest (`docs/external.md`); `python:FILE.py:FUNCTION` for your own Python function
-    /// (`docs/python.md`); or `process`, `acp` or `mcp` for your own program (`docs/host.md`).
+    /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/concepts/scaffolds.md`); a command-line agent such as
+    /// `codex`, or the path of a manifest (`docs/reference/external.md`); `python:FILE.py:FUNCTION` for your own Python function
+    /// (`docs/guides/python.md`); or `process`, `acp` or `mcp` for your own program (`docs/reference/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
     /// The Python interpreter of a `python:` scaffold: a path, or a name on `PATH`. The
@@ -136,13 +136,13 @@ pub struct ArmFile {
     /// Overrides keys in the top-level `[budget]` table.
     #[serde(default)]
     pub budget: Budget,
-    /// A folder of prompt texts that replace the scaffold's own, file by file (`docs/prompts.md`).
+    /// A folder of prompt texts that replace the scaffold's own, file by file (`docs/reference/prompts.md`).
     /// The folder's content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,
     /// How to treat the agent's settings files in the task's repository, such as
-    /// `.claude/settings.json` (`docs/external.md`). Only for command-line agents.
+    /// `.claude/settings.json` (`docs/reference/external.md`). Only for command-line agents.
     #[serde(default, skip_serializing_if = "RepositorySettings::is_ignore")]
     #[schemars(example = RepositorySettings::Use)]
     pub repository_settings: RepositorySettings,

@@ -111,7 +111,7 @@ impl TextSyntax {
                 AddressException::parse(text).map(drop).map_err(|error| error.to_string())
             }
         };
-        checked.map_err(|error| format!("{error} (docs/egress.md)"))
+        checked.map_err(|error| format!("{error} (docs/reference/egress.md)"))
     }
 }
 

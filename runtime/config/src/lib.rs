@@ -3,7 +3,7 @@
 //!
 //! The keys are defined in one place: by the types that a configuration is deserialized into. Their
 //! doc comments, bounds and examples generate the JSON Schema (`configs/schema.json`), the table of
-//! keys that files are checked against, and the list of keys in `docs/configuration.md`.
+//! keys that files are checked against, and the list of keys in `docs/reference/configuration.md`.
 
 mod base;
 mod documentation;

@@ -10,8 +10,10 @@ use serde_json::Map;
 
 use crate::{CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, kind::closest_name};
 
-static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
-    ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));
+static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> = ShippedTable::new(
+    "tables/endpoints.toml",
+    include_str!("../../../configs/tables/endpoints.toml"),
+);
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +40,7 @@ impl Endpoint {
     }
 }
 
-/// A vendor's model from `configs/endpoints.toml`.
+/// A vendor's model from `configs/tables/endpoints.toml`.
 #[derive(Debug, Clone)]
 pub struct VendorModel {
     pub spec: ModelSpec,
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn vendors_cover_every_priced_model_and_agent() {
         let endpoints = ENDPOINTS.get().unwrap();
-        let text = include_str!("../../../configs/models.toml");
+        let text = include_str!("../../../configs/tables/models.toml");
         let prices: toml::Table = toml::from_str(text).unwrap();
         for name in prices["models"].as_table().unwrap().keys() {
             let vendors = endpoints.values().filter(|one| one.has_model(name)).count();

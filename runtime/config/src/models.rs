@@ -80,7 +80,7 @@ fn check_script(
     let Some(file) = model.base_url.strip_prefix(SCRIPT_URL_PREFIX) else { return Ok(()) };
     validate_script(Path::new(file)).map_err(|error| {
         source.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
-            "set it to the path of a script (see docs/fake-llm.md), relative to the configuration \
+            "set it to the path of a script (see docs/reference/fake-llm.md), relative to the configuration \
              file or the current directory",
         )
     })

@@ -15,10 +15,10 @@ use crate::{ConfigFile, ConfigSource, models};
 /// File name suffixes that mark a scaffold as a manifest file.
 const MANIFEST_SUFFIXES: [&str; 1] = [".toml"];
 
-/// Scaffolds whose `program` setting is a file or directory (`docs/host.md`).
+/// Scaffolds whose `program` setting is a file or directory (`docs/reference/host.md`).
 const PROGRAM_SCAFFOLDS: [&str; 3] = ["acp", "mcp", "process"];
 
-/// Prefix of a scaffold that is a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
+/// Prefix of a scaffold that is a Python function: `python:FILE.py:FUNCTION` (`docs/guides/python.md`).
 pub const PYTHON_PREFIX: &str = "python:";
 
 /// Dataset options whose values are files or directories.

@@ -323,13 +323,15 @@ fn find_loop_only_limit(budget: &Budget) -> Option<&'static str> {
 fn check_network(arm: &ArmFile, source: &ConfigSource, arm_index: &str) -> Result<(), UserError> {
     let of = |key| source.arm_key_path(arm_index, "network", key);
     proctor_egress::Policy::for_arm(&arm.network).map_err(|why| {
-        source.error(&["arms", arm_index, "network"], why).hint("see docs/egress.md for the syntax")
+        source
+            .error(&["arms", arm_index, "network"], why)
+            .hint("see docs/reference/egress.md for the syntax")
     })?;
     if let Some(file) = &arm.network.ca_file {
         let wrong = |what: String| {
             source.error(&of("ca_file"), what).hint(
                 "set it to a file with PEM certificates; relative paths are resolved against the configuration's \
-                 folder (docs/egress.md)",
+                 folder (docs/reference/egress.md)",
             )
         };
         std::fs::File::open(file)

@@ -17,7 +17,7 @@ pub struct RecipeFile {
 }
 
 /// A recipe, which contains names, hashes and lists of code to remove, but not the library's code.
-/// `docs/recipes.md` documents every key.
+/// `docs/reference/recipes.md` documents every key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {

@@ -26,7 +26,7 @@ pub(crate) struct TaskRules {
 impl TaskRules {
     pub(crate) fn for_task(task: &Task) -> Result<Self, PatternError> {
         let mirrors = Mirrors::shipped().map_err(|_| PatternError {
-            text: "configs/mirrors.toml".into(),
+            text: "configs/tables/mirrors.toml".into(),
             reason: "unreadable",
         })?;
         let benchmarks = parse_patterns(&mirrors.benchmarks)?;

@@ -1,9 +1,9 @@
-//! Reads `configs/mirrors.toml` once.
+//! Reads `configs/tables/mirrors.toml` once.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-const MIRRORS_TOML: &str = include_str!("../../../configs/mirrors.toml");
+const MIRRORS_TOML: &str = include_str!("../../../configs/tables/mirrors.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub(crate) struct PackageFiles {
     pub(crate) suffixes: Vec<String>,
 }
 
-static MIRRORS: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", MIRRORS_TOML);
+static MIRRORS: ShippedTable<Mirrors> = ShippedTable::new("tables/mirrors.toml", MIRRORS_TOML);
 
 impl Mirrors {
     /// Returns the built-in lists. Fails if they cannot be read, because empty lists would block

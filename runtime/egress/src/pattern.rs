@@ -1,4 +1,4 @@
-//! URL patterns: `[METHOD[,METHOD]... ]SCHEME://HOST[:PORT][/PATH]`. See docs/egress.md for the
+//! URL patterns: `[METHOD[,METHOD]... ]SCHEME://HOST[:PORT][/PATH]`. See docs/reference/egress.md for the
 //! grammar.
 
 use std::fmt;

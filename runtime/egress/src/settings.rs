@@ -1,11 +1,11 @@
-//! Reads `configs/egress.toml` once.
+//! Reads `configs/tables/egress.toml` once.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-const SETTINGS_TOML: &str = include_str!("../../../configs/egress.toml");
+const SETTINGS_TOML: &str = include_str!("../../../configs/tables/egress.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +64,7 @@ pub(crate) struct ClientSettings {
     pub(crate) other: BTreeMap<String, String>,
 }
 
-static SETTINGS: ShippedTable<Settings> = ShippedTable::new("egress.toml", SETTINGS_TOML);
+static SETTINGS: ShippedTable<Settings> = ShippedTable::new("tables/egress.toml", SETTINGS_TOML);
 
 impl Settings {
     pub(crate) fn shipped() -> Result<&'static Self, String> {

@@ -1,11 +1,11 @@
-//! Reads `configs/cluster.toml`.
+//! Reads `configs/tables/cluster.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 use crate::EngineError;
 
-/// Settings for submitting and monitoring workers. `configs/cluster.toml` explains each value.
+/// Settings for submitting and monitoring workers. `configs/tables/cluster.toml` explains each value.
 #[derive(Debug, Deserialize)]
 pub struct ClusterSettings {
     pub poll_seconds: u64,
@@ -25,8 +25,10 @@ struct ClusterFile {
 /// # Errors
 /// Returns an error if the settings cannot be parsed.
 pub fn cluster_settings() -> Result<&'static ClusterSettings, EngineError> {
-    static TABLE: ShippedTable<ClusterFile> =
-        ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
+    static TABLE: ShippedTable<ClusterFile> = ShippedTable::new(
+        "tables/cluster.toml",
+        include_str!("../../../configs/tables/cluster.toml"),
+    );
     TABLE.get().map(|whole| &whole.submit).map_err(EngineError::new)
 }
 

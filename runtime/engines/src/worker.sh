@@ -14,7 +14,7 @@ fail() {
 [ -r "$run/run.json" ] || fail "$(id -un) cannot read $run/run.json" "check the owner and the permissions of the run directory"
 [ -w "$run" ] || fail "$(id -un) cannot write to $run" "check the owner and the permissions of the run directory, and whether the node mounts it read-only"
 [ -x "$program" ] || fail "the program $program does not exist or is not executable" "install proctor on a file system that every node mounts at the same path"
-found=$("$program" --version 2>&1)
+found=$("$program" -V 2>&1)
 [ "$found" = "proctor $version" ] || fail "$program is \"$found\", but the run was submitted with proctor $version" "install the same version for all nodes"
 
 export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}

@@ -7,7 +7,7 @@
 //! server can be called concurrently, be restarted, or resume a conversation in the middle. The
 //! only state is how often each fault has occurred.
 //!
-//! See `docs/fake-llm.md` and the types in [`Script`] for the script format.
+//! See `docs/reference/fake-llm.md` and the types in [`Script`] for the script format.
 
 mod chat;
 mod check;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::{Evidence, Integrity, Verdict};
 use serde::Deserialize;
 
-/// The kinds of findings. `configs/forensics.toml` explains each kind.
+/// The kinds of findings. `configs/tables/forensics.toml` explains each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {

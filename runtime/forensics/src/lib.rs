@@ -1,5 +1,5 @@
 //! Forensics applies rules to a trial's record, to find steps that an honest agent has no reason to
-//! take. No model is involved. The rules are in `configs/forensics.toml`.
+//! take. No model is involved. The rules are in `configs/tables/forensics.toml`.
 
 mod apply;
 mod calls;

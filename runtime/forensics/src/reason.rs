@@ -16,7 +16,7 @@ use crate::{
     rules::{RuleFile, any_matches},
 };
 
-const REASONS_TOML: &str = include_str!("../../../configs/reasons.toml");
+const REASONS_TOML: &str = include_str!("../../../configs/tables/reasons.toml");
 
 /// Kinds of evidence that grading records if the tests did not finish.
 const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
@@ -248,7 +248,7 @@ static REASON_TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
 impl ReasonTable {
     fn get() -> Result<&'static Self, Fault> {
         REASON_TABLE.as_ref().map_err(|error| {
-            Fault::new(FaultLayer::Grade, format!("configs/reasons.toml: {error}"))
+            Fault::new(FaultLayer::Grade, format!("configs/tables/reasons.toml: {error}"))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Loads the rules in `configs/forensics.toml`, and specializes them for one task.
+//! Loads the rules in `configs/tables/forensics.toml`, and specializes them for one task.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{finding::FindingKind, solution_names::SolutionNames};
 
-const RULES_TOML: &str = include_str!("../../../configs/forensics.toml");
+const RULES_TOML: &str = include_str!("../../../configs/tables/forensics.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +73,7 @@ pub(crate) struct Limits {
     pub depth: usize,
 }
 
-static RULES: ShippedTable<RuleFile> = ShippedTable::new("forensics.toml", RULES_TOML);
+static RULES: ShippedTable<RuleFile> = ShippedTable::new("tables/forensics.toml", RULES_TOML);
 
 impl RuleFile {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
@@ -82,7 +82,7 @@ impl RuleFile {
 }
 
 fn rules_fault(error: &str) -> Fault {
-    Fault::new(FaultLayer::Grade, format!("configs/forensics.toml: {error}"))
+    Fault::new(FaultLayer::Grade, format!("configs/tables/forensics.toml: {error}"))
 }
 
 /// A rule, specialized for one task.

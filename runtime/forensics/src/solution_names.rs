@@ -21,7 +21,7 @@ struct Hosts {
 /// Maps URLs to packages and repositories. Fails if the list is unreadable, because the rules would
 /// then search for nothing.
 static HOSTS: ShippedTable<Hosts> =
-    ShippedTable::new("mirrors.toml", include_str!("../../../configs/mirrors.toml"));
+    ShippedTable::new("tables/mirrors.toml", include_str!("../../../configs/tables/mirrors.toml"));
 
 #[derive(Debug, Default)]
 pub(crate) struct SolutionNames {

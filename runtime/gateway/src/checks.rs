@@ -1,4 +1,4 @@
-//! Reads `configs/endpoint-checks.toml`.
+//! Reads `configs/tables/endpoint-checks.toml`.
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
@@ -227,8 +227,8 @@ impl EndpointChecks {
     /// Returns the built-in table. A test checks that it is valid.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<EndpointChecks> = ShippedTable::new(
-            "endpoint-checks.toml",
-            include_str!("../../../configs/endpoint-checks.toml"),
+            "tables/endpoint-checks.toml",
+            include_str!("../../../configs/tables/endpoint-checks.toml"),
         );
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }

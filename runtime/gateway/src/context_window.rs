@@ -1,5 +1,5 @@
 //! Decides whether a conversation exceeds its context window. Thresholds are in
-//! `configs/context-window.toml`.
+//! `configs/tables/context-window.toml`.
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
@@ -24,8 +24,8 @@ impl ContextWindowRules {
     /// Fails if the table cannot be read.
     pub fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<ContextWindowRules> = ShippedTable::new(
-            "context-window.toml",
-            include_str!("../../../configs/context-window.toml"),
+            "tables/context-window.toml",
+            include_str!("../../../configs/tables/context-window.toml"),
         );
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }

@@ -3,7 +3,7 @@
 //!
 //! Most servers that corrupt calls do so only in streams, so the gateway repeats the request
 //! without streaming. If the second response also contains broken calls, the model itself wrote
-//! them that way. The thresholds are in `configs/endpoint-checks.toml`.
+//! them that way. The thresholds are in `configs/tables/endpoint-checks.toml`.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -60,7 +60,7 @@ impl TrialGateway {
     }
 
     /// Returns why a response in the Gemini format must be requested again if it ended for a reason
-    /// that `configs/stop-words.toml` does not list. The model did not end such a response.
+    /// that `configs/tables/stop-words.toml` does not list. The model did not end such a response.
     ///
     /// # Errors
     /// Fails if a built-in table cannot be read.

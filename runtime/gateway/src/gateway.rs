@@ -148,7 +148,7 @@ impl Gateway {
         }
         let what = format!("model {}: a cost limit is set, but the model has no price", model.name);
         let hint = "set `price` in its [models] table (US dollars per million tokens; known prices \
-                    are in configs/models.toml), or remove the cost limit";
+                    are in configs/tables/models.toml), or remove the cost limit";
         Err(Fault::new(FaultLayer::Model, what).hint(hint))
     }
 

@@ -1,4 +1,4 @@
-//! Token prices: `configs/models.toml`.
+//! Token prices: `configs/tables/models.toml`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -46,8 +46,8 @@ pub struct ListedModel {
 impl PriceTable {
     /// Returns the built-in table.
     pub fn shipped() -> Result<Self, Fault> {
-        Self::parse(include_str!("../../../configs/models.toml"))
-            .map_err(|fault| fault.context("configs/models.toml"))
+        Self::parse(include_str!("../../../configs/tables/models.toml"))
+            .map_err(|fault| fault.context("configs/tables/models.toml"))
     }
 
     pub fn load(path: &Path) -> Result<Self, Fault> {
@@ -60,7 +60,8 @@ impl PriceTable {
     /// `from_toml`).
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
-            Fault::new(FaultLayer::Model, what).hint("see configs/models.toml for the format")
+            Fault::new(FaultLayer::Model, what)
+                .hint("see configs/tables/models.toml for the format")
         };
         let value: Value = toml::from_str(text).map_err(|error| fault(error.to_string()))?;
         let table: Self = serde_path_to_error::deserialize(value).map_err(|error| {

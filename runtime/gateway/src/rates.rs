@@ -1,4 +1,4 @@
-//! Rate limits of endpoints: `[endpoints]` of a run configuration, and `configs/rates.toml`.
+//! Rate limits of endpoints: `[endpoints]` of a run configuration, and `configs/tables/rates.toml`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ pub use proctor_types::EndpointRates;
 use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
-/// How limits are enforced and learned. `configs/rates.toml` explains each value.
+/// How limits are enforced and learned. `configs/tables/rates.toml` explains each value.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatePolicy {
@@ -19,8 +19,8 @@ pub struct RatePolicy {
 impl RatePolicy {
     /// Returns the built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
-        Self::parse(include_str!("../../../configs/rates.toml"))
-            .map_err(|fault| fault.context("configs/rates.toml"))
+        Self::parse(include_str!("../../../configs/tables/rates.toml"))
+            .map_err(|fault| fault.context("configs/tables/rates.toml"))
     }
 
     /// Reads TOML. Errors name the key.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn rate_policy_rejects_values_out_of_range() {
-        let text = include_str!("../../../configs/rates.toml");
+        let text = include_str!("../../../configs/tables/rates.toml");
         for (from, to) in [("decrease = 0.5", "decrease = 1.0"), ("60.0", "-1.0")] {
             assert!(RatePolicy::parse(&text.replace(from, to)).is_err(), "{to}");
         }

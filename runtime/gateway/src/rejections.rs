@@ -1,4 +1,4 @@
-//! Classifies an endpoint's errors, using `configs/rejections.toml`.
+//! Classifies an endpoint's errors, using `configs/tables/rejections.toml`.
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
@@ -61,8 +61,10 @@ impl Rejections {
     /// # Errors
     /// Fails if the table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: ShippedTable<Rejections> =
-            ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
+        static SHIPPED: ShippedTable<Rejections> = ShippedTable::new(
+            "tables/rejections.toml",
+            include_str!("../../../configs/tables/rejections.toml"),
+        );
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 

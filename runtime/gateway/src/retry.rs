@@ -1,5 +1,5 @@
 //! Decides whether a request is retried, and how long to wait before that. The values are in
-//! `configs/retry.toml`.
+//! `configs/tables/retry.toml`.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, header};
 use proctor_types::{Fault, FaultLayer, from_toml};
 use serde::Deserialize;
 
-/// Times are in seconds. `configs/retry.toml` explains each value.
+/// Times are in seconds. `configs/tables/retry.toml` explains each value.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
@@ -31,8 +31,8 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// Returns the built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
-        Self::parse(include_str!("../../../configs/retry.toml"))
-            .map_err(|fault| fault.context("configs/retry.toml"))
+        Self::parse(include_str!("../../../configs/tables/retry.toml"))
+            .map_err(|fault| fault.context("configs/tables/retry.toml"))
     }
 
     /// Reads TOML. Errors name the key.
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn retry_policy_rejects_zero_attempts() {
-        let text =
-            include_str!("../../../configs/retry.toml").replace("attempts = 12", "attempts = 0");
+        let text = include_str!("../../../configs/tables/retry.toml")
+            .replace("attempts = 12", "attempts = 0");
         let fault = RetryPolicy::parse(&text).expect_err("zero attempts");
         assert!(fault.what.contains("attempts"), "{fault}");
     }

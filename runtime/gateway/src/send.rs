@@ -278,7 +278,7 @@ fn drain(mut response: Response) {
 /// Sends the request and returns the head of the response.
 ///
 /// The request is sent with a plain HTTP client, because its bytes must be exact and the gateway's
-/// own tolerant codecs must read the response. `docs/gateway.md` explains why `async-openai`
+/// own tolerant codecs must read the response. `docs/design/gateway.md` explains why `async-openai`
 /// provides request types but no transport.
 async fn open_response(
     route: &ModelRoute,

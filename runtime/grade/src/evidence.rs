@@ -1,4 +1,4 @@
-//! The kinds of evidence. `configs/grading.toml` defines how each affects a verdict.
+//! The kinds of evidence. `configs/tables/grading.toml` defines how each affects a verdict.
 
 use proctor_types::Evidence;
 
@@ -73,7 +73,7 @@ pub(crate) const TEST_RESTORED: &str = "test_restored";
 pub const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
-// Kinds that screening reports. `configs/screening.toml` maps rules to kinds.
+// Kinds that screening reports. `configs/tables/screening.toml` maps rules to kinds.
 /// The patch runs code that it computes at run time.
 #[cfg(test)]
 pub(crate) const DYNAMIC_CODE: &str = "dynamic_code";

@@ -1,4 +1,4 @@
-//! The grading policy, as data: `configs/grading.toml`.
+//! The grading policy, as data: `configs/tables/grading.toml`.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::report_canary::ReportCanaryRules;
 
-const POLICY_TEXT: &str = include_str!("../../../configs/grading.toml");
+const POLICY_TEXT: &str = include_str!("../../../configs/tables/grading.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,7 +126,7 @@ pub(crate) struct EvidenceEffect {
     pub blocks: bool,
 }
 
-static POLICY: ShippedTable<Policy> = ShippedTable::new("grading.toml", POLICY_TEXT);
+static POLICY: ShippedTable<Policy> = ShippedTable::new("tables/grading.toml", POLICY_TEXT);
 
 impl Policy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
@@ -191,14 +191,14 @@ mod tests {
         for kind in KINDS {
             assert!(
                 EvidenceClass::is_known_kind(kind),
-                "configs/evidence.toml does not name {kind}"
+                "configs/tables/evidence.toml does not name {kind}"
             );
             let is_unverified = policy.evidence[kind].integrity == Integrity::Unverified;
             let reason = EvidenceClass::unverified_reason(kind);
             assert_eq!(
                 reason.is_some(),
                 is_unverified,
-                "configs/evidence.toml [unverified]: {kind}"
+                "configs/tables/evidence.toml [unverified]: {kind}"
             );
         }
         for kind in &policy.expected_of_gold {

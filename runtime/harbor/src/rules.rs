@@ -1,4 +1,4 @@
-//! Reads the rule table `configs/harbor.toml`.
+//! Reads the rule table `configs/tables/harbor.toml`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 static RULES: ShippedTable<Rules> =
-    ShippedTable::new("harbor.toml", include_str!("../../../configs/harbor.toml"));
+    ShippedTable::new("tables/harbor.toml", include_str!("../../../configs/tables/harbor.toml"));
 
 /// Proctor's rules for Harbor's format.
 #[derive(Debug, Clone, Deserialize)]

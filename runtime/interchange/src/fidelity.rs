@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use crate::Format;
 
-static OMISSION_TABLE: ShippedTable<OmissionTable> =
-    ShippedTable::new("left-out.toml", include_str!("../../../configs/left-out.toml"));
+static OMISSION_TABLE: ShippedTable<OmissionTable> = ShippedTable::new(
+    "tables/left-out.toml",
+    include_str!("../../../configs/tables/left-out.toml"),
+);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! Reads and writes trials in other tools' formats, and reports what each format cannot represent.
 //!
 //! The crate opens no files. The caller reads the journal and the patch, and writes the output. See
-//! `docs/export.md`, `docs/import.md` and `docs/tables.md`.
+//! `docs/reference/export.md`, `docs/reference/export.md` and `docs/reference/tables.md`.
 
 mod atif;
 mod conversation;

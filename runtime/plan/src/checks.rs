@@ -194,7 +194,7 @@ fn check_egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
         Policy::new(&arm.network, &planned.task).map_err(|why| {
             UserError::new(format!("task {}: {why}", planned.task.id))
-                .hint("see docs/egress.md for the syntax")
+                .hint("see docs/reference/egress.md for the syntax")
         })?;
     }
     Ok(())

@@ -13,11 +13,11 @@ use proctor_types::{
 use serde::Deserialize;
 
 static POWER_DESIGN: ShippedTable<PowerDesign> =
-    ShippedTable::new("power.toml", include_str!("../../../configs/power.toml"));
+    ShippedTable::new("tables/power.toml", include_str!("../../../configs/tables/power.toml"));
 
 static PUBLISHED_TOKENS: ShippedTable<PublishedTokens> = ShippedTable::new(
-    "published-tokens.toml",
-    include_str!("../../../configs/published-tokens.toml"),
+    "tables/published-tokens.toml",
+    include_str!("../../../configs/tables/published-tokens.toml"),
 );
 
 /// Maximum number of earlier runs to read, latest first.
@@ -32,7 +32,7 @@ struct PowerDesign {
     advised_attempts: u32,
 }
 
-/// The table in `configs/published-tokens.toml`.
+/// The table in `configs/tables/published-tokens.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedTokens {

@@ -5,8 +5,10 @@ use proctor_types::{Arm, NetworkMode, SCRIPT_URL_PREFIX, ShippedTable, UserError
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 
-static OPEN_FILE_NEEDS: ShippedTable<OpenFileNeeds> =
-    ShippedTable::new("open-files.toml", include_str!("../../../configs/open-files.toml"));
+static OPEN_FILE_NEEDS: ShippedTable<OpenFileNeeds> = ShippedTable::new(
+    "tables/open-files.toml",
+    include_str!("../../../configs/tables/open-files.toml"),
+);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

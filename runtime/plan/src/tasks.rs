@@ -53,7 +53,7 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
                 one.strip_prefix(HUB_PREFIX).is_some_and(|rest| rest.starts_with(name.as_str()))
             };
             let by_hand = patterns.iter().find(is_it).and_then(|one| manual_download_hint(one, cache));
-            let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/runs.md)".into());
+            let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/concepts/runs.md)".into());
             format!("check the network, the name and the revision; or {by_hand}")
         }
         DatasetError::BadAddress { address, .. } if address.starts_with(HUB_PREFIX) => {
@@ -63,7 +63,7 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
         DatasetError::NoMatch { pattern, .. } if looks_like_hub_dataset(pattern) => {
             format!("pass existing files; for a Hugging Face dataset, write {HUB_PREFIX}{pattern}")
         }
-        _ => "pass existing files, or a dataset (see docs/datasets.md); paths in a configuration are \
+        _ => "pass existing files, or a dataset (see docs/reference/datasets.md); paths in a configuration are \
               relative to the configuration file, or else to the current directory"
             .to_owned(),
     }
@@ -186,7 +186,7 @@ pub async fn read_complete_dataset_with_retention(
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no tasks in {}", patterns.join(", ")))
-            .hint("pass task or recipe files, or a dataset (docs/datasets.md)"));
+            .hint("pass task or recipe files, or a dataset (docs/reference/datasets.md)"));
     }
     Ok(loaded)
 }

@@ -14,8 +14,10 @@ struct ClusterTable {
 /// Describes this process as a worker. If a cluster engine started the process, the engine provides
 /// the names of the job and node.
 pub(crate) fn describe_this_worker() -> Result<Member, String> {
-    static TABLE: ShippedTable<ClusterTable> =
-        ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
+    static TABLE: ShippedTable<ClusterTable> = ShippedTable::new(
+        "tables/cluster.toml",
+        include_str!("../../../configs/tables/cluster.toml"),
+    );
     let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
         Ok(text) => text
             .parse::<f64>()

@@ -81,7 +81,7 @@ pub struct ArmReport {
     /// known.
     pub passed_bounds: Bounds,
     /// 95% confidence intervals, clustered by task. Missing verdicts widen the intervals
-    /// (`docs/statistics.md`).
+    /// (`docs/concepts/statistics.md`).
     #[serde(default)]
     pub intervals: Intervals,
     /// Trials whose patch was not empty and could be applied.

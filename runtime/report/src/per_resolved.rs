@@ -10,7 +10,7 @@ use crate::{
     rounding::{round_to_four_decimals, round_to_micro_dollars},
 };
 
-/// A ratio with its 95% confidence interval, clustered by task (`docs/statistics.md`).
+/// A ratio with its 95% confidence interval, clustered by task (`docs/concepts/statistics.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     pub value: f64,

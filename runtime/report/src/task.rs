@@ -30,7 +30,7 @@ pub struct TaskReport {
     /// The classes of evidence against a suspect or contaminated verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
-    /// Why the verdict is unverified, in the words of `configs/evidence.toml`.
+    /// Why the verdict is unverified, in the words of `configs/tables/evidence.toml`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unverified: BTreeSet<String>,
     /// The task's marks in the quality file. Empty without a quality file.
@@ -43,11 +43,11 @@ pub struct TaskReport {
     /// is different from a score of zero.
     #[serde(default)]
     pub score_valid: bool,
-    /// Why the task is not resolved: one of a fixed set of reasons (`docs/report.md`). Null if the
+    /// Why the task is not resolved: one of a fixed set of reasons (`docs/reference/report.md`). Null if the
     /// task is resolved or the reason is not yet known.
     #[serde(default)]
     pub reason: Option<FailureReason>,
-    /// Number of the trial's failed tests, by exception class (`docs/report.md`).
+    /// Number of the trial's failed tests, by exception class (`docs/reference/report.md`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
     /// The trial's own limit that ended it, or null.

@@ -1,16 +1,16 @@
-//! How a fault affects its trial and the rest of the plan, as configured in `configs/faults.toml`.
+//! How a fault affects its trial and the rest of the plan, as configured in `configs/tables/faults.toml`.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_types::{Fault, FaultCause, FaultLayer, from_toml};
 use serde::Deserialize;
 
-const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
+const SHIPPED_TOML: &str = include_str!("../../../configs/tables/faults.toml");
 
 /// Factor by which the wait grows after each failed try.
 const WAIT_GROWTH_FACTOR: f64 = 4.0;
 
-/// The table of `configs/faults.toml`.
+/// The table of `configs/tables/faults.toml`.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
     retry_limits: RetryLimits,
@@ -78,8 +78,9 @@ impl FaultPolicy {
     /// # Errors
     /// Fails if the table is invalid. The fault names the invalid row or key.
     pub fn shipped() -> Result<Self, Fault> {
-        Self::parse(SHIPPED_TOML)
-            .map_err(|what| Fault::new(FaultLayer::Setup, what).context("configs/faults.toml"))
+        Self::parse(SHIPPED_TOML).map_err(|what| {
+            Fault::new(FaultLayer::Setup, what).context("configs/tables/faults.toml")
+        })
     }
 
     /// Overrides the waits, so that tests need not wait for minutes.

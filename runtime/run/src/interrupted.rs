@@ -1,5 +1,5 @@
 //! Decides what `resume` does with an interrupted trial, as configured in
-//! `configs/interrupted.toml`.
+//! `configs/tables/interrupted.toml`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FaultCause, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
-const SHIPPED_TOML: &str = include_str!("../../../configs/interrupted.toml");
+const SHIPPED_TOML: &str = include_str!("../../../configs/tables/interrupted.toml");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ struct InterruptedTable {
 impl InterruptedPolicy {
     fn for_scaffold(scaffold: &str) -> Result<Self, Fault> {
         static TABLE: ShippedTable<InterruptedTable> =
-            ShippedTable::new("interrupted.toml", SHIPPED_TOML);
+            ShippedTable::new("tables/interrupted.toml", SHIPPED_TOML);
         let table = TABLE
             .get()
             .map_err(|error| Fault::new(FaultLayer::Setup, error).cause(FaultCause::Invalid))?;

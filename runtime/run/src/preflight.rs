@@ -25,8 +25,10 @@ use serde_json::json;
 
 use crate::{Plan, RunContext, exchange_log::ExchangeLog, images};
 
-static PREFLIGHT_TABLE: ShippedTable<PreflightTable> =
-    ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
+static PREFLIGHT_TABLE: ShippedTable<PreflightTable> = ShippedTable::new(
+    "tables/preflight.toml",
+    include_str!("../../../configs/tables/preflight.toml"),
+);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -380,7 +380,7 @@ fn stop_on_refusal(response: ModelResponse) -> Result<ModelResponse, Stop> {
     Ok(response)
 }
 
-/// Maps a failed request to its effect on the trial; see the table in `docs/attribution.md`.
+/// Maps a failed request to its effect on the trial; see the table in `docs/concepts/attribution.md`.
 pub(crate) fn stop_from_error(error: RequestError, gateway: &TrialGateway) -> Stop {
     match error {
         RequestError::Budget(budget) => Stop::Budget(budget),

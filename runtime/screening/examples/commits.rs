@@ -19,7 +19,7 @@ use proctor_screening::{ScreeningInput, is_test_path, own_packages, screen};
 /// Number of commits to screen by default.
 const DEFAULT_COMMITS: usize = 100;
 
-/// Import roots in a repository, as in `configs/grading.toml`.
+/// Import roots in a repository, as in `configs/tables/grading.toml`.
 const ROOTS: [&str; 3] = ["", "src", "lib"];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! The rules of `configs/screening.toml`.
+//! The rules of `configs/tables/screening.toml`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use proctor_types::ShippedTable;
 use regex::{Regex, RegexSet};
 use serde::Deserialize;
 
-/// The contents of `configs/screening.toml`.
+/// The contents of `configs/tables/screening.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleTable {
@@ -170,8 +170,10 @@ pub(crate) struct Rules {
     pub opaque_ends: Vec<Vec<u8>>,
 }
 
-static RULE_TABLE: ShippedTable<RuleTable> =
-    ShippedTable::new("screening.toml", include_str!("../../../configs/screening.toml"));
+static RULE_TABLE: ShippedTable<RuleTable> = ShippedTable::new(
+    "tables/screening.toml",
+    include_str!("../../../configs/tables/screening.toml"),
+);
 
 impl Rules {
     pub(crate) fn get() -> Result<&'static Self, String> {
@@ -181,7 +183,7 @@ impl Rules {
     }
 
     fn compile(table: &'static RuleTable) -> Result<Self, String> {
-        let wrong = |error: regex::Error| format!("configs/screening.toml: {error}");
+        let wrong = |error: regex::Error| format!("configs/tables/screening.toml: {error}");
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
         let (mut strings, mut string_owners) = (Vec::new(), Vec::new());
@@ -209,7 +211,9 @@ impl Rules {
         let bytes = |texts: &[String]| {
             let decoded = texts.iter().map(|text| decode_hex(text).ok_or(text));
             let decoded: Result<Vec<Vec<u8>>, &String> = decoded.collect();
-            decoded.map_err(|text| format!("configs/screening.toml: {text:?} is not hexadecimal"))
+            decoded.map_err(|text| {
+                format!("configs/tables/screening.toml: {text:?} is not hexadecimal")
+            })
         };
         let lines = table.rules.iter().map(|rule| RegexSet::new(&rule.lines).map_err(wrong));
         let lines = lines.collect::<Result<Vec<_>, String>>()?;

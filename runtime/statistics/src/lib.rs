@@ -1,5 +1,5 @@
 //! Confidence intervals, paired tests and power calculations for results on shared tasks.
-//! `docs/statistics.md` explains when each method is used and gives its source.
+//! `docs/concepts/statistics.md` explains when each method is used and gives its source.
 //!
 //! The crate knows nothing about runs or trials: functions take and return numbers. Every
 //! resampling is seeded from its own sorted data, so that two reports of one record are identical.

@@ -198,7 +198,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
             calls * 100.0
         );
         println!("{row}");
-        // Amounts with a long tail have less coverage: see docs/statistics.md.
+        // Amounts with a long tail have less coverage: see docs/concepts/statistics.md.
         let tail = match kind {
             DataKind::Tokens { increase: more } if more > 0.0 => 0.05,
             DataKind::Resolved { .. } | DataKind::Sparse { .. } => 0.01,

@@ -79,7 +79,7 @@ pub struct Budget {
     #[serde(default, skip_serializing_if = "BudgetEnding::is_hard")]
     #[schemars(example = BudgetEnding::Grace)]
     pub ending: BudgetEnding,
-    /// What all trials of an arm may spend in total (`docs/budgets.md`). Not a factor, because it only decides when an
+    /// What all trials of an arm may spend in total (`docs/concepts/budgets.md`). Not a factor, because it only decides when an
     /// arm stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<SharedLimits>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::ShippedTable;
 
 static TABLE: ShippedTable<CpuTable> =
-    ShippedTable::new("cpus.toml", include_str!("../../../configs/cpus.toml"));
+    ShippedTable::new("tables/cpus.toml", include_str!("../../../configs/tables/cpus.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -127,7 +127,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         responder: Option<Responder>,
         /// Repairs that made the endpoint accept the request, by their names in
-        /// `configs/repairs.toml`.
+        /// `configs/tables/repairs.toml`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<String>,
         /// Blob hash of the request's exact bytes.

@@ -49,8 +49,10 @@ struct UnclassifiedKinds {
     kinds: BTreeSet<String>,
 }
 
-static TABLE: ShippedTable<EvidenceTable> =
-    ShippedTable::new("evidence.toml", include_str!("../../../configs/evidence.toml"));
+static TABLE: ShippedTable<EvidenceTable> = ShippedTable::new(
+    "tables/evidence.toml",
+    include_str!("../../../configs/tables/evidence.toml"),
+);
 
 impl EvidenceClass {
     /// Every class, in declaration order.
@@ -74,7 +76,7 @@ impl EvidenceClass {
         table.classes.iter().find(|(_, kinds)| kinds.contains(kind)).map(|(class, _)| *class)
     }
 
-    /// Whether `configs/evidence.toml` lists a kind. Every recorded kind must be listed.
+    /// Whether `configs/tables/evidence.toml` lists a kind. Every recorded kind must be listed.
     pub fn is_known_kind(kind: &str) -> bool {
         Self::for_kind(kind).is_some()
             || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))

@@ -27,7 +27,7 @@ pub enum FaultLayer {
     Grade,
 }
 
-/// The cause of a fault. Together with the layer, the cause selects a row of `configs/faults.toml`,
+/// The cause of a fault. Together with the layer, the cause selects a row of `configs/tables/faults.toml`,
 /// which says whether a retry may help and which other trials may hit the same fault.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,

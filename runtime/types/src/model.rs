@@ -41,7 +41,7 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
     pub tokenizer: Option<TokenizerFile>,
-    /// Overrides the price in `configs/models.toml`. Not a factor.
+    /// Overrides the price in `configs/tables/models.toml`. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The model's knowledge cutoff according to its vendor, as YYYY-MM-DD. Reports list tasks from

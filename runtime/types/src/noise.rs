@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::ShippedTable;
 
 static POLICY: ShippedTable<NoisePolicy> =
-    ShippedTable::new("noise.toml", include_str!("../../../configs/noise.toml"));
+    ShippedTable::new("tables/noise.toml", include_str!("../../../configs/tables/noise.toml"));
 
-/// `configs/noise.toml`: thresholds for counting a limit as reached, and for warnings in reports.
+/// `configs/tables/noise.toml`: thresholds for counting a limit as reached, and for warnings in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoisePolicy {
@@ -213,7 +213,7 @@ pub struct RequestWaits {
 pub struct Noise {
     /// Counters of the agent's sandbox, from the agent's start to the last reading.
     pub sandbox: SandboxCounts,
-    /// Sandbox limits that the trial reached (`configs/noise.toml`).
+    /// Sandbox limits that the trial reached (`configs/tables/noise.toml`).
     pub touched: Vec<SandboxLimit>,
     /// Waits of model requests. Absent for a trial that calls no model.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 //! Why a trial did not resolve its task: one of a fixed set of reasons, determined without a model.
-//! `docs/report.md` defines the reasons and their precedence.
+//! `docs/reference/report.md` defines the reasons and their precedence.
 
 use std::fmt;
 

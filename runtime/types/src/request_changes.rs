@@ -10,7 +10,7 @@ use crate::{FieldLoss, FieldLossKind};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChanges {
     /// Repairs of requests whose format the endpoint rejected, by their names in
-    /// `configs/repairs.toml`.
+    /// `configs/tables/repairs.toml`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repairs: BTreeMap<String, u64>,
     /// Fields that were lost because the endpoint's format does not have them.

@@ -19,7 +19,7 @@ pub const RUN_SCHEMA_VERSION: u32 = 2;
 /// change a recorded outcome or verdict.
 ///
 /// 1. `run.json` has no `rules`.
-/// 2. Endpoint errors must match `configs/rejections.toml`, a context overflow must be confirmed by
+/// 2. Endpoint errors must match `configs/tables/rejections.toml`, a context overflow must be confirmed by
 ///    Proctor's own token count, and totals and exit statuses of test runs must agree with their
 ///    results.
 pub const RULES_VERSION: u32 = 2;

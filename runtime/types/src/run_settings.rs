@@ -11,7 +11,7 @@ use crate::{FlakePolicy, MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GradingSettings {
-    /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
+    /// A flake certificate from `proctor tasks validate --certificate` (`docs/concepts/grading.md`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"certificate.json")]
     pub certificate: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub struct GradingSettings {
     #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
     /// Whether each patch is also graded with every test of the repository that passes with gold:
-    /// the policy `wide` (`docs/policies.md`). The wide policy does not change `resolved`.
+    /// the policy `wide` (`docs/concepts/policies.md`). The wide policy does not change `resolved`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,
@@ -72,7 +72,7 @@ impl ResumeSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSettings {
-    /// Maximum MiB of unpacked image archives on a machine (`docs/native.md`). The least recently used archives are
+    /// Maximum MiB of unpacked image archives on a machine (`docs/design/native.md`). The least recently used archives are
     /// removed first, except those that a sandbox is using. Default: half of the cache's file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_SIZE_MB), example = 204_800)]

@@ -50,7 +50,7 @@ pub struct SandboxSpec {
     #[schemars(range(min = 1, max = MAX_SIZE_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
-    /// The time at which each command starts, for the agent and the tests (`docs/clock.md`). This
+    /// The time at which each command starts, for the agent and the tests (`docs/reference/clock.md`). This
     /// key overrides the task's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2024-05-01T00:00:00Z")]
@@ -96,7 +96,7 @@ pub enum OnFinding {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPolicy {
-    /// What the sandbox can reach (`docs/egress.md`).
+    /// What the sandbox can reach (`docs/reference/egress.md`).
     #[schemars(example = NetworkMode::Allow)]
     pub mode: NetworkMode,
     /// URL patterns that are allowed in mode `allow`.

@@ -17,7 +17,7 @@ pub const TASK_SCHEMA_VERSION: u32 = 1;
 /// One benchmark instance: the task statement, its environment, and the tests that decide whether a
 /// patch resolves it.
 ///
-/// Proctor's own format stores one instance as JSON or TOML; `docs/tasks.md` explains each key.
+/// Proctor's own format stores one instance as JSON or TOML; `docs/reference/tasks.md` explains each key.
 ///
 /// ```
 /// use proctor_types::Task;
@@ -98,7 +98,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The time at which each command starts, for the agent and the tests, in RFC 3339:
-    /// `2024-05-01T00:00:00Z`. Use it for tests that depend on the date (`docs/clock.md`).
+    /// `2024-05-01T00:00:00Z`. Use it for tests that depend on the date (`docs/reference/clock.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
     /// The user of the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Default: the

@@ -26,7 +26,7 @@ pub struct TestResults {
     pub path: Option<String>,
 }
 
-/// A format of test results. `docs/tasks.md` describes the test ids of each format.
+/// A format of test results. `docs/reference/tasks.md` describes the test ids of each format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestFormat {

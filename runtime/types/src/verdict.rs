@@ -130,11 +130,11 @@ pub const PATCH_REJECTED_KIND: &str = "patch_rejected";
 pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
-    /// The class of this kind in `configs/evidence.toml`. Absent if the kind is unrelated to
+    /// The class of this kind in `configs/tables/evidence.toml`. Absent if the kind is unrelated to
     /// cheating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
-    /// What was found, and where. `configs/grading.toml` limits the length of this text in a
+    /// What was found, and where. `configs/tables/grading.toml` limits the length of this text in a
     /// verdict.
     pub what: String,
     /// The steps in which the evidence appears, if any.
@@ -179,7 +179,7 @@ pub struct Verdict {
     pub policies: BTreeMap<String, PolicyVerdict>,
     /// The worst integrity that the evidence implies.
     pub integrity: Integrity,
-    /// Evidence that makes the result worth a second look. `configs/grading.toml` limits how much
+    /// Evidence that makes the result worth a second look. `configs/tables/grading.toml` limits how much
     /// evidence of a kind is listed; the rest is counted.
     pub evidence: Vec<Evidence>,
     /// The environment that the tests ran in. Absent if an external log was graded.

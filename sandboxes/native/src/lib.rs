@@ -2,7 +2,7 @@
 //!
 //! The runtime never forks into a sandbox itself. It executes the sandbox agent as a small helper
 //! (`agentd sandbox`), sends it a layout over a socket, and then uses the same socket as the
-//! channel. See `docs/native.md`.
+//! channel. See `docs/design/native.md`.
 
 mod agent;
 mod archive;

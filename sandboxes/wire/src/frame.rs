@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn docs_name_the_protocol_version() {
-        let page = include_str!("../../../docs/channel.md");
-        assert!(page.contains(&format!("the version is {VERSION}\n")), "docs/channel.md");
+        let page = include_str!("../../../docs/design/agentd.md");
+        assert!(page.contains(&format!("the version is {VERSION}\n")), "docs/design/agentd.md");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Fuzzes the parsers for the channel with arbitrary bytes (docs/channel.md).
+//! Fuzzes the parsers for the channel with arbitrary bytes (docs/design/agentd.md).
 
 use fuzz::{assert_error_text, fuzz};
 use proctor_wire::{

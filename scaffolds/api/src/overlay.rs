@@ -130,7 +130,7 @@ impl PromptOverlay {
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, PromptFolderError> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
-        PromptFolderError::new(what, "pass a folder of prompts (docs/prompts.md)")
+        PromptFolderError::new(what, "pass a folder of prompts (docs/reference/prompts.md)")
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(wrong)? {

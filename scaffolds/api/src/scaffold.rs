@@ -98,7 +98,7 @@ pub trait Scaffold: Send + Sync {
     }
 
     /// Returns the same scaffold with texts from a folder in place of the built-in ones
-    /// (`docs/prompts.md`).
+    /// (`docs/reference/prompts.md`).
     ///
     /// # Errors
     /// Fails if the scaffold has no prompts or the folder cannot be used.
@@ -123,7 +123,7 @@ pub trait Scaffold: Send + Sync {
     }
 
     /// Returns rules that distinguish a client's main conversation from its side requests, in the
-    /// same form as in manifests (docs/gateway.md). Only for a scaffold whose client runs in a
+    /// same form as in manifests (docs/design/gateway.md). Only for a scaffold whose client runs in a
     /// sandbox and calls the model over HTTP.
     ///
     /// If this returns `None`, no model endpoint is started. Otherwise, the endpoint listens in the

@@ -129,7 +129,7 @@ impl fmt::Debug for Prompts {
 impl From<PromptError> for PromptFolderError {
     fn from(PromptError { file, problem: what }: PromptError) -> Self {
         let what = format!("{file}: {}", what.trim().replace('\n', " "));
-        Self::new(what, "docs/prompts.md lists the variables of each prompt")
+        Self::new(what, "docs/reference/prompts.md lists the variables of each prompt")
     }
 }
 

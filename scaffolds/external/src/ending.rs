@@ -23,7 +23,7 @@ pub enum AgentEnd {
     RequestsRejected,
 }
 
-/// Implements the table in `docs/external.md`, except for its first line. `files` are the JSON
+/// Implements the table in `docs/reference/external.md`, except for its first line. `files` are the JSON
 /// files that the exit rules read.
 pub fn determine_finish(
     manifest: &Manifest,

@@ -14,7 +14,7 @@ pub struct ManifestError {
 
 impl ManifestError {
     pub(crate) fn new(file: &str, problem: String) -> Self {
-        let hint = "see docs/external.md and docs/bundles.md".to_owned();
+        let hint = "see docs/reference/external.md and docs/reference/bundles.md".to_owned();
         Self { file: file.to_owned(), problem, hint }
     }
 }

@@ -188,7 +188,9 @@ impl Scaffold for External {
         let pointer = over.get(PROMPT_FOLDER, POINTER_FILE).unwrap_or(POINTER_TEMPLATE).to_owned();
         prompt::check_template(&task)
             .and_then(|()| prompt::render_pointer(&pointer, "/p").map(drop))
-            .map_err(|what| PromptFolderError::new(what, "docs/prompts.md lists the variables"))?;
+            .map_err(|what| {
+                PromptFolderError::new(what, "docs/reference/prompts.md lists the variables")
+            })?;
         Ok(Arc::new(Self { task_template: task, pointer_template: pointer, ..self.clone() }))
     }
 

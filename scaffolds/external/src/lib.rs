@@ -7,7 +7,7 @@
 //! repository the agent's settings files in the task's repository
 //! ```
 //!
-//! See `docs/external.md`.
+//! See `docs/reference/external.md`.
 
 mod activity;
 mod catalogue;

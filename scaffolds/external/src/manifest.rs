@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One command-line agent (see `docs/external.md`).
+/// One command-line agent (see `docs/reference/external.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -24,7 +24,7 @@ pub struct Manifest {
     pub says: String,
     /// The wire format of the agent's requests.
     pub api: Api,
-    /// How to build the agent's bundle (`docs/bundles.md`). If absent, the task's image must
+    /// How to build the agent's bundle (`docs/reference/bundles.md`). If absent, the task's image must
     /// contain the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecipe>,
@@ -43,7 +43,7 @@ pub struct Manifest {
     /// Files for the agent in a task's repository.
     #[serde(default)]
     pub repository: RepositoryFiles,
-    /// Rules for which of the agent's requests belong to the main conversation (`docs/budgets.md`).
+    /// Rules for which of the agent's requests belong to the main conversation (`docs/concepts/budgets.md`).
     #[serde(default)]
     pub requests: RequestRules,
     /// How to stop the agent at a limit.

@@ -1,4 +1,4 @@
-"""A complete agent for the scaffold `acp` (docs/host.md), using the official library for the Agent Client Protocol."""
+"""A complete agent for the scaffold `acp` (docs/reference/host.md), using the official library for the Agent Client Protocol."""
 import asyncio
 import json
 import os

@@ -1,4 +1,4 @@
-"""A complete agent for the scaffold `process` (docs/host.md): call the model, run its tool calls, repeat."""
+"""A complete agent for the scaffold `process` (docs/reference/host.md): call the model, run its tool calls, repeat."""
 import itertools
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A complete agent for the scaffold `mcp` (docs/host.md), using the official MCP and OpenAI libraries."""
+"""A complete agent for the scaffold `mcp` (docs/reference/host.md), using the official MCP and OpenAI libraries."""
 import asyncio
 import json
 import os

@@ -1,4 +1,4 @@
-"""mini-swe-agent with its loop outside the task's sandbox (docs/host.md). Agent and prompts are its own; the model
+"""mini-swe-agent with its loop outside the task's sandbox (docs/reference/host.md). Agent and prompts are its own; the model
 and the environment are Proctor's. The packages are in `lib` next to this file. litellm is not needed.
 
 pip install --target lib --no-deps mini-swe-agent==2.4.6

@@ -1,4 +1,4 @@
-//! Determines how a trial with a user's program ended (see the table in `docs/host.md`).
+//! Determines how a trial with a user's program ended (see the table in `docs/reference/host.md`).
 
 use proctor_sandbox_api::{describe_exit, wire::CommandExit};
 use proctor_scaffold_api::Finish;

@@ -10,7 +10,7 @@
 //! interpreter  the Python of such an arm, and its packages
 //! ```
 //!
-//! See `docs/host.md`.
+//! See `docs/reference/host.md`.
 
 mod acp;
 mod actions;

@@ -1,4 +1,4 @@
-//! The limits of host scaffolds, read from `configs/host-scaffolds.toml`.
+//! The limits of host scaffolds, read from `configs/tables/host-scaffolds.toml`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
 /// The text of the file, which is a factor of every arm.
-pub(crate) const LIMITS_TOML: &str = include_str!("../../../configs/host-scaffolds.toml");
+pub(crate) const LIMITS_TOML: &str = include_str!("../../../configs/tables/host-scaffolds.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,8 @@ struct Resources {
 impl Limits {
     /// Returns the built-in limits.
     pub(crate) fn get() -> Result<&'static Self, String> {
-        static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", LIMITS_TOML);
+        static LIMITS: ShippedTable<Limits> =
+            ShippedTable::new("tables/host-scaffolds.toml", LIMITS_TOML);
         LIMITS.get()
     }
 

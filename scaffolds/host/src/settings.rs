@@ -53,7 +53,7 @@ pub(crate) fn resolve_settings(
     let mut own = arm_settings.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
     reject_misspelled_keys(&own, &KEYS)?;
-    let example = "for example [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
+    let example = "for example [\"python3\", \"/agent/agent.py\"] (docs/reference/host.md)";
     let words = command.as_ref().and_then(Value::as_array).filter(|words| {
         let texts = words.iter().all(|word| word.as_str().is_some_and(|w| !w.contains('\0')));
         texts && words.first().is_some_and(|first| first != "")
@@ -127,7 +127,7 @@ pub(crate) fn parse_request_rules(value: Option<Value>) -> Result<RequestRules, 
     serde_path_to_error::deserialize(table).map_err(|error| SettingError {
         key: REQUESTS_KEY.to_owned(),
         problem: format!("invalid table: {error}"),
-        hint: "use the form of [requests] in manifests (docs/budgets.md)".to_owned(),
+        hint: "use the form of [requests] in manifests (docs/concepts/budgets.md)".to_owned(),
     })
 }
 

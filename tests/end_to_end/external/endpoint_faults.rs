@@ -19,7 +19,7 @@ use super::{
 use crate::stage::{Stage, events};
 
 /// How long the endpoint is silent: longer than the gateway lets any client wait for response
-/// headers (`configs/gateway-server.toml`).
+/// headers (`configs/tables/gateway-server.toml`).
 const SILENCE_SECONDS: f64 = 25.0;
 /// How long the endpoint is silent if all agents are run.
 const FULL_SILENCE_SECONDS: f64 = 60.0;

@@ -182,7 +182,7 @@ fn docker_process_example_solves_the_task() {
     }
 }
 
-/// Checks every line of the table in `docs/host.md`, and every kind of malicious behavior.
+/// Checks every line of the table in `docs/reference/host.md`, and every kind of malicious behavior.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();

@@ -17,9 +17,12 @@ use super::{
 };
 use crate::progress::ProgressFormat;
 
+/// What `--version` prints: the version and, except in debug builds, the commit. `-V` prints only the version.
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("PROCTOR_COMMIT_NOTE"));
+
 /// Benchmark coding agents end to end
 #[derive(Debug, Parser)]
-#[command(name = "proctor", version, max_term_width = 100)]
+#[command(name = "proctor", version, long_version = LONG_VERSION, max_term_width = 100)]
 pub struct Cli {
     /// Set the format of progress output on standard error: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = ProgressFormat::Auto, global = true, hide_default_value = true, hide_possible_values = true)]

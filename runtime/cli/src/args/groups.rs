@@ -67,6 +67,15 @@ mod tests {
         assert_eq!(grouped.len(), all.len(), "a command is in two groups");
     }
 
+    /// Programs read the version with `-V`.
+    #[test]
+    fn short_version_has_no_commit() {
+        let command = cli_command();
+        let version = concat!("proctor ", env!("CARGO_PKG_VERSION"));
+        assert_eq!(command.render_version().trim(), version);
+        assert!(command.render_long_version().starts_with(version));
+    }
+
     #[test]
     fn help_lists_each_command_below_its_group() {
         let help = cli_command().render_help().to_string();

@@ -36,8 +36,8 @@ mod tests {
 
     use crate::args::Cli;
 
-    const PAGE_HEADING: &str = "# Commands\n\nAll commands and options, generated from the code \
-                        (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor commands_page`). \
+    const PAGE_HEADING: &str = "# Commands\n\nThis page is for anyone who looks up a command or an option. \
+                        It is generated from the code (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor commands_page`). \
                         `proctor help COMMAND` prints the same.\n";
 
     fn commands_markdown() -> String {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn commands_page_is_current() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/commands.md");
         let page = commands_markdown();
         if env::var_os("PROCTOR_WRITE").is_some() {
             std::fs::write(&file, &page).unwrap();
@@ -106,7 +106,7 @@ mod tests {
         let written = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             written == page,
-            "docs/commands.md is out of date: its second line says how to regenerate it"
+            "docs/reference/commands.md is out of date: its second line says how to regenerate it"
         );
     }
 

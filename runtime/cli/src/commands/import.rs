@@ -167,7 +167,7 @@ fn read_patches(
 ) -> Result<Vec<InputTrial>, UserError> {
     let found = read_predictions(file).map_err(|error| {
         UserError::new(error.to_string()).hint(
-            "pass a trajectory from Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/import.md)",
+            "pass a trajectory from Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/reference/export.md)",
         )
     })?;
     let rows = deduplicate_errors(

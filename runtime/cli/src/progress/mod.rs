@@ -1,4 +1,4 @@
-//! Progress output of a run, on stderr (`docs/progress.md`).
+//! Progress output of a run, on stderr (`docs/reference/output.md`).
 
 mod board;
 mod lines;

@@ -53,7 +53,7 @@ const WORKERS_DIR: &str = "workers";
 const CLAIMS_DIR: &str = "claims";
 const SHARES_DIR: &str = "shares";
 
-/// Same value as in `configs/cluster.toml`.
+/// Same value as in `configs/tables/cluster.toml`.
 const LEASE_DURATION: Duration = Duration::from_secs(90);
 /// Same value as in the dispatcher: the interval between two checks of other workers' trials.
 const MIN_WAIT: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! Attacks the grading of verified tasks (`docs/attacks.md`). A task is rejected if an attack
+//! Attacks the grading of verified tasks (`docs/concepts/attacks.md`). A task is rejected if an attack
 //! resolves it.
 
 use std::{

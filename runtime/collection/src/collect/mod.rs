@@ -1,5 +1,5 @@
 //! `proctor collect`: creates a benchmark from a repository, without manual work and without
-//! requiring a model (`docs/collection.md`).
+//! requiring a model (`docs/concepts/collection.md`).
 
 pub(crate) mod answers;
 mod attacks;

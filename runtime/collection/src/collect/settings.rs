@@ -1,11 +1,11 @@
-//! The settings in `configs/collection.toml`.
+//! The settings in `configs/tables/collection.toml`.
 
 use std::collections::BTreeMap;
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-pub(crate) const SETTINGS_TOML: &str = include_str!("../../../../configs/collection.toml");
+pub(crate) const SETTINGS_TOML: &str = include_str!("../../../../configs/tables/collection.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,7 +153,7 @@ impl Settings {
     /// Fails if the built-in file is invalid.
     pub(crate) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<Settings> =
-            ShippedTable::new("collection.toml", SETTINGS_TOML);
+            ShippedTable::new("tables/collection.toml", SETTINGS_TOML);
         SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Environment, error))
     }
 }

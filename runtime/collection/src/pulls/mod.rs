@@ -1,4 +1,4 @@
-//! `proctor collect-pulls`: creates tasks from a clone's merged pull requests (`docs/pulls.md`).
+//! `proctor collect-pulls`: creates tasks from a clone's merged pull requests (`docs/concepts/pulls.md`).
 
 mod candidate;
 mod clones;

@@ -46,7 +46,7 @@ pub struct PullSearch {
     /// A file with pull requests from the forge's API, one JSON object per line.
     pub dump: Option<PathBuf>,
     /// Whether to skip the repository if none of its first candidates becomes a task.
-    /// `configs/pulls.toml` sets the number of candidates to try.
+    /// `configs/tables/pulls.toml` sets the number of candidates to try.
     pub fast_validation: bool,
 }
 

@@ -1,9 +1,9 @@
-//! The settings in `configs/pulls.toml`.
+//! The settings in `configs/tables/pulls.toml`.
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
-pub(super) const SETTINGS_TOML: &str = include_str!("../../../../configs/pulls.toml");
+pub(super) const SETTINGS_TOML: &str = include_str!("../../../../configs/tables/pulls.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +56,7 @@ impl PullSettings {
     /// Fails if the built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<PullSettings> =
-            ShippedTable::new("pulls.toml", SETTINGS_TOML);
+            ShippedTable::new("tables/pulls.toml", SETTINGS_TOML);
         SETTINGS.get().map_err(|error| Fault::new(FaultLayer::Environment, error))
     }
 }

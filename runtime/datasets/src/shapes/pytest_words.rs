@@ -12,10 +12,10 @@ struct PytestOptions {
     switches: Vec<String>,
 }
 
-const OPTIONS_TOML: &str = include_str!("../../../../configs/pytest-options.toml");
+const OPTIONS_TOML: &str = include_str!("../../../../configs/tables/pytest-options.toml");
 
 static OPTIONS: ShippedTable<PytestOptions> =
-    ShippedTable::new("pytest-options.toml", OPTIONS_TOML);
+    ShippedTable::new("tables/pytest-options.toml", OPTIONS_TOML);
 
 /// Whether the next word is the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
-//! Reads the thresholds in `configs/content-match.toml`.
+//! Reads the thresholds in `configs/tables/content-match.toml`.
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
-/// The content of `configs/content-match.toml`. Comments in that file explain the keys.
+/// The content of `configs/tables/content-match.toml`. Comments in that file explain the keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -30,8 +30,10 @@ pub(super) struct Limits {
     pub shown: usize,
 }
 
-static SETTINGS: ShippedTable<Settings> =
-    ShippedTable::new("content-match.toml", include_str!("../../../../configs/content-match.toml"));
+static SETTINGS: ShippedTable<Settings> = ShippedTable::new(
+    "tables/content-match.toml",
+    include_str!("../../../../configs/tables/content-match.toml"),
+);
 
 impl Settings {
     pub(super) fn get() -> Result<&'static Self, Fault> {

@@ -1,5 +1,5 @@
 //! Repairs requests whose form an endpoint rejects. The repairs are listed in
-//! `configs/repairs.toml`.
+//! `configs/tables/repairs.toml`.
 
 mod action;
 mod body;

@@ -38,8 +38,10 @@ impl RepairTable {
     /// # Errors
     /// Fails if the table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: ShippedTable<RepairTable> =
-            ShippedTable::new("repairs.toml", include_str!("../../../../configs/repairs.toml"));
+        static SHIPPED: ShippedTable<RepairTable> = ShippedTable::new(
+            "tables/repairs.toml",
+            include_str!("../../../../configs/tables/repairs.toml"),
+        );
         SHIPPED.get().map_err(|what| Fault::new(FaultLayer::Model, what))
     }
 

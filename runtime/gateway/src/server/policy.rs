@@ -1,4 +1,4 @@
-//! Reads `configs/gateway-server.toml`.
+//! Reads `configs/tables/gateway-server.toml`.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::retry::seconds;
 
-/// `configs/gateway-server.toml` explains each value.
+/// `configs/tables/gateway-server.toml` explains each value.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerPolicy {
@@ -45,9 +45,9 @@ impl WithholdPolicy {
 
 impl ServerPolicy {
     pub(super) fn shipped() -> Result<Self, Fault> {
-        let text = include_str!("../../../../configs/gateway-server.toml");
+        let text = include_str!("../../../../configs/tables/gateway-server.toml");
         let fault = |what: String| {
-            Fault::new(FaultLayer::Model, what).context("configs/gateway-server.toml")
+            Fault::new(FaultLayer::Model, what).context("configs/tables/gateway-server.toml")
         };
         let policy: Self = from_toml(text).map_err(fault)?;
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::canary::MistakeKind;
 
-/// Names that the parser recognizes in tests, from `configs/grading.toml`.
+/// Names that the parser recognizes in tests, from `configs/tables/grading.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RustWords {

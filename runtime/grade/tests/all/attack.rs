@@ -19,7 +19,7 @@ pub struct Attack {
     pub patch: String,
     /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
     pub expected_kinds: &'static [&'static str],
-    /// Why the attack is not detected. `docs/grading.md` lists such attacks.
+    /// Why the attack is not detected. `docs/design/grading-security.md` lists such attacks.
     pub undetected_reason: Option<&'static str>,
 }
 

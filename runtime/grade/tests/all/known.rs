@@ -1,4 +1,4 @@
-//! Attacks that are known to succeed. `docs/grading.md` lists them with the cost of detecting each.
+//! Attacks that are known to succeed. `docs/design/grading-security.md` lists them with the cost of detecting each.
 //! When a new defence detects an attack, remove the attack from both lists.
 
 use proctor_grade::Defences;

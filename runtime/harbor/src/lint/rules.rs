@@ -1,12 +1,14 @@
-//! Reads the rule table `configs/harbor-lint.toml`.
+//! Reads the rule table `configs/tables/harbor-lint.toml`.
 
 use std::collections::BTreeMap;
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-static RULES: ShippedTable<LintRules> =
-    ShippedTable::new("harbor-lint.toml", include_str!("../../../../configs/harbor-lint.toml"));
+static RULES: ShippedTable<LintRules> = ShippedTable::new(
+    "tables/harbor-lint.toml",
+    include_str!("../../../../configs/tables/harbor-lint.toml"),
+);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

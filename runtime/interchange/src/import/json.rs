@@ -9,7 +9,7 @@ use super::error::ImportError;
 const MAX_ERROR_CHARS: usize = 300;
 const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or exclude it";
 const UNEXPECTED_SHAPE_HINT: &str =
-    "fix the file, or exclude it; docs/import.md lists what each format may contain";
+    "fix the file, or exclude it; docs/reference/export.md lists what each format may contain";
 
 /// Parses JSON as `T`. Errors contain the location of the problem.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {

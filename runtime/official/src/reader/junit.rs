@@ -12,7 +12,7 @@ use crate::{
     reader::{LogReading, Report, agreement::RunCounts, node_id::split_node_id, worst_status},
 };
 
-/// The content of `configs/junit.toml`.
+/// The content of `configs/tables/junit.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StatusWords {
@@ -26,7 +26,7 @@ struct StatusWords {
 }
 
 static STATUS_WORDS: ShippedTable<StatusWords> =
-    ShippedTable::new("junit.toml", include_str!("../../../../configs/junit.toml"));
+    ShippedTable::new("tables/junit.toml", include_str!("../../../../configs/tables/junit.toml"));
 
 impl StatusWords {
     fn status_for(&self, word: &str) -> Option<TestStatus> {

@@ -1,4 +1,4 @@
-//! The policy that determines which changes a patch leaves out (`configs/patch-policy.toml`).
+//! The policy that determines which changes a patch leaves out (`configs/tables/patch-policy.toml`).
 
 use std::{path::Path, sync::LazyLock};
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::RecordError;
 
 /// The text of the built-in policy.
-const SHIPPED_POLICY: &str = include_str!("../../../../configs/patch-policy.toml");
+const SHIPPED_POLICY: &str = include_str!("../../../../configs/tables/patch-policy.toml");
 /// The policy's path in the repository.
-const POLICY_PATH: &str = "configs/patch-policy.toml";
+const POLICY_PATH: &str = "configs/tables/patch-policy.toml";
 
 static POLICY: LazyLock<Result<PatchPolicy, String>> =
     LazyLock::new(|| PatchPolicy::from_toml(SHIPPED_POLICY));
@@ -146,7 +146,7 @@ mod tests {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {
             let policy = PatchPolicy { never, new, ..PatchPolicy::shipped().unwrap().clone() };
             let error = ExcludeGlobs::compile(&policy).err().unwrap().to_string();
-            assert!(error.starts_with("configs/patch-policy.toml: "), "{error}");
+            assert!(error.starts_with("configs/tables/patch-policy.toml: "), "{error}");
         }
     }
 }

@@ -4,11 +4,11 @@ use proctor_types::{ShippedTable, Task};
 use serde::Deserialize;
 
 static CATEGORIES: ShippedTable<Categories> = ShippedTable::new(
-    "feabench-categories.toml",
-    include_str!("../../../../configs/feabench-categories.toml"),
+    "tables/feabench-categories.toml",
+    include_str!("../../../../configs/tables/feabench-categories.toml"),
 );
 
-/// The contents of `configs/feabench-categories.toml`.
+/// The contents of `configs/tables/feabench-categories.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Categories {

@@ -1,4 +1,4 @@
-//! Reports how limits and waits affected an arm's trials (`docs/noise.md`).
+//! Reports how limits and waits affected an arm's trials (`docs/concepts/noise.md`).
 
 mod numbers;
 mod tables;

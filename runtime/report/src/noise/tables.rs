@@ -55,7 +55,7 @@ fn seconds(seconds: f64) -> String {
 pub fn noise_text(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
-        return "noise: no sandbox in this run was measured (see docs/noise.md)\n".into();
+        return "noise: no sandbox in this run was measured (see docs/concepts/noise.md)\n".into();
     }
     let mut headers = vec!["noise"];
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));

@@ -1,4 +1,4 @@
-//! Reports on single-response trials (`docs/single-shot.md`): the files that the model saw, the
+//! Reports on single-response trials (`docs/reference/single-shot.md`): the files that the model saw, the
 //! edits that were applied, and the probe's score.
 
 mod numbers;

@@ -167,7 +167,7 @@ pub fn tables() -> [TableInfo; 3] {
     ]
 }
 
-/// Formats the columns of every table as Markdown for `docs/tables.md`.
+/// Formats the columns of every table as Markdown for `docs/reference/tables.md`.
 pub fn tables_page() -> String {
     let mut out = String::new();
     for table in tables() {

@@ -106,7 +106,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
         "whether there is a verdict; false means no score, not a score of zero",
         |row| row.trial.score_valid.into(),
     ),
-    text_column("reason", "why the task isn't resolved (docs/report.md)", |row| {
+    text_column("reason", "why the task isn't resolved (docs/reference/report.md)", |row| {
         row.trial.reason.into()
     }),
     text_column("limit", "the trial's own limit that ended it", |row| row.trial.limit.into()),

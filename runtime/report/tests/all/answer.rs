@@ -179,7 +179,7 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     assert_eq!(find_check(&report, "verdict").0, CheckLevel::Warning);
     let doubted = (CheckLevel::Warning, "1 verdict is suspect or contaminated".to_owned());
     assert_eq!(find_check(&report, "contaminated"), doubted);
-    // One of 15 failures of the arm `a`: more than the 5% of configs/noise.toml.
+    // One of 15 failures of the arm `a`: more than the 5% of configs/tables/noise.toml.
     let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0%".to_owned());
     assert_eq!(find_check(&report, "limit"), limit);
     assert_eq!(find_check(&report, "interrupted").0, CheckLevel::Note);

@@ -206,12 +206,12 @@ fn table_columns_are_unique_and_documented() {
     }
 }
 
-/// `docs/tables.md` lists the columns. `PROCTOR_WRITE=1` updates it.
+/// `docs/reference/tables.md` lists the columns. `PROCTOR_WRITE=1` updates it.
 #[test]
 fn docs_tables_page_is_current() {
     const BEGIN: &str = "<!-- begin: columns -->\n";
     const END: &str = "\n<!-- end: columns -->";
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tables.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/tables.md");
     let page = fs::read_to_string(&file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();
     let (_, foot) = rest.split_once(END).unwrap();

@@ -1,4 +1,4 @@
-//! The policy of the leak check, read from `configs/leak-check.toml`.
+//! The policy of the leak check, read from `configs/tables/leak-check.toml`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proctor_sandbox_api::wire::{RawPath, ScanLimits};
 use proctor_types::{Fault, FaultLayer, ShippedTable, sha256_hex};
 use serde::Deserialize;
 
-const POLICY_TEXT: &str = include_str!("../../../../configs/leak-check.toml");
+const POLICY_TEXT: &str = include_str!("../../../../configs/tables/leak-check.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,7 +91,7 @@ impl Tool {
     }
 }
 
-static POLICY: ShippedTable<LeakPolicy> = ShippedTable::new("leak-check.toml", POLICY_TEXT);
+static POLICY: ShippedTable<LeakPolicy> = ShippedTable::new("tables/leak-check.toml", POLICY_TEXT);
 
 impl LeakPolicy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {

@@ -1,10 +1,10 @@
-//! The thresholds and sign patterns in `configs/task-quality.toml`.
+//! The thresholds and sign patterns in `configs/tables/task-quality.toml`.
 
 use proctor_types::ShippedTable;
 use regex::Regex;
 use serde::Deserialize;
 
-/// The contents of `configs/task-quality.toml`, which explains the keys.
+/// The contents of `configs/tables/task-quality.toml`, which explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -55,8 +55,10 @@ pub(crate) struct SignRules {
     pub exclusions: Vec<Regex>,
 }
 
-static SETTINGS: ShippedTable<Settings> =
-    ShippedTable::new("task-quality.toml", include_str!("../../../../configs/task-quality.toml"));
+static SETTINGS: ShippedTable<Settings> = ShippedTable::new(
+    "tables/task-quality.toml",
+    include_str!("../../../../configs/tables/task-quality.toml"),
+);
 
 impl Settings {
     pub(crate) fn get() -> Result<&'static Self, String> {
@@ -75,7 +77,7 @@ impl Settings {
 impl SignPatterns {
     fn compile(&self) -> Result<SignRules, String> {
         let all = |patterns: &[String]| -> Result<Vec<Regex>, String> {
-            let wrong = |error| format!("configs/task-quality.toml: {error}");
+            let wrong = |error| format!("configs/tables/task-quality.toml: {error}");
             patterns.iter().map(|pattern| Regex::new(pattern).map_err(wrong)).collect()
         };
         Ok(SignRules { signs: all(&self.signs)?, exclusions: all(&self.unless)? })

@@ -5,7 +5,7 @@
 //! material + tree at the start -> context -> prompt -> one response -> edits or a patch -> the work directory
 //! ```
 //!
-//! Reproduces the setting of FEA-Bench's own experiments (docs/single-shot.md). The host uses the
+//! Reproduces the setting of FEA-Bench's own experiments (docs/reference/single-shot.md). The host uses the
 //! gold patch's file names for `oracle` and for scores. The prompt contains nothing from the gold
 //! patch except what the benchmark itself reveals.
 

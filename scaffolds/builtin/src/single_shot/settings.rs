@@ -86,7 +86,7 @@ pub(super) fn resolve_settings(
                 .and_then(|word| words.iter().find(|known| strsim::levenshtein(known, word) <= 2));
             let hint = match near {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None => "docs/single-shot.md describes the values".into(),
+                None => "docs/reference/single-shot.md describes the values".into(),
             };
             return Err(wrong(key, format!("must be one of {}", words.join(", ")), hint));
         }
@@ -151,7 +151,7 @@ mod tests {
             (json!({"hint": "brief"}), "hint", "did you mean `hints`?"),
             (json!({"zzz": 1}), "zzz", "known: hints"),
             (json!({"retrieval": "bm52"}), "retrieval", "did you mean \"bm25\"?"),
-            (json!({"format": 3}), "format", "docs/single-shot.md"),
+            (json!({"format": 3}), "format", "docs/reference/single-shot.md"),
             (json!({"context_tokens": 0}), "context_tokens", "27000"),
             (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "remove"),
             (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "remove"),

@@ -70,7 +70,7 @@ def binary() -> str:
 def _check(path: str) -> None:
     try:
         done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+            [path, "-V"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BinaryError(f"{path} does not run: {error}") from error

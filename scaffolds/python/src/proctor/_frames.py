@@ -1,4 +1,4 @@
-"""Returns tables as data frames. The binary defines the columns (docs/tables.md)."""
+"""Returns tables as data frames. The binary defines the columns (docs/reference/tables.md)."""
 
 from __future__ import annotations
 

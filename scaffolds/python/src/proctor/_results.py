@@ -176,7 +176,7 @@ class Trial:
         return _binary.output([*arguments, "--", self.run, self.task, self.arm_id, str(self.attempt)])
 
     def events(self) -> list[dict[str, Any]]:
-        """Returns the trial's events, oldest first: requests, responses, tool calls, snapshots (docs/events.md)."""
+        """Returns the trial's events, oldest first: requests, responses, tool calls, snapshots (docs/reference/events.md)."""
         return [json.loads(line) for line in self._part("events").splitlines()]
 
     @property

@@ -149,7 +149,7 @@ class Run:
     def frame(self, name: TableName, to: None = None) -> Any: ...
 
     def frame(self, name: TableName, to: Optional[str] = None) -> Any:
-        """Returns a table of the run: ``trials``, ``steps`` or ``tests`` (docs/tables.md lists the columns).
+        """Returns a table of the run: ``trials``, ``steps`` or ``tests`` (docs/reference/tables.md lists the columns).
 
         ``to`` is ``arrow``, ``pandas``, ``polars`` or ``records``. The default is Arrow if pyarrow is installed, else
         a list of dictionaries.

@@ -1,6 +1,6 @@
 """The session that your agent receives: the task, the model, and the task's sandbox.
 
-``docs/python.md`` is the guide. The session uses the protocol of ``scaffold = "process"`` (``docs/host.md``).
+``docs/guides/python.md`` is the guide. The session uses the protocol of ``scaffold = "process"`` (``docs/reference/host.md``).
 """
 
 from __future__ import annotations

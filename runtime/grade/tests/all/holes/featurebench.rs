@@ -1,4 +1,4 @@
-//! Holes of FeatureBench 0.2.3, numbered as in docs/policies.md.
+//! Holes of FeatureBench 0.2.3, numbered as in docs/concepts/policies.md.
 
 use proctor_grade::{ExternalLog, grade_log};
 use proctor_official::FileRun;

@@ -1,4 +1,4 @@
-//! Holes of SWE-bench 5.0.2, numbered as in docs/policies.md.
+//! Holes of SWE-bench 5.0.2, numbered as in docs/concepts/policies.md.
 
 use proctor_types::Task;
 use serde_json::json;

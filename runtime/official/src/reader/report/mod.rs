@@ -1,7 +1,7 @@
 //! Reports of test runners. They contain every test of a run, including tests that the task does
 //! not expect.
 //!
-//! Each reader returns the tests with the ids that `docs/tasks.md` specifies for its format. If a
+//! Each reader returns the tests with the ids that `docs/reference/tasks.md` specifies for its format. If a
 //! test is reported twice, its worst status counts.
 
 mod content;
