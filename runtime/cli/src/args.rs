@@ -12,6 +12,7 @@ mod results;
 mod run;
 mod sandbox;
 mod tasks;
+mod version;
 
 pub use self::{
     cli::{Cli, Command, ScaffoldAction, SchemaKind},

@@ -14,12 +14,13 @@ use super::{
     results::{CompareArgs, CurveArgs, LabelArgs, ReportArgs, ShowArgs},
     run::{ForkArgs, RerunSelection, RunArgs, ShellArgs},
     tasks::TasksAction,
+    version::long_version,
 };
 use crate::progress::ProgressFormat;
 
 /// Benchmark coding agents end to end
 #[derive(Debug, Parser)]
-#[command(name = "proctor", version, max_term_width = 100)]
+#[command(name = "proctor", version, long_version = long_version(), max_term_width = 100)]
 pub struct Cli {
     /// Set the format of progress output on standard error: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = ProgressFormat::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
