@@ -39,7 +39,14 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
-def stage(folder: Path, turns: list[dict[str, Any]], arms: str, *, budget: str = "steps = 20") -> Path:
+def stage(
+    folder: Path,
+    turns: list[dict[str, Any]],
+    arms: str,
+    *,
+    budget: str = "steps = 20",
+    kind: str = "native",
+) -> Path:
     """Writes the demo task, a script and a configuration."""
     rows = (ROOT / "configs/tasks/demo.jsonl").read_text().splitlines()
     task = json.loads(rows[0])
@@ -49,7 +56,7 @@ def stage(folder: Path, turns: list[dict[str, Any]], arms: str, *, budget: str =
     (folder / "script.json").write_text(json.dumps(script))
     config = folder / "run.toml"
     config.write_text(
-        f"tasks = [\"task.jsonl\"]\n[budget]\n{budget}\n{arms}\n"
+        f"tasks = [\"task.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n[budget]\n{budget}\n{arms}\n"
         '[models.m]\nbase_url = "script:script.json"\nname = "m"\nprice = { input = 1.0, output = 2.0 }\n'
     )
     return config
