@@ -279,6 +279,21 @@ def test_a_run_without_any_results_can_be_read(finished: proctor.Run, tmp_path: 
     assert len(str(run.compare()).splitlines()) == 1
 
 
+def test_an_imported_run_can_be_read(finished: proctor.Run, tmp_path: Path) -> None:
+    trial = finished.trial("demo__roman-1", arm="tools")
+    row = {"instance_id": trial.task, "model_name_or_path": "other", "model_patch": trial.patch}
+    predictions = tmp_path / "predictions.jsonl"
+    predictions.write_text(json.dumps(row) + "\n")
+    out = tmp_path / "imported"
+    arguments = ["import", str(predictions), "--format", "swebench", "--out", str(out)]
+    subprocess.run([proctor.binary(), *arguments], check=True, capture_output=True)
+    run = proctor.Run(out)
+    assert [(arm.name, arm.trials, arm.complete) for arm in run.arms] == [("other", 1, False)]
+    imported = run.trial(trial.task)
+    assert (imported.patch, imported.verdict) == (trial.patch, None)
+    assert len(run.frame("trials", to="records")) == 1
+
+
 def program(folder: Path, text: str) -> str:
     """Creates an agent's folder for `scaffold = "process"`, with the package next to the agent's file."""
     source = Path(proctor.__file__).parent
