@@ -35,6 +35,7 @@ pub fn report_markdown(
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
+        let mut last_sentence = String::new();
         let short = report.arms.len() > MAX_ARMS_WITH_ALL_METRICS;
         let pairs = comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved");
         let controls = comparison.controls.iter().filter(|pair| pair.metric == "resolved");
@@ -44,8 +45,13 @@ pub fn report_markdown(
                 out.push('\n');
             }
             last = Some(arms);
-            // Writing to a string cannot fail.
-            let _ = writeln!(out, "- {}", pair.sentence_with_escape(code_span));
+            let sentence = pair.sentence_with_escape(code_span);
+            // If two arms have no results to compare, all their metrics have the same sentence.
+            if sentence != last_sentence {
+                // Writing to a string cannot fail.
+                let _ = writeln!(out, "- {sentence}");
+            }
+            last_sentence = sentence;
         }
     }
     let findings = findings(report);

@@ -100,10 +100,7 @@ fn build() -> Result<PathBuf, String> {
         .arg("--config")
         .arg(format!("target.{triple}.rustflags=[\"-Ctarget-feature=+crt-static\"]"));
     for (key, _) in env::vars_os() {
-        let Some(name) = key.to_str() else { continue };
-        let cargos = name == "CARGO" || name.starts_with("CARGO_") || name.starts_with("DEP_");
-        let leaks = cargos && !KEPT_VAR_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        if leaks || REMOVED_VARS.contains(&name) {
+        if key.to_str().is_some_and(|name| is_removed(name, &triple)) {
             cargo.env_remove(&key);
         }
     }
@@ -121,6 +118,16 @@ fn build() -> Result<PathBuf, String> {
     }
     let built = target.join(&triple).join("agent").join("agentd");
     publish(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))
+}
+
+/// Returns whether an environment variable of the outer build would affect the inner build.
+fn is_removed(name: &str, triple: &str) -> bool {
+    let cargos = name == "CARGO" || name.starts_with("CARGO_") || name.starts_with("DEP_");
+    let kept = KEPT_VAR_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    // A C toolchain for the outer target, such as `CC_x86_64_unknown_linux_gnu`. A wheel is built
+    // with zig, but the agent is linked with this machine's C library.
+    let is_for_target = name.ends_with(triple) || name.ends_with(&triple.replace('-', "_"));
+    (cargos && !kept) || is_for_target || REMOVED_VARS.contains(&name)
 }
 
 /// Copies the agent below `OUT_DIR`. Writes a temporary file and renames it, because cargo compiles
@@ -157,7 +164,7 @@ fn target_folder(out_dir: &Path) -> PathBuf {
 mod tests {
     use std::{env, fs, path::Path};
 
-    use super::{generates_code, target_folder};
+    use super::{generates_code, is_removed, target_folder};
 
     #[test]
     fn target_folder_ignores_tagged_parent_directories() {
@@ -186,6 +193,26 @@ mod tests {
             assert_eq!(found(out), Path::new(out));
         }
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn outer_toolchain_is_removed_but_user_settings_are_kept() {
+        for (name, expected) in [
+            ("CARGO", true),
+            ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", true),
+            ("CARGO_HOME", false),
+            ("CARGO_REGISTRIES_MINE_INDEX", false),
+            ("DEP_RING_INCLUDE", true),
+            ("RUSTFLAGS", true),
+            ("RUSTUP_TOOLCHAIN", false),
+            ("CC_x86_64_unknown_linux_gnu", true),
+            ("AR_x86_64_unknown_linux_gnu", true),
+            ("CFLAGS_x86_64-unknown-linux-gnu", true),
+            ("CC", false),
+            ("PATH", false),
+        ] {
+            assert_eq!(is_removed(name, "x86_64-unknown-linux-gnu"), expected, "{name}");
+        }
     }
 
     #[test]

@@ -1,12 +1,14 @@
 """Builds the wheel with maturin, so that it runs with glibc 2.28 or newer.
 
 zig links against the symbols of glibc 2.28. Set PROCTOR_WHEEL_NATIVE=1 to link against this machine's glibc, which is
-faster. Set MATURIN_PEP517_ARGS to use your own arguments for maturin.
+faster. Set MATURIN_PEP517_ARGS to use your own arguments for maturin. `proctor --version` prints the commit from
+PROCTOR_COMMIT, or the commit of the checkout.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import Any, Optional
 
 import maturin
@@ -14,9 +16,21 @@ import maturin
 PORTABLE = "--zig --compatibility manylinux_2_28"
 
 
-def _arguments() -> None:
+def _commit() -> str:
+    """Returns the commit of the checkout, with `-dirty` if files differ from it. Empty if this is not a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _environment() -> None:
+    """Sets the variables that maturin and the compiler read."""
     if not os.environ.get("PROCTOR_WHEEL_NATIVE"):
         os.environ.setdefault("MATURIN_PEP517_ARGS", PORTABLE)
+    os.environ.setdefault("PROCTOR_COMMIT", _commit())
 
 
 def get_requires_for_build_wheel(config_settings: Optional[dict[str, Any]] = None) -> list[str]:
@@ -26,7 +40,7 @@ def get_requires_for_build_wheel(config_settings: Optional[dict[str, Any]] = Non
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Optional[dict[str, Any]] = None
 ) -> str:
-    _arguments()
+    _environment()
     return str(maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings))
 
 
@@ -35,7 +49,7 @@ def build_wheel(
     config_settings: Optional[dict[str, Any]] = None,
     metadata_directory: Optional[str] = None,
 ) -> str:
-    _arguments()
+    _environment()
     return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
@@ -44,4 +58,5 @@ def build_editable(
     config_settings: Optional[dict[str, Any]] = None,
     metadata_directory: Optional[str] = None,
 ) -> str:
+    os.environ.setdefault("PROCTOR_COMMIT", _commit())
     return str(maturin.build_editable(wheel_directory, config_settings, metadata_directory))

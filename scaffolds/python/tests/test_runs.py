@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -37,7 +39,14 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
-def stage(folder: Path, turns: list[dict[str, Any]], arms: str, *, budget: str = "steps = 20") -> Path:
+def stage(
+    folder: Path,
+    turns: list[dict[str, Any]],
+    arms: str,
+    *,
+    budget: str = "steps = 20",
+    kind: str = "native",
+) -> Path:
     """Writes the demo task, a script and a configuration."""
     rows = (ROOT / "configs/tasks/demo.jsonl").read_text().splitlines()
     task = json.loads(rows[0])
@@ -47,7 +56,7 @@ def stage(folder: Path, turns: list[dict[str, Any]], arms: str, *, budget: str =
     (folder / "script.json").write_text(json.dumps(script))
     config = folder / "run.toml"
     config.write_text(
-        f"tasks = [\"task.jsonl\"]\n[budget]\n{budget}\n{arms}\n"
+        f"tasks = [\"task.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n[budget]\n{budget}\n{arms}\n"
         '[models.m]\nbase_url = "script:script.json"\nname = "m"\nprice = { input = 1.0, output = 2.0 }\n'
     )
     return config
@@ -186,6 +195,103 @@ def test_progress_is_drawn_without_disturbing_the_run(
     run = proctor.run(config, out=tmp_path / "out", set={"budget": {}})
     assert run.complete
     assert "run directory: " in capsys.readouterr().err
+
+
+def test_a_run_in_progress_and_an_interrupted_run_can_be_read(tmp_path: Path) -> None:
+    hang = {**call("submit"), "fault": [{"kind": "hang", "times": 0}]}
+    config = stage(tmp_path, [call("shell", command=SOLUTION), hang], TWO)
+    out = tmp_path / "out"
+    arguments = ["run", str(config), "--out", str(out)]
+    process = subprocess.Popen(
+        [proctor.binary(), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        run = wait_for(lambda: proctor.Run(out), lambda run: steps_of(run) == 1)
+        trial = run.trial("demo__roman-1", arm="tools")
+        assert (trial.outcome, trial.resolved, trial.patch, trial.verdict) == (None, None, None, None)
+        assert not run.complete
+        assert [event["kind"] for event in trial.events()].count("model_answered") == 1
+        assert b"from_roman" in trial.tree(step=1).read("numerals/roman.py")
+        assert len(run.frame("trials", to="records")) == 2
+        assert run.compare().pairs == []
+        wait_for(run.refresh, lambda run: run.trial("demo__roman-1", arm="noop").resolved is False)
+    finally:
+        stop(process)
+    interrupted = proctor.Run(out)
+    assert not interrupted.complete
+    # Without the fault, the trial continues and finishes.
+    script = json.loads((tmp_path / "script.json").read_text())
+    del script["conversation"][0]["turn"][1]["fault"]
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    finished = proctor.resume(interrupted, progress=False)
+    assert finished.complete and finished.trial("demo__roman-1", arm="tools").resolved is True
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupts a run as often as it takes, like a person who presses Ctrl-C."""
+    for _ in range(20):
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=3)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+    process.kill()
+    raise AssertionError("the run did not stop")
+
+
+def steps_of(run: proctor.Run) -> int:
+    """Returns how many steps the arm `tools` has taken, based on its trial's events."""
+    events = run.trial("demo__roman-1", arm="tools").events()
+    return sum(event["kind"] == "tool_returned" for event in events)
+
+
+def wait_for(read: Callable[[], proctor.Run], ready: Callable[[proctor.Run], bool]) -> proctor.Run:
+    """Reads a run until it is ready. At first, its directory may not exist."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            run = read()
+            if ready(run):
+                return run
+        except proctor.ConfigError:
+            if time.monotonic() > deadline:
+                raise
+        assert time.monotonic() < deadline, "the run did not get so far"
+        time.sleep(0.2)
+
+
+def test_a_run_without_any_results_can_be_read(finished: proctor.Run, tmp_path: Path) -> None:
+    # This is what a run directory contains before its first trial starts.
+    shutil.copy(finished.path / "run.json", tmp_path)
+    run = proctor.Run(tmp_path)
+    assert not run.complete
+    assert [(arm.trials, arm.graded, arm.interval) for arm in run.arms] == [(1, 0, (0.0, 1.0))] * 2
+    trial = run.trial("demo__roman-1", arm="tools")
+    assert (trial.outcome, trial.resolved, trial.steps) == (None, None, None)
+    assert (trial.patch, trial.verdict, trial.events()) == (None, None, [])
+    with pytest.raises(proctor.ConfigError, match="has no file tree"):
+        trial.tree()
+    assert len(run.frame("trials", to="records")) == 2
+    assert run.frame("steps", to="records") == run.frame("tests", to="records") == []
+    assert run.curve(steps=[1], arms=["tools"]).series("tools") == ([1], [0.0])
+    # Each metric has the same reason, which is printed once.
+    assert len(str(run.compare()).splitlines()) == 1
+
+
+def test_an_imported_run_can_be_read(finished: proctor.Run, tmp_path: Path) -> None:
+    trial = finished.trial("demo__roman-1", arm="tools")
+    row = {"instance_id": trial.task, "model_name_or_path": "other", "model_patch": trial.patch}
+    predictions = tmp_path / "predictions.jsonl"
+    predictions.write_text(json.dumps(row) + "\n")
+    out = tmp_path / "imported"
+    arguments = ["import", str(predictions), "--format", "swebench", "--out", str(out)]
+    subprocess.run([proctor.binary(), *arguments], check=True, capture_output=True)
+    run = proctor.Run(out)
+    assert [(arm.name, arm.trials, arm.complete) for arm in run.arms] == [("other", 1, False)]
+    imported = run.trial(trial.task)
+    assert (imported.patch, imported.verdict) == (trial.patch, None)
+    assert len(run.frame("trials", to="records")) == 1
 
 
 def program(folder: Path, text: str) -> str:

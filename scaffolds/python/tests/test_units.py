@@ -94,6 +94,12 @@ def test_a_binary_of_another_version_is_rejected(
             proctor.binary()
         assert says in str(error.value)
         assert error.value.hint
+    for text in ["proctor 0.1.0", "proctor 0.1.0 (0123456789ab-dirty)"]:
+        _binary._find.cache_clear()
+        path = _binary_that_says(tmp_path / "proctor", text)
+        monkeypatch.setenv("PROCTOR_BINARY", path)
+        assert proctor.binary() == path
+    _binary._find.cache_clear()
     # An installed package and its binary have the same version.
     monkeypatch.setattr(_binary, "version", lambda: "0.2.0")
     monkeypatch.setenv("PROCTOR_BINARY", _binary_that_says(tmp_path / "other", "proctor 0.3.0"))

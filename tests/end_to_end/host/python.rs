@@ -147,8 +147,7 @@ fn each_ending_of_a_function_has_its_outcome() {
     assert_eq!(stubborn.read_file("patch.diff").matches("+one").count(), 3);
 }
 
-#[test]
-fn hostile_file_has_no_key_no_user_files_and_no_network() {
+fn check_hostile(kind: &str) {
     let stage = Stage::new();
     let secret = "proctor-secret-of-the-user";
     stage.write_file(secret, "key");
@@ -156,7 +155,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     let port = listener.local_addr().unwrap().port();
     let settings = format!("settings = {{ secret = \"{secret}\", port = {port} }}");
     let arms = arm_config("hostile", "hostile", "submits", &settings);
-    let out = run(&stage, "native", &arms, &["submits"], 0);
+    let out = run(&stage, kind, &arms, &["submits"], 0);
     let seen = ArmRecord::read(&stage, &out, "hostile");
     let logs = seen.agent_logs();
     assert!(logs.contains(&"marker: of the environment"), "{logs:?} {:#}", seen.row);
@@ -165,6 +164,18 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     assert!(logs.contains(&"looked"), "{logs:?} {:#}", seen.row);
     assert!(!logs.iter().any(|line| line.starts_with("found: ")), "{logs:?}");
     assert_eq!(seen.row["resolved"], true, "{:#}", seen.row);
+}
+
+#[test]
+fn hostile_file_has_no_key_no_user_files_and_no_network() {
+    check_hostile("native");
+}
+
+#[test]
+fn docker_hostile_file_has_no_key_no_user_files_and_no_network() {
+    if has_docker("docker_hostile_file_has_no_key_no_user_files_and_no_network") {
+        check_hostile("docker");
+    }
 }
 
 /// Returns the id of the arm in the printed plan.

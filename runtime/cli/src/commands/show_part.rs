@@ -97,9 +97,19 @@ fn load_tree(
     // A step without a snapshot changed nothing, so use the last snapshot before it.
     let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
-        let what = format!("{} has no file tree after step {step}", planned_trial.name());
-        return Err(UserError::new(what).hint(format!("the trial has steps 0 to {last}")).into());
+        return Err(missing_tree(&planned_trial.name(), events, step).into());
     };
     let blobs = run.trial_blobs(&run.trial_dir(&planned_trial.id()));
     Ok(Tree::load(&blobs, hash)?)
+}
+
+fn missing_tree(name: &str, events: &[Envelope], step: u64) -> UserError {
+    let last = events.iter().map(|event| event.step).max().unwrap_or(0);
+    let is_set_up = events.iter().any(|one| matches!(one.event, Event::SetupFinished { .. }));
+    if is_set_up {
+        UserError::new(format!("{name} has no file tree after step {step}"))
+            .hint(format!("the trial has steps 0 to {last}"))
+    } else {
+        UserError::new(format!("{name} has no file tree: its sandbox is not set up"))
+    }
 }

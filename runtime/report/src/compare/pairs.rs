@@ -314,6 +314,7 @@ pub fn comparison_text(comparison: &Comparison) -> String {
 pub fn comparison_text_with_style(comparison: &Comparison, style: LongTextStyle) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
+    let mut last_sentence = "";
     let pairs = comparison.pairs.iter().map(|pair| (pair, ""));
     let controls = comparison.controls.iter().map(|pair| (pair, " (control)"));
     for (pair, kind) in pairs.chain(controls) {
@@ -324,9 +325,14 @@ pub fn comparison_text_with_style(comparison: &Comparison, style: LongTextStyle)
         if last != Some(arms) {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{} vs {}{kind}", pair.a, pair.b);
+            last_sentence = "";
         }
         last = Some(arms);
-        let _ = writeln!(out, "  {}", pair.sentence);
+        // If two arms have no results to compare, all their metrics have the same sentence.
+        if pair.sentence != last_sentence {
+            let _ = writeln!(out, "  {}", pair.sentence);
+        }
+        last_sentence = &pair.sentence;
     }
     if !comparison.gates.is_empty() && !out.is_empty() {
         out.push('\n');

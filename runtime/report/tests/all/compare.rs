@@ -164,6 +164,11 @@ fn compare_counts_and_reports_excluded_tasks() {
     let pair = find_pair(&found, "a", "b", "resolved");
     assert_eq!((pair.tasks, pair.excluded, pair.p_value), (0, 2, None));
     assert!(pair.sentence.starts_with("a and b have no shared tasks"), "{}", pair.sentence);
+    // Every metric has this sentence, but it is printed once.
+    assert!(found.pairs.iter().filter(|other| other.sentence == pair.sentence).count() > 1);
+    let text = comparison_text(&found);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("have no shared tasks").count(), 1, "{text}");
 }
 
 #[test]

@@ -74,7 +74,8 @@ def _check(path: str) -> None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BinaryError(f"{path} does not run: {error}") from error
-    found = re.fullmatch(r"proctor (\S+)", done.stdout.strip())
+    # Published binaries also print their commit: "proctor 0.1.0 (0123456789ab)".
+    found = re.fullmatch(r"proctor (\S+)(?: \([^()\n]*\))?", done.stdout.strip())
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", found[1]) if found else None
     if found is None or numbers is None:
         raise BinaryError(f"{path} is not a `proctor` binary", hint="unset PROCTOR_BINARY")

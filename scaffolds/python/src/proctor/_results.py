@@ -254,7 +254,9 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-        return "\n".join(pair.sentence for pair in [*self.pairs, *self.controls] if pair.sentence)
+        # If two arms cannot be compared, all their metrics have the same sentence.
+        sentences = dict.fromkeys(pair.sentence for pair in [*self.pairs, *self.controls])
+        return "\n".join(sentence for sentence in sentences if sentence)
 
 
 @dataclass(frozen=True)
