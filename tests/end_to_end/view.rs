@@ -186,6 +186,7 @@ fn finished_run_can_be_viewed() {
     for link in &all {
         let page = viewer.get(link);
         assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("id=\"tests\""), "{link}");
+        assert!(page.contains("only this trial"), "{link}");
     }
     let steps: Vec<_> = all
         .iter()

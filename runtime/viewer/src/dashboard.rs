@@ -9,24 +9,33 @@ use proctor_report::{ArmReport, format_dollars, format_percent};
 use proctor_types::count_with_noun;
 
 use super::{address::AddressForm, results::RunResults, viewed_run::ViewedRun};
-use crate::{
-    ViewError,
-    html::{ArmScore, Dashboard, DashboardRun},
-};
+use crate::html::{ArmScore, Dashboard, DashboardRun};
 
 /// Maximum number of arms listed for a run.
 const MAX_LISTED_ARMS: usize = 6;
 
 /// Returns the dashboard. The newest run comes first.
-pub fn dashboard(runs: &[ViewedRun], form: AddressForm) -> Result<Dashboard, ViewError> {
+pub fn dashboard(runs: &[ViewedRun], form: AddressForm) -> Dashboard {
     let mut newest_first: Vec<&ViewedRun> = runs.iter().collect();
     newest_first.sort_by_key(|run| Reverse(run.record.created));
-    let runs = newest_first.into_iter().map(|run| {
-        let results = run.current_results()?;
-        Ok::<_, ViewError>(dashboard_run(run, &results, form))
+    // If a run cannot be read, the others are still shown.
+    let runs = newest_first.into_iter().map(|run| match run.current_results() {
+        Ok(results) => dashboard_run(run, &results, form),
+        Err(error) => DashboardRun { error: error.to_string(), ..planned_run(run, form) },
     });
-    let runs = runs.collect::<Result<Vec<_>, _>>()?;
-    Ok(Dashboard { live: runs.iter().any(|run| run.live), runs })
+    let runs: Vec<DashboardRun> = runs.collect();
+    Dashboard { live: runs.iter().any(|run| run.live), runs }
+}
+
+/// Returns what the plan says about a run.
+fn planned_run(run: &ViewedRun, form: AddressForm) -> DashboardRun {
+    let created = UNIX_EPOCH + Duration::from_secs(run.record.created);
+    DashboardRun {
+        name: run.name.clone(),
+        href: form.run_address(run.number),
+        created: httpdate::fmt_http_date(created),
+        ..DashboardRun::default()
+    }
 }
 
 fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> DashboardRun {
@@ -40,11 +49,7 @@ fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> Da
         count_with_noun(results.results.len(), "trial"),
     ];
     let paid: f64 = report.arms.iter().map(|arm| arm.paid.cost_usd).sum();
-    let created = UNIX_EPOCH + Duration::from_secs(run.record.created);
     DashboardRun {
-        name: run.name.clone(),
-        href: form.run_address(run.number),
-        created: httpdate::fmt_http_date(created),
         size: size.join(", "),
         ended: results.ended_count(),
         trials: results.results.len(),
@@ -55,6 +60,7 @@ fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> Da
         live: results.may_change(),
         arms: arms.into_iter().take(MAX_LISTED_ARMS).map(arm_score).collect(),
         more_arms,
+        ..planned_run(run, form)
     }
 }
 

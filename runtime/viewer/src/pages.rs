@@ -12,7 +12,7 @@ use super::{
     overview::{filter_from_query, overview},
     planned_trials, read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::report_page,
-    search::{search, search_address_for_test},
+    search::{readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
     viewed_run::ViewedRun,
     workspace::load_workspace,
@@ -89,7 +89,7 @@ impl Pages {
         let page = match parts.as_slice() {
             [""] => Some(match self.runs.as_slice() {
                 [run] => self.run_page(run, &query, &links)?,
-                runs => html::render_dashboard(&dashboard(runs, AddressForm::ServerPath)?, &links)?,
+                runs => html::render_dashboard(&dashboard(runs, AddressForm::ServerPath), &links)?,
             }),
             ["report", run] => match self.find_run(run) {
                 Some(run) => return Ok(Some(Page::report(report_page(run)?))),
@@ -110,7 +110,8 @@ impl Pages {
                     AddressForm::ServerPath.trial_address(shown.number, &found)
                 );
                 let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
-                let links = Links { here: &here, run_page: &run_page, ..links };
+                let trial = readable_address(shown.number, &found);
+                let links = Links { here: &here, run_page: &run_page, trial: &trial, ..links };
                 match rest {
                     [] => {
                         let has_several = self.trial_count(task) > 1;

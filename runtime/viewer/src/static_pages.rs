@@ -38,7 +38,7 @@ impl Pages {
         };
         let mut files = ASSETS.len() as u64;
         if several {
-            let page = html::render_dashboard(&dashboard(&self.runs, AddressForm::File)?, &links)?;
+            let page = html::render_dashboard(&dashboard(&self.runs, AddressForm::File), &links)?;
             write(&out.join(HOME_PAGE), &page)?;
             files += 1;
         }

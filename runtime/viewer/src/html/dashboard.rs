@@ -33,6 +33,8 @@ pub struct DashboardRun {
     pub arms: Vec<ArmScore>,
     /// Number of arms that are not listed.
     pub more_arms: usize,
+    /// Why the run's results cannot be read. Empty if they can.
+    pub error: String,
 }
 
 /// An arm's score on the dashboard.

@@ -34,6 +34,8 @@ pub struct Links<'a> {
     pub several: bool,
     /// The trial's own address, without the suffix.
     pub here: &'a str,
+    /// The trial's value in the query string of a search. Empty if the page is not about a trial.
+    pub trial: &'a str,
     /// Suffix of every page's address.
     pub ending: &'a str,
     /// Whether a server answers requests. Pages that are exported as files have no search and no

@@ -191,7 +191,13 @@ fn render_all_pages() -> Vec<String> {
         ..DashboardRun::default()
     };
     let dashboard = Dashboard { runs: vec![run], live: true };
-    let links = Links { root: "/t/", here: "/t/1/a/b/1", served: true, ..Links::default() };
+    let links = Links {
+        root: "/t/",
+        here: "/t/1/a/b/1",
+        trial: HOSTILE_TEXT,
+        served: true,
+        ..Links::default()
+    };
     let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
     let sub_agent = StepRow { number: 4, conversation: Some(text.clone()), ..StepRow::default() };
     let rows: Vec<StepRow> = rows.into_iter().chain([sub_agent]).collect();
