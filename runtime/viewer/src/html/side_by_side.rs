@@ -82,10 +82,6 @@ pub fn render_side_by_side_page(
     let (alike, after) = (aligned_rows(&before), aligned_rows(&behind));
     let named: Vec<(&str, &Step)> =
         sides.iter().filter_map(|side| Some((side.name.as_str(), side.at.as_ref()?))).collect();
-    let messages: Vec<&str> = sides
-        .iter()
-        .map(|side| side.at.as_ref().map_or("", |step| step.message.as_str()))
-        .collect();
     let how = if parted.parted { describe_divergence(&named) } else { String::new() };
     let filling = PageContext {
         task,
@@ -94,7 +90,7 @@ pub fn render_side_by_side_page(
         parted: &parted,
         how,
         calls: marked_calls(sides),
-        messages: mark_differences(&messages),
+        messages: marked_messages(sides),
         outputs: differing_outputs(sides),
         alike,
         after,
@@ -132,6 +128,15 @@ fn marked_calls(sides: &[TrialColumn]) -> Vec<Vec<Option<MarkedText>>> {
         texts.iter().map(|text| text.as_ref().and_then(|_| marked.next())).collect()
     };
     (0..most).map(marked).collect()
+}
+
+/// Marks where the trials' messages differ. A trial that had ended has an empty message.
+fn marked_messages(sides: &[TrialColumn]) -> Vec<MarkedText> {
+    let given: Vec<&str> =
+        sides.iter().filter_map(|side| Some(side.at.as_ref()?.message.as_str())).collect();
+    let mut marked = mark_differences(&given).into_iter();
+    let of_side = |side: &TrialColumn| side.at.as_ref().and_then(|_| marked.next());
+    sides.iter().map(of_side).map(Option::unwrap_or_default).collect()
 }
 
 fn differing_outputs(sides: &[TrialColumn]) -> Vec<(&str, String)> {
