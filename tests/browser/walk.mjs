@@ -85,10 +85,19 @@ const harmless = async (what) => {
 };
 
 try {
-  // An unfinished run: the page updates without being reloaded.
+  // The dashboard: the newest run comes first, and a filter finds a run by an arm.
   await go(viewer);
+  await harmless("the dashboard");
+  await accessible("the dashboard");
+  check("the newest run is first", (await text("tbody th a")) === "run", await text("tbody th a"));
+  await page.keyboard.press("/");
+  await page.keyboard.type("hostile/b");
+  await until("typing filters runs", () => document.getElementById("count").textContent === "1 of 2 runs");
+
+  // An unfinished run: the page updates without being reloaded.
+  await go(`${viewer}1`);
   await page.evaluate(() => { globalThis.same = true; });
-  await until("the end of the run is seen live", () => document.querySelector("#found section p").textContent.startsWith("All "));
+  await until("the end of the run is seen live", () => document.querySelector("#state .progress").textContent.startsWith("All "));
   check("the page was not loaded again", await page.evaluate(() => globalThis.same === true));
 
   // The matrix, filtered by typed text and by a selection.
@@ -96,19 +105,31 @@ try {
   await accessible("the matrix");
   await page.keyboard.press("/");
   await page.keyboard.type("roman noop");
-  await until("typing filters", () => document.getElementById("count").textContent.startsWith("1 of 10 "));
+  await until("typing filters", () => document.getElementById("count").textContent.startsWith("1 of 6 "));
   check("the filter is in the address", page.url().includes("text=roman"), page.url());
-  await page.$eval("#text", (it) => { it.value = ""; });
+
+  // The report, served by the viewer under its own policy.
+  await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.click("a[data-key=r]")]);
+  check("a run's page leads to its report", (await text("h1")) === "run", await text("h1"));
+  check("the report is styled", await page.$eval(".brand", (it) => getComputedStyle(it).fontWeight === "600"));
+  await accessible("the report of a run");
+
+  // The hostile run.
+  await go(`${viewer}2`);
+  await harmless("the hostile run");
+  await accessible("the hostile run");
   await page.select("#reason", "assertion");
-  await until("a reason filters", () => document.getElementById("count").textContent.startsWith("2 of 10 "));
+  await until("a reason filters", () => document.getElementById("count").textContent.startsWith("2 of 4 "));
   await page.select("#arm", "hostile/b");
-  await until("an arm filters, too", () => document.getElementById("count").textContent.startsWith("1 of 10 "));
+  await until("an arm filters, too", () => document.getElementById("count").textContent.startsWith("1 of 4 "));
 
   // From there to the failed test, and through the steps.
   await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.click(".cell a.no, a.cell.no")]);
   const trial = page.url();
   await harmless("a trial");
   await accessible("a trial");
+  check("the verdict is above the tests", await page.evaluate(() =>
+    document.querySelector(".verdict").getBoundingClientRect().top < document.getElementById("tests").getBoundingClientRect().top));
   await page.keyboard.press("f");
   const log = await page.evaluate(() => document.activeElement.closest("details").innerText);
   check("a key leads to the failing test and its log", log.includes("assert 1 == 2"), log);
@@ -149,6 +170,20 @@ try {
   await follow("j");
   check("keys work in files", (await text("h1")) === "Step 1");
   await harmless("a file");
+
+  // No page is wider than a phone, in light and dark mode.
+  await page.setViewport({ width: 390, height: 844 });
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    for (const [what, address] of [["the dashboard", viewer], ["a run", `${viewer}2`], ["a trial", trial], ["a step", `${trial}/step/3`], ["the report", pathToFileURL(report).href]]) {
+      await go(address);
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      check(`${what} fits a phone (${scheme})`, width <= 390, width);
+      await accessible(`${what} on a phone (${scheme})`);
+    }
+  }
+  await page.emulateMediaFeatures([]);
+  await page.setViewport({ width: 1400, height: 900 });
 
   // The report.
   await go(pathToFileURL(report).href);

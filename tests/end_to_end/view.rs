@@ -186,6 +186,7 @@ fn finished_run_can_be_viewed() {
     for link in &all {
         let page = viewer.get(link);
         assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("id=\"tests\""), "{link}");
+        assert!(page.contains("only this trial"), "{link}");
     }
     let steps: Vec<_> = all
         .iter()
@@ -226,6 +227,12 @@ fn finished_run_can_be_viewed() {
     let bytes = links(&step).into_iter().find(|link| link.contains("/bytes/")).unwrap();
     let sent = viewer.get(&bytes);
     assert!(sent.contains("content-type: text/plain") && sent.contains("\"messages\""), "{sent}");
+    // The report has its own content security policy: it may only use its own style sheet.
+    let report = viewer.get(&format!("{root}report/1"));
+    assert!(report.contains("content-security-policy: default-src 'none'; style-src 'sha256-"));
+    assert!(report.contains("Proctor report") && !report.contains("<script"));
+    refused(viewer.get(&format!("{root}report/2")), "404");
+    assert_eq!(trials(&viewer.get(&format!("{root}1"))).len(), 6, "the run's page has its own URL");
     let task = links(&matrix).into_iter().find(|link| link.contains("/beside/")).unwrap();
     assert!(viewer.get(&task).contains("side by side"));
     for (name, kind) in [("viewer.js", "text/javascript"), ("viewer.css", "text/css")] {
@@ -251,4 +258,36 @@ fn finished_run_can_be_viewed() {
         }
     }
     stage.run(["view", &run, "--static", files.to_str().unwrap()], 2);
+}
+
+#[test]
+fn folder_of_runs_is_a_dashboard() {
+    let stage = Stage::new();
+    let run = run_demo(&stage);
+    let folder = stage.path("runs");
+    std::fs::create_dir_all(folder.join("no-run")).unwrap();
+    for name in ["first", "second"] {
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-r").arg(&run).arg(folder.join(name));
+        assert!(copy.status().unwrap().success());
+    }
+    let viewer = Viewer::start(&stage, folder.to_str().unwrap());
+    let page = viewer.get(&viewer.path);
+    assert!(page.contains("<h1>2 runs</h1>"), "{page}");
+    assert!(page.contains("<bdi>first</bdi>") && page.contains("<bdi>second</bdi>"), "{page}");
+    assert!(!page.contains("no-run"), "{page}");
+    let root = viewer.path.clone();
+    for run in ["1", "2"] {
+        let page = viewer.get(&format!("{root}{run}"));
+        assert!(page.contains("6 of 6 trials") && page.contains("All runs"), "{page}");
+    }
+    assert!(viewer.get(&format!("{root}3")).starts_with("HTTP/1.1 404 "));
+
+    let files = stage.path("pages");
+    stage.run(["view", folder.to_str().unwrap(), "--static", files.to_str().unwrap()], 0);
+    for name in ["index.html", "1.html", "2.html", "report/1.html", "report/2.html"] {
+        assert!(files.join(name).is_file(), "{name}");
+    }
+    // A folder without runs is an error.
+    stage.run(["view", folder.join("no-run").to_str().unwrap()], 2);
 }

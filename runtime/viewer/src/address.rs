@@ -27,7 +27,25 @@ pub enum AddressForm {
     File,
 }
 
+/// The home page's file name, and the file extension of the other pages.
+pub const HOME_PAGE: &str = "index.html";
+pub const PAGE_SUFFIX: &str = ".html";
+
+/// Returns the address of a run's report, without the suffix.
+pub fn report_address(run: usize) -> String {
+    format!("report/{run}")
+}
+
 impl AddressForm {
+    /// Returns the address of a run's page, with the suffix. If there is only one run, its page is
+    /// the home page instead.
+    pub fn run_address(self, run: usize) -> String {
+        match self {
+            Self::ServerPath => run.to_string(),
+            Self::File => format!("{run}{PAGE_SUFFIX}"),
+        }
+    }
+
     /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
     pub fn trial_address(self, run: usize, planned_trial: &PlannedTrial<'_>) -> String {
         let task = self.encode_name(planned_trial.task.task.id.as_str());

@@ -12,7 +12,7 @@ use std::{
 use memchr::memmem;
 use proctor_forensics::runs_tests;
 use proctor_record::{BadLine, EventLine, EventReader, RecordError};
-use proctor_types::{ModelResponse, UrlDecision};
+use proctor_types::{ModelResponse, RequestClass, UrlDecision};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -251,6 +251,13 @@ struct SendAttempt {
 }
 
 #[derive(Deserialize)]
+struct ServedRequest {
+    class: RequestClass,
+    conversation: Option<String>,
+    delivered: bool,
+}
+
+#[derive(Deserialize)]
 struct ResumePoint {
     whole_steps: u64,
 }
@@ -296,6 +303,14 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             row.resends += u64::from(sent.error.is_some());
             row.waited_seconds += sent.wait_seconds + sent.queued_seconds;
             row.model_seconds += sent.seconds.unwrap_or_default();
+        }
+        "request_served" => {
+            let served: ServedRequest = line.parse_fields()?;
+            // A sub-agent's side request is recorded with the latest step, which may belong to
+            // another conversation.
+            if served.class == RequestClass::Main && served.delivered {
+                row.conversation = served.conversation;
+            }
         }
         "trial_resumed" => {
             let ResumePoint { whole_steps } = line.parse_fields()?;

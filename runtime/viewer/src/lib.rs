@@ -2,6 +2,7 @@
 //! or writes them to files.
 
 mod address;
+mod dashboard;
 mod error;
 pub mod html;
 mod index;
@@ -9,6 +10,7 @@ mod log;
 mod overview;
 mod pages;
 mod read;
+mod report_page;
 mod results;
 mod search;
 mod server;

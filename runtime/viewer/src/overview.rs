@@ -1,7 +1,8 @@
-//! Builds the home page: each run's progress, and a matrix of the trials that match the filter.
+//! Builds a run's page: its progress, its results by arm, and a matrix of the trials that match the
+//! filter.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -10,14 +11,14 @@ use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
-    address::{AddressForm, Query, percent_encode},
+    address::{AddressForm, Query, percent_encode, report_address},
     planned_trials,
     results::RunResults,
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview},
+    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, RunSummary},
 };
 
 /// Number of trials per page. The trials of one task always stay on the same page, which may
@@ -28,7 +29,6 @@ const MAX_RUNNING_LISTED: usize = 12;
 
 /// One task's row in the matrix: the task's trials by arm, and how many of them resolve the task.
 struct TaskGroup<'a> {
-    run: usize,
     task: &'a str,
     cells: Vec<Vec<MatrixCell>>,
     trial_count: usize,
@@ -47,8 +47,8 @@ pub fn filter_from_query(query: &Query) -> Filter {
     }
 }
 
-/// Returns the URL of the page with this filter, without the page number.
-fn filter_url(filter: &Filter) -> String {
+/// Returns the query string of the page with this filter, without the page number.
+fn filter_query(filter: &Filter) -> String {
     let fields = [
         ("text", &filter.text),
         ("arm", &filter.arm),
@@ -62,20 +62,18 @@ fn filter_url(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns the home page. If `show_all` is true, the page contains all trials, because exported
-/// files have no further pages.
+/// Returns the page of one of the runs. If `show_all` is true, the page contains all trials, because
+/// exported files have no further pages.
 pub fn overview(
     runs: &[ViewedRun],
+    run: &ViewedRun,
     mut filter: Filter,
     form: AddressForm,
     show_all: bool,
 ) -> Result<Overview, ViewError> {
-    let run_results = runs.iter().map(ViewedRun::current_results).collect::<Result<Vec<_>, _>>()?;
+    let run_results = run.current_results()?;
     let mut counts = FilterCounts::default();
-    let mut groups = Vec::new();
-    for (at, (run, read)) in runs.iter().zip(&run_results).enumerate() {
-        groups.extend(counts.filter_groups(at, run, read, &filter, form));
-    }
+    let mut groups = counts.filter_groups(run, &run_results, &filter, form);
     match filter.sort.as_str() {
         "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
         "least" => groups.sort_by(|a, b| resolved_fraction(a).total_cmp(&resolved_fraction(b))),
@@ -92,36 +90,35 @@ pub fn overview(
         page_of.push(pages);
     }
     filter.page = filter.page.min(pages);
-    let mut rows: Vec<Vec<MatrixRow>> = runs.iter().map(|_| Vec::new()).collect();
+    // A task's trials in other runs are also on the page that shows its trials side by side.
+    let others = runs.iter().filter(|other| other.number != run.number);
+    let elsewhere: HashSet<&str> =
+        others.flat_map(|other| &other.record.tasks).map(|task| task.task.id.as_str()).collect();
+    let mut rows = Vec::new();
     for (group, page) in groups.into_iter().zip(page_of) {
         if page == filter.page {
-            let several = counts.trial_counts.get(group.task).copied().unwrap_or_default() > 1;
+            let trials = counts.trial_counts.get(group.task).copied().unwrap_or_default();
+            let several = trials > 1 || elsewhere.contains(group.task);
             let beside =
                 if several { form.side_by_side_address(group.task) } else { String::new() };
-            rows[group.run].push(MatrixRow {
-                task: group.task.to_owned(),
-                beside,
-                cells: group.cells,
-            });
+            rows.push(MatrixRow { task: group.task.to_owned(), beside, cells: group.cells });
         }
     }
-    let mut matrices = Vec::new();
-    let mut live = false;
-    for ((run, read), rows) in runs.iter().zip(&run_results).zip(rows) {
-        let (state, going_on, more) = run_state(run, read, form)?;
-        live |= more;
-        matrices.push(Matrix {
+    let (state, going_on, live) = run_state(run, &run_results, form)?;
+    Ok(Overview {
+        run: Matrix {
             run: run.name.clone(),
             state,
+            ended: run_results.ended_count(),
+            trials: run_results.results.len(),
             going_on,
-            arms: arm_results(run, read),
+            arms: arm_results(run, &run_results),
             rows,
-            findings: findings(&read.report),
-        });
-    }
-    Ok(Overview {
-        runs: matrices,
-        again: filter_url(&filter),
+            findings: findings(&run_results.report),
+        },
+        summary: RunSummary::from_report(&run_results.report),
+        report: report_address(run.number),
+        again: filter_query(&filter),
         filter,
         shown: counts.shown_count,
         of: counts.total_count,
@@ -154,7 +151,7 @@ struct FilterCounts {
     verdicts: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
-    /// Number of each task's trials, in all runs.
+    /// Number of each task's trials.
     trial_counts: BTreeMap<String, usize>,
     shown_count: usize,
     total_count: usize,
@@ -163,7 +160,6 @@ struct FilterCounts {
 impl FilterCounts {
     fn filter_groups<'a>(
         &mut self,
-        run_number: usize,
         run: &'a ViewedRun,
         run_results: &RunResults,
         filter: &Filter,
@@ -176,7 +172,6 @@ impl FilterCounts {
             .tasks
             .iter()
             .map(|task| TaskGroup {
-                run: run_number,
                 task: task.task.id.as_str(),
                 cells: record.arms.iter().map(|_| Vec::new()).collect(),
                 trial_count: 0,
@@ -285,22 +280,15 @@ fn run_state(
     form: AddressForm,
 ) -> Result<RunState, ViewError> {
     let of = run_results.results.len();
-    let ended = run_results.results.iter().filter(|one| one.outcome.is_some()).count();
+    let ended = run_results.ended_count();
     let graded = run_results.results.iter().filter(|one| one.verdict.is_some()).count();
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Trials are graded after they end, and unfinished ones are never graded. The page may
-        // still change while a trial that should be graded has no verdict.
-        let expected = run_results.results.iter().filter(|one| {
-            let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
-            one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())
-        });
-        let more = expected.count() > 0;
         return Ok((
             format!("All {} have ended, {open} graded.", count_with_noun(of, "trial")),
             vec![],
-            more,
+            run_results.may_change(),
         ));
     }
     let mut running_trials = Vec::new();

@@ -7,10 +7,12 @@ use proctor_report::{TrialResult, read_trial_result};
 
 use super::{
     JournalIndex, PlannedTrial,
-    address::{AddressForm, Query, split_address},
+    address::{AddressForm, HOME_PAGE, Query, split_address},
+    dashboard::dashboard,
     overview::{filter_from_query, overview},
     planned_trials, read_labels, read_patch, read_step, read_trial, reference_patch,
-    search::{search, search_address_for_test},
+    report_page::report_page,
+    search::{readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
     viewed_run::ViewedRun,
     workspace::load_workspace,
@@ -34,11 +36,18 @@ pub struct Pages {
 pub struct Page {
     pub media_type: &'static str,
     pub body: Vec<u8>,
+    /// The source expression of the only style sheet that a self-contained page may use. `None` for
+    /// pages that use the viewer's script and style sheet.
+    pub own_style: Option<String>,
 }
 
 impl Page {
     fn html(body: String) -> Self {
-        Self { media_type: HTML_MEDIA_TYPE, body: body.into_bytes() }
+        Self { media_type: HTML_MEDIA_TYPE, body: body.into_bytes(), own_style: None }
+    }
+
+    fn report(body: String) -> Self {
+        Self { own_style: Some(html::report_style_source()), ..Self::html(body) }
     }
 }
 
@@ -58,7 +67,9 @@ impl Pages {
     /// Returns the page for an address below the root (the root ends in `/`), or `None` if there is
     /// no such page.
     ///
-    /// - empty: each run's matrix of filtered trials
+    /// - empty: the dashboard, or the run's page if there is only one run
+    /// - `RUN`: a run's results and its matrix of filtered trials
+    /// - `report/RUN`: the run's report
     /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, and `ARM` has the same form as in
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
@@ -68,23 +79,28 @@ impl Pages {
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
         if let Some((_, kind, texts)) = ASSETS.iter().find(|(name, _, _)| *name == path) {
-            return Ok(Some(Page { media_type: kind, body: join_pieces(texts).into_bytes() }));
+            let body = join_pieces(texts).into_bytes();
+            return Ok(Some(Page { media_type: kind, body, own_style: None }));
         }
         let (parts, query) = (split_address(path), Query::parse(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let links = Links { root, served: true, ..Links::default() };
+        let several = self.runs.len() > 1;
+        let links = Links { root, served: true, several, ..Links::default() };
         let page = match parts.as_slice() {
-            [""] => {
-                let told = overview(
-                    &self.runs,
-                    filter_from_query(&query),
-                    AddressForm::ServerPath,
-                    false,
-                )?;
-                Some(html::render_matrix(&told, &links)?)
-            }
+            [""] => Some(match self.runs.as_slice() {
+                [run] => self.run_page(run, &query, &links)?,
+                runs => html::render_dashboard(&dashboard(runs, AddressForm::ServerPath), &links)?,
+            }),
+            ["report", run] => match self.find_run(run) {
+                Some(run) => return Ok(Some(Page::report(report_page(run)?))),
+                None => None,
+            },
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
             ["beside", task] => self.side_by_side_page(task, &query, &links)?,
+            [run] => match self.find_run(run) {
+                Some(run) => Some(self.run_page(run, &query, &links)?),
+                None => None,
+            },
             [run, task, arm, attempt, rest @ ..] => {
                 let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
@@ -93,11 +109,13 @@ impl Pages {
                     "{root}{}",
                     AddressForm::ServerPath.trial_address(shown.number, &found)
                 );
-                let links = Links { here: &here, ..links };
+                let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
+                let trial = readable_address(shown.number, &found);
+                let links = Links { here: &here, run_page: &run_page, trial: &trial, ..links };
                 match rest {
                     [] => {
-                        let several = self.trial_count(task) > 1;
-                        Some(trial_page(shown, found, &links, several)?)
+                        let has_several = self.trial_count(task) > 1;
+                        Some(trial_page(shown, found, &links, has_several)?)
                     }
                     ["step", number] => match number.parse() {
                         Ok(number) => step_page(shown, found, number, Some(&query), &links)?,
@@ -112,6 +130,31 @@ impl Pages {
         Ok(page.map(Page::html))
     }
 
+    fn find_run(&self, number: &str) -> Option<&ViewedRun> {
+        self.runs.get(number.parse::<usize>().ok()?.checked_sub(1)?)
+    }
+
+    /// Returns the address of a run's page, relative to the root and with the suffix.
+    pub(super) fn run_page_address(&self, run: usize, form: AddressForm) -> String {
+        match (self.runs.len(), form) {
+            (2.., _) => form.run_address(run),
+            (_, AddressForm::ServerPath) => String::new(),
+            (_, AddressForm::File) => HOME_PAGE.to_owned(),
+        }
+    }
+
+    fn run_page(
+        &self,
+        run: &ViewedRun,
+        query: &Query,
+        links: &Links<'_>,
+    ) -> Result<String, ViewError> {
+        let form = AddressForm::ServerPath;
+        let page = overview(&self.runs, run, filter_from_query(query), form, false)?;
+        let run_page = self.run_page_address(run.number, form);
+        Ok(html::render_matrix(&page, &Links { run_page: &run_page, ..*links })?)
+    }
+
     fn find_trial(
         &self,
         run: &str,
@@ -119,7 +162,7 @@ impl Pages {
         arm: &str,
         attempt: &str,
     ) -> Option<(&ViewedRun, PlannedTrial<'_>)> {
-        let viewed_run = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
+        let viewed_run = self.find_run(run)?;
         Some((viewed_run, viewed_run.find_trial(task, arm, attempt)?))
     }
 
@@ -224,5 +267,5 @@ fn blob_page(
     if !is_hash || !blobs.contains(hash) {
         return Ok(None);
     }
-    Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)? }))
+    Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)?, own_style: None }))
 }

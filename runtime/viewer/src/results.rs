@@ -26,6 +26,22 @@ pub struct RunResults {
     stamps: Vec<FileStamps>,
 }
 
+impl RunResults {
+    /// Number of trials that have ended.
+    pub fn ended_count(&self) -> usize {
+        self.results.iter().filter(|one| one.outcome.is_some()).count()
+    }
+
+    /// Whether a trial has not ended or will still be graded. Trials are graded after they end, and
+    /// unfinished ones are never graded.
+    pub fn may_change(&self) -> bool {
+        self.results.iter().any(|one| {
+            let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
+            one.verdict.is_none() && ending.is_none_or(|ending| !ending.is_unfinished())
+        })
+    }
+}
+
 /// Modification times and sizes of a trial's outcome and verdict files. `None` for a file that does
 /// not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +93,12 @@ impl ResultsCache {
             None => read_results(path, false)?,
         };
         let begun = stamps.iter().map(|stamp| stamp.has_started).collect();
-        let report = build_report(results.clone());
+        let mut report = build_report(results.clone());
+        for arm in &record.arms {
+            if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
+                shown.add_plan_details(arm);
+            }
+        }
         let read = Arc::new(RunResults { results, report, trial_started: begun, stamps });
         *cached = Some(Arc::clone(&read));
         Ok(read)

@@ -120,6 +120,7 @@ struct PageResponse {
     status: StatusCode,
     media_type: &'static str,
     body: Vec<u8>,
+    own_style: Option<String>,
     /// The entity tag. It changes whenever the content changes.
     etag: Option<HeaderValue>,
 }
@@ -127,7 +128,8 @@ struct PageResponse {
 impl PageResponse {
     fn plain_text(status: StatusCode, body: &str) -> Self {
         let media_type = "text/plain; charset=utf-8";
-        Self { status, media_type, body: body.as_bytes().to_owned(), etag: None }
+        let body = body.as_bytes().to_owned();
+        Self { status, media_type, body, own_style: None, etag: None }
     }
 
     /// Returns status 304 if the client already has this content. As a result, an open page can
@@ -148,7 +150,7 @@ impl PageResponse {
     fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = self.status;
-        set_headers(response.headers_mut(), self.media_type);
+        set_headers(response.headers_mut(), self.media_type, self.own_style.as_deref());
         if let Some(tag) = self.etag {
             response.headers_mut().insert(header::ETAG, tag);
         }
@@ -157,12 +159,21 @@ impl PageResponse {
 }
 
 /// Sets a content security policy that allows only the page's own content, the viewer's script and
-/// style sheet, and requests to this server.
-fn set_headers(map: &mut HeaderMap, media_type: &'static str) {
-    let policy = HeaderValue::from_static(
+/// style sheet, and requests to this server. A self-contained page may only use its own style
+/// sheet.
+fn set_headers(map: &mut HeaderMap, media_type: &'static str, own_style: Option<&str>) {
+    let viewer_policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
          form-action 'self'; frame-ancestors 'none'",
     );
+    let own_policy = own_style.and_then(|source| {
+        let policy = format!(
+            "default-src 'none'; style-src {source}; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'"
+        );
+        HeaderValue::try_from(policy).ok()
+    });
+    let policy = own_policy.unwrap_or(viewer_policy);
     map.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
         (header::CONTENT_TYPE, media_type),
@@ -197,8 +208,8 @@ impl Site {
         let root = format!("/{}/", self.token);
         let (path, query) = (parts.next().unwrap_or_default(), uri.query().unwrap_or_default());
         match self.pages.page(path, query, &root) {
-            Ok(Some(Page { media_type: kind, body })) => {
-                PageResponse { status: StatusCode::OK, media_type: kind, body, etag: None }
+            Ok(Some(Page { media_type, body, own_style })) => {
+                PageResponse { status: StatusCode::OK, media_type, body, own_style, etag: None }
             }
             Ok(None) => PageResponse::plain_text(StatusCode::NOT_FOUND, "page not found\n"),
             Err(error) => {

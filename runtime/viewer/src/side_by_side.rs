@@ -70,17 +70,18 @@ pub fn load_side_by_side(
             detail: detail.or_else(|| report.outcome.clone()).unwrap_or_default(),
             steps: index.rows.clone(),
             at: None,
+            saw: None,
         };
         sides.push((side, *run, *found, index));
     }
     let rows: Vec<_> = sides.iter().map(|(side, ..)| side.steps.as_slice()).collect();
-    let parted = find_divergence(&rows);
-    if !parted.never {
-        for (side, run, found, index) in &mut sides {
-            let dir = RunDir::open_read_only(&run.path)?;
-            let blobs = dir.trial_blobs(&dir.trial_dir(&found.id()));
-            side.at = read_step(index, &blobs, parted.alike as u64 + 1);
-        }
+    let divergence = find_divergence(&rows);
+    let parted_at = divergence.parted.then_some(divergence.alike + 1);
+    for (side, run, found, index) in &mut sides {
+        let dir = RunDir::open_read_only(&run.path)?;
+        let blobs = dir.trial_blobs(&dir.trial_dir(&found.id()));
+        side.at = parted_at.and_then(|step| read_step(index, &blobs, step as u64));
+        side.saw = divergence.saw.and_then(|step| read_step(index, &blobs, step as u64));
     }
     Ok(Some((sides.into_iter().map(|(side, ..)| side).collect(), choices)))
 }

@@ -7,10 +7,12 @@ use proctor_record::RunDir;
 
 use super::{
     Pages,
-    address::AddressForm,
+    address::{AddressForm, HOME_PAGE, PAGE_SUFFIX, report_address},
+    dashboard::dashboard,
     overview::overview,
     pages::{load_trial, step_page},
     planned_trials, read_patch, reference_patch,
+    report_page::report_page,
     side_by_side::load_side_by_side,
 };
 use crate::{
@@ -18,43 +20,51 @@ use crate::{
     html::{self, ASSETS, Filter, Links},
 };
 
-/// The home page's file name, and the file extension of the other pages.
-const HOME_PAGE: &str = "index.html";
-const PAGE_SUFFIX: &str = ".html";
-
 impl Pages {
     /// Writes every page, with secrets masked. Returns the number of files written.
     ///
     /// # Errors
     /// Fails if a run cannot be read, or if a file cannot be written.
     pub fn write_pages(&self, out: &Path, mask: MaskText<'_>) -> Result<u64, ViewError> {
-        let links = Links { home: HOME_PAGE, ending: PAGE_SUFFIX, ..Links::default() };
+        let several = self.runs.len() > 1;
+        let links = Links { home: HOME_PAGE, ending: PAGE_SUFFIX, several, ..Links::default() };
         fs::create_dir_all(out)?;
         for (name, _, texts) in &ASSETS {
             fs::write(out.join(name), html::join_pieces(texts))?;
         }
-        let whole =
-            overview(&self.runs, Filter { page: 1, ..Filter::default() }, AddressForm::File, true)?;
         let write = |file: &Path, page: &str| {
             let name = file.strip_prefix(out).unwrap_or(file);
             fs::write(file, mask(name, page.as_bytes()))
         };
-        write(&out.join(HOME_PAGE), &html::render_matrix(&whole, &links)?)?;
-        let mut files = 1 + ASSETS.len() as u64;
+        let mut files = ASSETS.len() as u64;
+        if several {
+            let page = html::render_dashboard(&dashboard(&self.runs, AddressForm::File), &links)?;
+            write(&out.join(HOME_PAGE), &page)?;
+            files += 1;
+        }
         let mut tasks = BTreeSet::new();
         for shown in &self.runs {
             let run = RunDir::open_read_only(&shown.path)?;
+            let run_page = self.run_page_address(shown.number, AddressForm::File);
+            let links = Links { run_page: &run_page, ..links };
+            let filter = Filter { page: 1, ..Filter::default() };
+            let page = overview(&self.runs, shown, filter, AddressForm::File, true)?;
+            write(&out.join(&run_page), &html::render_matrix(&page, &links)?)?;
+            let report = out.join(format!("{}{PAGE_SUFFIX}", report_address(shown.number)));
+            fs::create_dir_all(report.parent().unwrap_or(out))?;
+            write(&report, &report_page(shown)?)?;
+            files += 2;
             for found in planned_trials(&shown.record) {
                 let task = found.task.task.id.as_str();
-                let several = self.trial_count(task) > 1;
-                if several && tasks.insert(task) {
+                let has_several = self.trial_count(task) > 1;
+                if has_several && tasks.insert(task) {
                     files += self.write_side_by_side(out, task, links, &write)?;
                 }
                 let place = AddressForm::File.trial_address(shown.number, &found);
                 let (above, step_above) = ("../../../", "../../../../../");
                 let index = shown.current_index(&found)?;
                 let (mut told, _) = load_trial(shown, found, index.as_deref())?;
-                if several {
+                if has_several {
                     told.beside = AddressForm::File.side_by_side_address(task);
                 }
                 let here = format!("{above}{place}");

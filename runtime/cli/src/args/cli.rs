@@ -125,7 +125,7 @@ pub enum Command {
     },
     /// Open the web viewer for runs. The first line of standard output is its URL.
     View {
-        /// Run directories.
+        /// Run directories, or folders of run directories.
         #[arg(required = true)]
         runs: Vec<PathBuf>,
         /// Port on 127.0.0.1 to listen on. Default: a free port.

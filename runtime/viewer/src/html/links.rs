@@ -6,11 +6,12 @@ use serde::Serialize;
 /// files.
 pub static ASSETS: [(&str, &str, &[&str]); 2] = [
     ("viewer.js", "text/javascript; charset=utf-8", &[SCRIPT]),
-    ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER_STYLE]),
+    ("viewer.css", "text/css; charset=utf-8", &[STYLE, CHART_STYLE, VIEWER_STYLE]),
 ];
 
 const SCRIPT: &str = include_str!("../../templates/viewer.js");
 const STYLE: &str = include_str!("../../templates/style.css");
+const CHART_STYLE: &str = include_str!("../../templates/charts.css");
 const VIEWER_STYLE: &str = include_str!("../../templates/viewer.css");
 
 /// Concatenates the pieces of a file.
@@ -26,8 +27,15 @@ pub struct Links<'a> {
     pub root: &'a str,
     /// The home page's address, relative to the root.
     pub home: &'a str,
+    /// The address of the run's page, relative to the root and with the suffix. The same as `home`
+    /// if there is only one run.
+    pub run_page: &'a str,
+    /// Whether there are several runs.
+    pub several: bool,
     /// The trial's own address, without the suffix.
     pub here: &'a str,
+    /// The trial's value in the query string of a search. Empty if the page is not about a trial.
+    pub trial: &'a str,
     /// Suffix of every page's address.
     pub ending: &'a str,
     /// Whether a server answers requests. Pages that are exported as files have no search and no

@@ -1,9 +1,10 @@
-//! Each run's matrix of trials (task x arm x attempt), restricted by a filter.
+//! A run's page: its results by arm, and its matrix of trials (task x arm x attempt), restricted by
+//! a filter.
 
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, templates::render_template};
+use super::{Links, RunSummary, templates::render_template};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -37,6 +38,9 @@ pub struct Matrix {
     pub run: String,
     /// The run's progress, as a sentence.
     pub state: String,
+    /// Number of trials that have ended, then the number of all trials.
+    pub ended: usize,
+    pub trials: usize,
     /// The addresses of running trials, with a description of their current activity.
     pub going_on: Vec<(String, String)>,
     /// The name and result of each arm.
@@ -67,17 +71,20 @@ pub struct FilterOptions {
     pub reasons: Vec<(String, u64)>,
 }
 
-/// The content of the home page.
+/// The content of a run's page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
-    pub runs: Vec<Matrix>,
+    pub run: Matrix,
+    pub summary: RunSummary,
+    /// The address of the run's report, relative to the root and without the suffix.
+    pub report: String,
     pub filter: Filter,
     pub choices: FilterOptions,
     /// Number of trials that match the filter, then the number of all trials.
     pub shown: usize,
     pub of: usize,
     pub pages: usize,
-    /// The address of the filtered page, relative to the root and without the page number.
+    /// The filtered page's query string, without the page number.
     pub again: String,
     /// Whether the page may still change because work on some trials is not finished.
     pub live: bool,

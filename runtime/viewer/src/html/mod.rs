@@ -6,11 +6,15 @@
 
 mod bars;
 mod budgets;
+mod conversation;
+mod dashboard;
+mod divergence;
 mod figures;
 mod links;
 mod matrix;
 mod plot;
 mod report;
+mod run_summary;
 mod search;
 mod side_by_side;
 mod step_row;
@@ -21,14 +25,16 @@ mod timeline;
 mod trial;
 mod workspace;
 
+pub use dashboard::{ArmScore, Dashboard, DashboardRun, render_dashboard};
+pub use divergence::{Divergence, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
 pub use matrix::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, render_matrix};
 pub use report::{NamedRun, ReportPage, render_report};
+pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
-pub use side_by_side::{
-    Divergence, TrialChoice, TrialColumn, find_divergence, render_side_by_side_page,
-};
+pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};
 pub use step_row::StepRow;
+pub use templates::report_style_source;
 pub use timeline::{ChartLimit, ChartLimitKind};
 pub use trial::{
     Call, EgressRequest, EndpointRequest, ShownLabel, Step, TestLine, Trial, render_step,

@@ -1,9 +1,16 @@
-//! Renders one task's trials side by side, and finds where they diverge.
+//! Renders one task's trials side by side, with where they diverge and how.
 
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, Step, StepRow, templates::render_template};
+use super::{
+    Divergence, Links, Step, StepRow,
+    divergence::{
+        MarkedText, align_steps, describe_divergence, differing_lines, find_divergence,
+        mark_differences,
+    },
+    templates::render_template,
+};
 
 /// One of the trials shown side by side.
 #[derive(Debug, Clone, Serialize)]
@@ -19,6 +26,8 @@ pub struct TrialColumn {
     pub steps: Vec<StepRow>,
     /// The trial's step at which the trials diverge, with all details.
     pub at: Option<Step>,
+    /// The trial's first step whose calls returned something else than in another trial.
+    pub saw: Option<Step>,
 }
 
 /// A trial that the user can select for the page.
@@ -35,41 +44,27 @@ struct PageContext<'a> {
     task: &'a str,
     sides: &'a [TrialColumn],
     choices: &'a [TrialChoice],
-    parted: Divergence,
-    alike: Vec<Vec<Option<&'a StepRow>>>,
-    after: Vec<Vec<Option<&'a StepRow>>>,
+    parted: &'a Divergence,
+    /// How the trials diverge, as a sentence. Empty if they don't.
+    how: String,
+    /// For each call of the step at which the trials diverge, each trial's arguments.
+    calls: Vec<Vec<Option<MarkedText>>>,
+    /// Each trial's message at the step at which the trials diverge.
+    messages: Vec<MarkedText>,
+    /// The lines in which the first differing outputs differ, with the trial's name.
+    outputs: Vec<(&'a str, String)>,
+    alike: Vec<AlignedRow<'a>>,
+    after: Vec<AlignedRow<'a>>,
     links: &'a Links<'a>,
     live: bool,
 }
 
-/// Where trials diverge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Divergence {
-    /// Number of identical steps at the start of all trials.
-    pub alike: usize,
-    /// The first identical step whose results differ between the trials, counted from 1.
-    pub saw: Option<usize>,
-    /// Whether the trials are identical from start to end.
-    pub never: bool,
-}
-
-/// Finds where trials diverge. Two steps count as the same if the model made the same calls or,
-/// without calls, wrote the same message.
-pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
-    let Some((first, others)) = trials.split_first() else {
-        return Divergence { alike: 0, saw: None, never: true };
-    };
-    let same = |at: &usize| -> bool {
-        let row = &first[*at];
-        others
-            .iter()
-            .all(|other| other.get(*at).is_some_and(|one| one.action_hash == row.action_hash))
-    };
-    let alike = (0..first.len()).take_while(same).count();
-    let saw = (0..alike)
-        .find(|at| others.iter().any(|other| other[*at].result_hash != first[*at].result_hash))
-        .map(|at| at + 1);
-    Divergence { alike, saw, never: trials.iter().all(|one| one.len() == alike) }
+/// One row of the table of steps.
+#[derive(Debug, Serialize)]
+struct AlignedRow<'a> {
+    steps: Vec<Option<&'a StepRow>>,
+    /// Whether all trials have this step and it is the same in all of them.
+    is_same: bool,
 }
 
 /// # Errors
@@ -82,39 +77,112 @@ pub fn render_side_by_side_page(
 ) -> Result<String, Error> {
     let steps: Vec<&[StepRow]> = sides.iter().map(|side| side.steps.as_slice()).collect();
     let parted = find_divergence(&steps);
-    let longest = steps.iter().map(|rows| rows.len()).max().unwrap_or_default();
-    let rows = |from: usize, to: usize| -> Vec<Vec<Option<&StepRow>>> {
-        (from..to).map(|at| steps.iter().map(|rows| rows.get(at)).collect()).collect()
+    let halves = steps.iter().map(|rows| rows.split_at(parted.alike.min(rows.len())));
+    let (before, behind): (Vec<&[StepRow]>, Vec<&[StepRow]>) = halves.unzip();
+    let (alike, after) = (aligned_rows(&before), aligned_rows(&behind));
+    let named: Vec<(&str, &Step)> =
+        sides.iter().filter_map(|side| Some((side.name.as_str(), side.at.as_ref()?))).collect();
+    let how = if parted.parted { describe_divergence(&named) } else { String::new() };
+    let filling = PageContext {
+        task,
+        sides,
+        choices,
+        parted: &parted,
+        how,
+        calls: marked_calls(sides),
+        messages: marked_messages(sides),
+        outputs: differing_outputs(sides),
+        alike,
+        after,
+        links,
+        live: false,
     };
-    let (alike, after) = (rows(0, parted.alike), rows(parted.alike, longest));
-    let filling = PageContext { task, sides, choices, parted, alike, after, links, live: false };
     render_template("beside.html", filling)
+}
+
+fn aligned_rows<'a>(trials: &[&'a [StepRow]]) -> Vec<AlignedRow<'a>> {
+    let row = |indexes: Vec<Option<usize>>| {
+        let steps: Vec<Option<&StepRow>> = trials
+            .iter()
+            .zip(indexes)
+            .map(|(rows, index)| index.and_then(|index| rows.get(index)))
+            .collect();
+        let first = steps.first().copied().flatten().map(|row| row.action_hash);
+        let is_same =
+            first.is_some() && steps.iter().all(|step| step.map(|row| row.action_hash) == first);
+        AlignedRow { steps, is_same }
+    };
+    align_steps(trials).into_iter().map(row).collect()
+}
+
+/// Marks where the trials' calls differ, call by call. A trial that makes fewer calls has `None`.
+fn marked_calls(sides: &[TrialColumn]) -> Vec<Vec<Option<MarkedText>>> {
+    let calls_of = |side: &TrialColumn| side.at.as_ref().map_or(0, |step| step.calls.len());
+    let most = sides.iter().map(calls_of).max().unwrap_or_default();
+    let arguments =
+        |side: &TrialColumn, at: usize| Some(side.at.as_ref()?.calls.get(at)?.arguments.clone());
+    let marked = |at: usize| {
+        let texts: Vec<Option<String>> = sides.iter().map(|side| arguments(side, at)).collect();
+        let given: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
+        let mut marked = mark_differences(&given).into_iter();
+        texts.iter().map(|text| text.as_ref().and_then(|_| marked.next())).collect()
+    };
+    (0..most).map(marked).collect()
+}
+
+/// Marks where the trials' messages differ. A trial that had ended has an empty message.
+fn marked_messages(sides: &[TrialColumn]) -> Vec<MarkedText> {
+    let given: Vec<&str> =
+        sides.iter().filter_map(|side| Some(side.at.as_ref()?.message.as_str())).collect();
+    let mut marked = mark_differences(&given).into_iter();
+    let of_side = |side: &TrialColumn| side.at.as_ref().and_then(|_| marked.next());
+    sides.iter().map(of_side).map(Option::unwrap_or_default).collect()
+}
+
+fn differing_outputs(sides: &[TrialColumn]) -> Vec<(&str, String)> {
+    let outputs = |step: &Step| -> String {
+        let all: Vec<&str> = step.calls.iter().filter_map(|call| call.shown.as_deref()).collect();
+        all.join("\n")
+    };
+    let (names, texts): (Vec<&str>, Vec<String>) = sides
+        .iter()
+        .filter_map(|side| Some((side.name.as_str(), outputs(side.saw.as_ref()?))))
+        .unzip();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    names.into_iter().zip(differing_lines(&texts)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn step_rows(action_hashes: &[u64], result_hashes: &[u64]) -> Vec<StepRow> {
-        let row = |(act, seen): (&u64, &u64)| StepRow {
-            action_hash: *act,
-            result_hash: *seen,
+    fn side(name: &str, action_hashes: &[u64]) -> TrialColumn {
+        let row = |(number, hash): (u64, &u64)| StepRow {
+            number,
+            action_hash: *hash,
             ..StepRow::default()
         };
-        action_hashes.iter().zip(result_hashes).map(row).collect()
+        TrialColumn {
+            name: name.to_owned(),
+            href: format!("1/t/{name}/1"),
+            word: "resolved",
+            class: "yes",
+            detail: String::new(),
+            steps: (1..).zip(action_hashes).map(row).collect(),
+            at: None,
+            saw: None,
+        }
     }
 
     #[test]
-    fn trials_diverge_at_first_differing_or_missing_step() {
-        let (a, b) = (step_rows(&[1, 2, 3], &[1, 1, 1]), step_rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
-        let short = step_rows(&[1], &[1]);
-        assert_eq!(find_divergence(&[&a, &b]), Divergence { alike: 2, saw: Some(2), never: false });
-        assert_eq!(
-            find_divergence(&[&a, &b, &short]),
-            Divergence { alike: 1, saw: None, never: false }
-        );
-        assert_eq!(find_divergence(&[&a, &a]), Divergence { alike: 3, saw: None, never: true });
-        assert_eq!(find_divergence(&[&a, &[]]), Divergence { alike: 0, saw: None, never: false });
-        assert_eq!(find_divergence(&[]), Divergence { alike: 0, saw: None, never: true });
+    fn page_says_that_a_trial_ended_instead_of_diverging() {
+        let page = |sides: &[TrialColumn]| {
+            render_side_by_side_page("t", sides, &[], &Links::default()).unwrap_or_default()
+        };
+        let ended = page(&[side("A", &[1, 2, 3]), side("B", &[1, 2])]);
+        assert!(ended.contains("don't diverge") && ended.contains("</bdi> ended after 2 steps"));
+        assert!(!ended.contains("Where they diverge"), "{ended}");
+        let parted = page(&[side("A", &[1, 2, 3]), side("B", &[1, 4, 3])]);
+        assert!(parted.contains("the trials diverge at") && parted.contains("Where they diverge"));
     }
 }

@@ -34,6 +34,9 @@ pub struct StepRow {
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
+    /// The id of the sub-agent's conversation that the step belongs to. `None` if the step belongs
+    /// to the agent itself, or if the record doesn't say.
+    pub conversation: Option<String>,
     /// Hashes of the step's actions and of the results that it received. If two steps have equal
     /// hashes, their actions or results are the same.
     #[serde(skip)]

@@ -20,10 +20,11 @@ macro_rules! files {
     };
 }
 
-static TEMPLATE_FILES: [(&str, &str); 13] = files![
+static TEMPLATE_FILES: [(&str, &str); 14] = files![
     "arms.html",
     "beside.html",
     "charts.html",
+    "dashboard.html",
     "diff.html",
     "matrix.html",
     "page.html",
@@ -37,8 +38,11 @@ static TEMPLATE_FILES: [(&str, &str); 13] = files![
 ];
 
 /// The style sheets of self-contained pages.
-const STYLE: [&str; 2] =
-    [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
+const STYLE: [&str; 3] = [
+    include_str!("../../templates/style.css"),
+    include_str!("../../templates/charts.css"),
+    include_str!("../../templates/report.css"),
+];
 
 static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(build_environment);
 
@@ -91,6 +95,12 @@ fn build_environment() -> Result<Environment<'static>, Error> {
         templates.add_template(name, text)?;
     }
     Ok(templates)
+}
+
+/// Returns the source expression with which a content security policy allows the style sheet of a
+/// report page, and nothing else.
+pub fn report_style_source() -> String {
+    csp_hash_source(&STYLE.concat())
 }
 
 /// Returns the source expression for a content security policy that allows exactly this text.

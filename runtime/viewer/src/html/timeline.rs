@@ -2,19 +2,13 @@
 
 use serde::Serialize;
 
-use super::{plot::round_to_tenth, step_row::StepRow};
+use super::{
+    plot::{Tick, round_to_hundredth, tick},
+    step_row::StepRow,
+};
 
-const CHART_WIDTH: f64 = 780.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 580.0;
-/// Height of the strip that shows the steps.
-const STRIP_TOP: f64 = 24.0;
-const STRIP_THICKNESS: f64 = 18.0;
-/// Vertical positions of a limit's line when the limit is used up, and when nothing is used.
-const FULL_Y: f64 = 74.0;
-const EMPTY_Y: f64 = 194.0;
-/// Minimum vertical distance between the labels of two lines, in pixels.
-const LABEL_GAP: f64 = 15.0;
+/// The fraction of a limit at the chart's upper edge. A trial may exceed a limit by its last step.
+const TOP_FRACTION: f64 = 1.1;
 /// Maximum number of steps that are drawn separately. In longer trials, adjacent steps are merged.
 const MAX_DRAWN_STEPS: usize = 400;
 
@@ -76,20 +70,14 @@ impl ChartLimitKind {
     }
 }
 
+/// The chart. Positions are percentages, so that text has the same size at any width.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Timeline {
-    width: f64,
-    height: f64,
-    left: f64,
-    right: f64,
-    strip: f64,
-    thick: f64,
-    full: f64,
-    empty: f64,
-    /// Each tick's position and label.
-    ticks: Vec<(f64, String)>,
+    ticks: Vec<Tick>,
     parts: Vec<StepPart>,
     lines: Vec<LimitLine>,
+    /// The vertical position at which a limit is used up.
+    full: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -110,8 +98,6 @@ struct LimitLine {
     points: String,
     /// Index of the dash pattern.
     dash: usize,
-    end_y: f64,
-    label_y: f64,
 }
 
 /// Builds the chart. Returns `None` if there are no steps.
@@ -119,29 +105,27 @@ pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeli
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
     let whole = (end - begin).max(1e-3);
-    let x =
-        |at: f64| round_to_tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
+    let x = |at: f64| round_to_hundredth(100.0 * ((at - begin) / whole).clamp(0.0, 1.0));
     let mut lines: Vec<LimitLine> = limits
         .iter()
         .filter(|cap| cap.maximum > 0.0)
         .enumerate()
         .map(|(dash, cap)| limit_line(rows, *cap, dash, &x))
         .collect();
-    spread_labels(&mut lines);
+    // The limit that is closest to being used up comes first, as it does in the chart.
+    lines.sort_by(|a, b| b.share.total_cmp(&a.share));
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
-        width: CHART_WIDTH,
-        height: if lines.is_empty() { STRIP_TOP + STRIP_THICKNESS + 24.0 } else { EMPTY_Y + 14.0 },
-        left: LEFT,
-        right: RIGHT,
-        strip: STRIP_TOP,
-        thick: STRIP_THICKNESS,
-        full: FULL_Y,
-        empty: EMPTY_Y,
-        ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
+        ticks: ticks.map(|at| tick(x(at), format!("{at:.0} s"))).collect(),
         parts: step_parts(rows, &x),
         lines,
+        full: limit_y(1.0),
     })
+}
+
+/// Returns the vertical position of a used fraction of a limit, in percent from the top.
+fn limit_y(fraction: f64) -> f64 {
+    round_to_hundredth(100.0 * (1.0 - fraction.clamp(0.0, TOP_FRACTION) / TOP_FRACTION))
 }
 
 fn limit_line(
@@ -150,17 +134,16 @@ fn limit_line(
     dash: usize,
     x: &impl Fn(f64) -> f64,
 ) -> LimitLine {
-    let y = |share: f64| round_to_tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
     let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;
-    let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
+    let mut points =
+        vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), limit_y(0.0))];
     for (index, row) in rows.iter().enumerate() {
         used += limit.kind.amount_added_by(row);
         if (index + 1) % every == 0 || index + 1 == rows.len() {
-            points.push(format!("{},{}", x(row.at + row.seconds), y(used / limit.maximum)));
+            points.push(format!("{},{}", x(row.at + row.seconds), limit_y(used / limit.maximum)));
         }
     }
-    let end_y = y(used / limit.maximum);
     LimitLine {
         name: limit.kind.name(),
         used: limit.kind.format_amount(used),
@@ -168,23 +151,6 @@ fn limit_line(
         share: used / limit.maximum,
         points: points.join(" "),
         dash: dash % 4,
-        end_y,
-        label_y: end_y,
-    }
-}
-
-/// Moves the labels at the lines' ends apart, so that they do not overlap.
-fn spread_labels(lines: &mut [LimitLine]) {
-    lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
-    let mut free = 0.0_f64;
-    for line in lines.iter_mut() {
-        line.label_y = line.end_y.max(free);
-        free = line.label_y + LABEL_GAP;
-    }
-    let mut most = EMPTY_Y + 8.0;
-    for line in lines.iter_mut().rev() {
-        line.label_y = line.label_y.min(most);
-        most = line.label_y - LABEL_GAP;
     }
 }
 
@@ -202,7 +168,7 @@ fn step_parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<StepPart> {
             ("other", f64::INFINITY),
         ] {
             let to = (at + seconds).min(end);
-            let width = round_to_tenth(x(to) - x(at));
+            let width = round_to_hundredth(x(to) - x(at));
             if width > 0.0 {
                 parts.push(StepPart { class, x: x(at), width });
             }
@@ -237,8 +203,9 @@ mod tests {
         ];
         let drawn = timeline(&step_rows(10), &caps).unwrap();
         let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
-        assert!((of("steps").end_y - FULL_Y).abs() < 1e-9 && of("steps").used == "10");
-        assert!(of("tokens in").end_y > FULL_Y && (of("tokens in").share - 0.25).abs() < 1e-9);
+        assert!(of("steps").points.ends_with(&format!(",{}", drawn.full)), "{drawn:?}");
+        assert!((of("tokens in").share - 0.25).abs() < 1e-9 && of("steps").used == "10");
+        assert_eq!(drawn.lines[0].name, "steps", "the limit that is closest to its end is first");
         assert!(timeline(&[], &caps).is_none());
     }
 
@@ -250,10 +217,7 @@ mod tests {
         let drawn = timeline(&step_rows(5_000), &caps).unwrap();
         assert!(drawn.parts.len() <= 4 * MAX_DRAWN_STEPS, "{}", drawn.parts.len());
         for part in &drawn.parts {
-            assert!(part.x >= LEFT && part.x + part.width <= RIGHT + 0.2, "{part:?}");
-        }
-        for pair in drawn.lines.windows(2) {
-            assert!(pair[1].label_y - pair[0].label_y >= LABEL_GAP - 1e-9, "{pair:?}");
+            assert!(part.x >= 0.0 && part.x + part.width <= 100.02, "{part:?}");
         }
     }
 }

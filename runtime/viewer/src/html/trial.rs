@@ -5,16 +5,11 @@ use serde::Serialize;
 
 use super::{
     Folder, Links,
+    conversation::{Conversation, conversations},
     step_row::StepRow,
     templates::render_template,
     timeline::{ChartLimit, Timeline, timeline},
 };
-
-/// Number of steps shown before and after the current one.
-const NEARBY_STEPS: usize = 60;
-/// Maximum number of steps shown at the start of a trial, and at its end. Steps in between are left
-/// out.
-const MAX_ROWS_PER_END: usize = 1_000;
 
 /// One step with all its details.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -142,11 +137,9 @@ struct TrialContext<'a> {
     patch: &'a str,
     gold: &'a str,
     timeline: Option<Timeline>,
-    first: &'a [StepRow],
-    /// The rows that are left out in the middle: the first omitted step, and the number of omitted
-    /// steps.
-    left_out: Option<(u64, usize)>,
-    last: &'a [StepRow],
+    conversations: Vec<Conversation<'a>>,
+    failed_tests: Vec<&'a TestLine>,
+    passed_tests: Vec<&'a TestLine>,
     ways: Vec<StepLink>,
     live: bool,
 }
@@ -157,9 +150,7 @@ struct StepContext<'a> {
     trial: &'a str,
     links: &'a Links<'a>,
     ways: Vec<StepLink>,
-    beside: &'a [StepRow],
-    before: usize,
-    behind: usize,
+    conversations: Vec<Conversation<'a>>,
     live: bool,
 }
 
@@ -175,9 +166,11 @@ struct StepLink {
 /// Whether a keyboard shortcut stops at this step.
 type StepFilter = fn(&StepRow) -> bool;
 
-/// Returns the links from a step to other steps. With `current_step` = 0, the links lead to the
-/// first matching steps of the trial.
+/// Returns the links from a step to other steps. The next and the previous step belong to the same
+/// conversation. With `current_step` = 0, the links lead to the first matching steps of the trial.
 fn step_links(rows: &[StepRow], current_step: u64) -> Vec<StepLink> {
+    let current = rows.iter().find(|row| row.number == current_step);
+    let is_near = |row: &StepRow| current.is_none_or(|one| one.conversation == row.conversation);
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
         (['e', 'E'], ["next error", "previous error"], |row| row.failed),
@@ -187,8 +180,9 @@ fn step_links(rows: &[StepRow], current_step: u64) -> Vec<StepLink> {
     let mut ways = Vec::new();
     for ([key, back_key], [name, back_name], is) in kinds {
         let plain = key == 'j';
-        let before = rows.iter().rev().find(|row| row.number < current_step && is(row));
-        let behind = rows.iter().find(|row| row.number > current_step && is(row));
+        let is_target = |row: &StepRow| is(row) && (!plain || is_near(row));
+        let before = rows.iter().rev().find(|row| row.number < current_step && is_target(row));
+        let behind = rows.iter().find(|row| row.number > current_step && is_target(row));
         for (found, key, name, rel) in
             [(before, back_key, back_name, "prev"), (behind, key, name, "next")]
         {
@@ -213,25 +207,17 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
-    let (first, left_out, last) = match steps.len().checked_sub(2 * MAX_ROWS_PER_END) {
-        None | Some(0) => (steps, None, &steps[..0]),
-        Some(more) => (
-            &steps[..MAX_ROWS_PER_END],
-            steps.get(MAX_ROWS_PER_END).map(|row| (row.number, more)),
-            &steps[steps.len() - MAX_ROWS_PER_END..],
-        ),
-    };
-    let (timeline, ways) = (timeline(steps, &trial.chart_limits), step_links(steps, 0));
+    let (passed_tests, failed_tests) = trial.tests.iter().partition(|test| test.passed);
     let filling = TrialContext {
         trial,
         links,
         patch,
         gold,
-        timeline,
-        first,
-        left_out,
-        last,
-        ways,
+        timeline: timeline(steps, &trial.chart_limits),
+        conversations: conversations(steps, None),
+        failed_tests,
+        passed_tests,
+        ways: step_links(steps, 0),
         live: is_live,
     };
     render_template("trial.html", filling)
@@ -248,17 +234,12 @@ pub fn render_step(
     links: &Links<'_>,
     is_live: bool,
 ) -> Result<String, Error> {
-    let at = (step.row.number as usize).saturating_sub(1);
-    let from = at.saturating_sub(NEARBY_STEPS).min(rows.len());
-    let to = (at + NEARBY_STEPS + 1).min(rows.len()).max(from);
     let filling = StepContext {
         step,
         trial,
         links,
         ways: step_links(rows, step.row.number),
-        beside: &rows[from..to],
-        before: from,
-        behind: rows.len() - to,
+        conversations: conversations(rows, Some(step.row.number)),
         live: is_live,
     };
     render_template("step.html", filling)
@@ -293,5 +274,21 @@ mod tests {
             "there is no edit before or after this one"
         );
         assert_eq!(keys(4), [('k', 3), ('E', 2), ('D', 3)]);
+    }
+
+    #[test]
+    fn next_step_stays_in_its_conversation() {
+        let row = |number, conversation: Option<&str>| StepRow {
+            number,
+            conversation: conversation.map(str::to_owned),
+            failed: number == 2,
+            ..StepRow::default()
+        };
+        let rows = [row(1, None), row(2, Some("a")), row(3, None), row(4, Some("a"))];
+        let keys = |from| -> Vec<(char, u64)> {
+            step_links(&rows, from).into_iter().map(|way| (way.key, way.to)).collect()
+        };
+        assert_eq!(keys(1), [('j', 3), ('e', 2)], "errors are found in every conversation");
+        assert_eq!(keys(4), [('k', 2), ('E', 2)]);
     }
 }

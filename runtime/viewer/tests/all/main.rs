@@ -1,5 +1,6 @@
 //! Tests for pages, in one binary because linking is the slow part.
 
 mod answer;
+mod conversations;
 mod report;
 mod viewer;

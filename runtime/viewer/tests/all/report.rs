@@ -31,7 +31,7 @@ fn hostile_name(name: &str) -> String {
     format!("{name} {}", HOSTILE_TEXTS.join(" "))
 }
 
-fn arm(name: &str) -> Arm {
+pub(crate) fn arm(name: &str) -> Arm {
     let arm: Arm = serde_json::from_value(json!({
         "id": "", "name": hostile_name(name), "scaffold": hostile_name("scaffold"),
         "model": { "base_url": "https://model.example/v1", "name": hostile_name(name) },
@@ -42,7 +42,7 @@ fn arm(name: &str) -> Arm {
     arm.with_computed_id()
 }
 
-fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
+pub(crate) fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     let id = TaskId::new(hostile_name(&format!("task-{task}")));
     let fault = Fault::new(FaultLayer::Model, hostile_name("fault")).hint(hostile_name("hint"));
     let ending = match passed {

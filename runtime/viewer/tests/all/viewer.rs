@@ -2,13 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use proctor_report::build_report;
 use proctor_viewer::html::{
-    ASSETS, Call, ChartLimit, ChartLimitKind, EgressRequest, EndpointRequest, Entry, Filter,
-    FilterOptions, Folder, Hit, Links, Matrix, MatrixCell, MatrixRow, OpenedFile, Overview,
-    SearchResults, ShownLabel, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn,
-    join_pieces, render_matrix, render_search, render_side_by_side_page, render_step, render_trial,
+    ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
+    EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
+    MatrixRow, OpenedFile, Overview, RunSummary, SearchResults, ShownLabel, Step, StepRow,
+    TestLine, Trial, TrialChoice, TrialColumn, join_pieces, render_dashboard, render_matrix,
+    render_search, render_side_by_side_page, render_step, render_trial,
 };
 use roxmltree::Document;
+
+use crate::report::{arm, trial};
 
 const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
 
@@ -109,6 +113,8 @@ fn render_all_pages() -> Vec<String> {
     let run = Matrix {
         run: text.clone(),
         state: text.clone(),
+        ended: 1,
+        trials: 2,
         going_on: vec![("1/a/b/1".into(), text.clone())],
         arms: vec![(text.clone(), text.clone())],
         rows: vec![MatrixRow {
@@ -120,7 +126,9 @@ fn render_all_pages() -> Vec<String> {
     };
     let choices = vec![(text.clone(), 1)];
     let overview = Overview {
-        runs: vec![run],
+        run,
+        summary: RunSummary::from_report(&build_report(vec![trial(&arm("first"), 0, Some(1.0))])),
+        report: "report/1".into(),
         filter: Filter { text: text.clone(), page: 1, ..Filter::default() },
         choices: FilterOptions {
             arms: choices.clone(),
@@ -141,6 +149,7 @@ fn render_all_pages() -> Vec<String> {
         detail: text.clone(),
         steps: told.steps.clone(),
         at: Some(whole.clone()),
+        saw: Some(whole.clone()),
     };
     let other = TrialColumn {
         steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
@@ -164,14 +173,41 @@ fn render_all_pages() -> Vec<String> {
         cut: true,
         ..SearchResults::default()
     };
-    let links = Links { root: "/t/", here: "/t/1/a/b/1", served: true, ..Links::default() };
+    let score = ArmScore {
+        name: text.clone(),
+        resolved: text.clone(),
+        interval: text.clone(),
+        width: 50.0,
+    };
+    let run = DashboardRun {
+        name: text.clone(),
+        href: "1".into(),
+        created: text.clone(),
+        size: text.clone(),
+        paid: text.clone(),
+        live: true,
+        arms: vec![score],
+        more_arms: 1,
+        ..DashboardRun::default()
+    };
+    let dashboard = Dashboard { runs: vec![run], live: true };
+    let links = Links {
+        root: "/t/",
+        here: "/t/1/a/b/1",
+        trial: HOSTILE_TEXT,
+        served: true,
+        ..Links::default()
+    };
     let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
+    let sub_agent = StepRow { number: 4, conversation: Some(text.clone()), ..StepRow::default() };
+    let rows: Vec<StepRow> = rows.into_iter().chain([sub_agent]).collect();
     vec![
         render_matrix(&overview, &links).unwrap(),
         render_trial(&told, &links, &text, &text, true).unwrap(),
         render_step(&whole, &text, &rows, &links, true).unwrap(),
         render_side_by_side_page(&text, &[side, other], &[choice], &links).unwrap(),
         render_search(&found, &links).unwrap(),
+        render_dashboard(&dashboard, &links).unwrap(),
     ]
 }
 
@@ -224,6 +260,39 @@ fn viewer_pages_link_to_each_other() {
     assert!(links(&pages[1]).contains(&"/t/1/a/b/1/step/2".to_owned()));
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/3".to_owned()));
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/1".to_owned()));
+    assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/4".to_owned()), "the sub-agent's steps");
+    assert!(links(&pages[0]).contains(&"/t/report/1".to_owned()));
+    assert!(links(&pages[5]).contains(&"/t/1".to_owned()));
+}
+
+#[test]
+fn trial_page_shows_failing_tests_and_folds_passing_ones() {
+    let test = |id: &str, passed| TestLine {
+        id: id.to_owned(),
+        passed,
+        log: if passed { String::new() } else { "assert 1 == 2".to_owned() },
+        ..TestLine::default()
+    };
+    let told = Trial {
+        resolved: Some(false),
+        tests: vec![test("fails", false), test("passes", true)],
+        ..Trial::default()
+    };
+    let page = render_trial(&told, &Links::default(), "", "", false).unwrap();
+    let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+    let find = |id: &str| tree.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
+    let text = |id: &str| -> String {
+        find(id)
+            .descendants()
+            .filter(|node| node.is_text())
+            .filter_map(|node| node.text())
+            .collect()
+    };
+    assert_eq!(find("log-1").attribute("open"), Some("open"));
+    assert!(text("log-1").contains("assert 1 == 2"));
+    assert_eq!(find("passed").attribute("open"), None);
+    assert!(text("passed").contains("1 passing test") && text("passed").contains("passes"));
+    assert!(page.find("id=\"tests\"") < page.find("id=\"diff\""), "tests come first");
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! Builds the dashboard of several runs.
+
+use std::{
+    cmp::Reverse,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use proctor_report::{ArmReport, format_dollars, format_percent};
+use proctor_types::count_with_noun;
+
+use super::{address::AddressForm, results::RunResults, viewed_run::ViewedRun};
+use crate::html::{ArmScore, Dashboard, DashboardRun};
+
+/// Maximum number of arms listed for a run.
+const MAX_LISTED_ARMS: usize = 6;
+
+/// Returns the dashboard. The newest run comes first.
+pub fn dashboard(runs: &[ViewedRun], form: AddressForm) -> Dashboard {
+    let mut newest_first: Vec<&ViewedRun> = runs.iter().collect();
+    newest_first.sort_by_key(|run| Reverse(run.record.created));
+    // If a run cannot be read, the others are still shown.
+    let runs = newest_first.into_iter().map(|run| match run.current_results() {
+        Ok(results) => dashboard_run(run, &results, form),
+        Err(error) => DashboardRun { error: error.to_string(), ..planned_run(run, form) },
+    });
+    let runs: Vec<DashboardRun> = runs.collect();
+    Dashboard { live: runs.iter().any(|run| run.live), runs }
+}
+
+/// Returns what the plan says about a run.
+fn planned_run(run: &ViewedRun, form: AddressForm) -> DashboardRun {
+    let created = UNIX_EPOCH + Duration::from_secs(run.record.created);
+    DashboardRun {
+        name: run.name.clone(),
+        href: form.run_address(run.number),
+        created: httpdate::fmt_http_date(created),
+        ..DashboardRun::default()
+    }
+}
+
+fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> DashboardRun {
+    let report = &results.report;
+    let mut arms = report.arms_under_study();
+    arms.sort_by(|a, b| b.resolved_rate.total_cmp(&a.resolved_rate));
+    let more_arms = arms.len().saturating_sub(MAX_LISTED_ARMS);
+    let size = [
+        count_with_noun(arms.len(), "arm"),
+        count_with_noun(run.record.tasks.len(), "task"),
+        count_with_noun(results.results.len(), "trial"),
+    ];
+    let paid: f64 = report.arms.iter().map(|arm| arm.paid.cost_usd).sum();
+    DashboardRun {
+        size: size.join(", "),
+        ended: results.ended_count(),
+        trials: results.results.len(),
+        paid: match report.arms.iter().all(|arm| arm.paid.cost_known) {
+            true => format_dollars(paid),
+            false => String::new(),
+        },
+        live: results.may_change(),
+        arms: arms.into_iter().take(MAX_LISTED_ARMS).map(arm_score).collect(),
+        more_arms,
+        ..planned_run(run, form)
+    }
+}
+
+fn arm_score(arm: &ArmReport) -> ArmScore {
+    ArmScore {
+        name: arm.name.clone(),
+        resolved: format_percent(arm.resolved_rate),
+        interval: arm.intervals.resolved_rate.map_or_else(String::new, |[lower, upper]| {
+            format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
+        }),
+        width: (arm.resolved_rate * 1000.0).round() / 10.0,
+    }
+}

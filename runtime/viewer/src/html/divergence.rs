@@ -1,0 +1,334 @@
+//! Finds where trials of a task diverge, and describes how.
+
+use serde::Serialize;
+
+use super::{Step, StepRow};
+
+/// Maximum number of table cells for the alignment of two trials: 2,000 steps each. Longer trials
+/// are aligned by step number.
+const MAX_ALIGNMENT_CELLS: usize = 4_000_000;
+/// Maximum number of lines shown of an output, from the first line that differs.
+const MAX_OUTPUT_LINES: usize = 20;
+
+/// Where trials diverge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// Number of steps before the trials diverge. If they never diverge, the number of steps that
+    /// at least two trials have.
+    pub alike: usize,
+    /// Whether two trials took different steps. A trial that ended earlier than the others has not
+    /// diverged.
+    pub parted: bool,
+    /// The first identical step whose results differ between the trials, counted from 1.
+    pub saw: Option<usize>,
+    /// The trials that ended before the others diverged or ended, by index.
+    pub ended: Vec<usize>,
+}
+
+/// Finds where trials diverge. Two steps count as the same if the model made the same calls or,
+/// without calls, wrote the same message.
+pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
+    let longest = trials.iter().map(|rows| rows.len()).max().unwrap_or_default();
+    let (mut alike, mut parted, mut saw) = (0, false, None);
+    for at in 0..longest {
+        let mut rows = trials.iter().filter_map(|rows| rows.get(at));
+        let Some(first) = rows.next() else { break };
+        let others: Vec<&StepRow> = rows.collect();
+        // Nothing can diverge from the only trial that is left.
+        if others.is_empty() {
+            break;
+        }
+        if others.iter().any(|row| row.action_hash != first.action_hash) {
+            parted = true;
+            break;
+        }
+        alike = at + 1;
+        if saw.is_none() && others.iter().any(|row| row.result_hash != first.result_hash) {
+            saw = Some(alike);
+        }
+    }
+    let end = if parted { alike + 1 } else { longest };
+    let ended = trials.iter().enumerate().filter(|(_, rows)| rows.len() < end);
+    Divergence { alike, parted, saw, ended: ended.map(|(index, _)| index).collect() }
+}
+
+/// Describes how steps differ, in one sentence. `steps` has the name and the step of each trial
+/// that has one.
+pub(crate) fn describe_divergence(steps: &[(&str, &Step)]) -> String {
+    let (calling, silent): (Vec<_>, Vec<_>) =
+        steps.iter().partition(|(_, step)| !step.calls.is_empty());
+    if calling.is_empty() {
+        return "They write different messages.".to_owned();
+    }
+    if !silent.is_empty() {
+        return format!(
+            "{} {} a tool; {} only {} a message.",
+            join_names(&calling),
+            verb(&calling, "calls", "call"),
+            join_names(&silent),
+            verb(&silent, "writes", "write")
+        );
+    }
+    let most = steps.iter().map(|(_, step)| step.calls.len()).max().unwrap_or_default();
+    for at in 0..most {
+        let calls: Vec<_> = steps.iter().filter_map(|(_, step)| step.calls.get(at)).collect();
+        let Some(first) = calls.first() else { break };
+        if calls.len() < steps.len() {
+            let counts: Vec<String> = steps
+                .iter()
+                .map(|(name, step)| format!("{name} makes {}", step.calls.len()))
+                .collect();
+            return format!("They make different numbers of calls: {}.", counts.join(", "));
+        }
+        if calls.iter().any(|call| call.name != first.name) {
+            let tools: Vec<String> = steps
+                .iter()
+                .map(|(name, step)| {
+                    format!("{name} calls {}", step.calls.get(at).map_or("", |call| &call.name))
+                })
+                .collect();
+            return format!("They call different tools: {}.", tools.join(", "));
+        }
+        if calls.iter().any(|call| call.arguments != first.arguments) {
+            return format!("They call {} with different arguments.", first.name);
+        }
+    }
+    "Their calls look the same but were recorded differently.".to_owned()
+}
+
+fn verb(names: &[&(&str, &Step)], singular: &'static str, plural: &'static str) -> &'static str {
+    if names.len() == 1 { singular } else { plural }
+}
+
+fn join_names(names: &[&(&str, &Step)]) -> String {
+    names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and ")
+}
+
+/// A text in three parts: what it has in common with the other texts at its start, what differs,
+/// and what it has in common at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct MarkedText {
+    pub(crate) start: String,
+    pub(crate) different: String,
+    pub(crate) end: String,
+}
+
+/// Marks where texts differ from each other. Returns one result per text.
+pub(crate) fn mark_differences(texts: &[&str]) -> Vec<MarkedText> {
+    let Some(first) = texts.first() else { return Vec::new() };
+    let prefix = texts.iter().map(|text| common_length(first.chars(), text.chars())).min();
+    let prefix = prefix.unwrap_or_default();
+    // Compare only what follows the common start, so that the two common parts never overlap.
+    let rests: Vec<&str> = texts.iter().map(|text| &text[prefix..]).collect();
+    let first_rest = &first[prefix..];
+    let suffix =
+        rests.iter().map(|rest| common_length(first_rest.chars().rev(), rest.chars().rev())).min();
+    let suffix = suffix.unwrap_or_default();
+    let marked = |text: &&str| {
+        let end = text.len() - suffix;
+        MarkedText {
+            start: text[..prefix].to_owned(),
+            different: text[prefix..end].to_owned(),
+            end: text[end..].to_owned(),
+        }
+    };
+    texts.iter().map(marked).collect()
+}
+
+/// Returns the length in bytes of the characters that two texts have in common at their start.
+fn common_length(one: impl Iterator<Item = char>, other: impl Iterator<Item = char>) -> usize {
+    one.zip(other).take_while(|(a, b)| a == b).map(|(sign, _)| sign.len_utf8()).sum()
+}
+
+/// Returns the lines in which outputs differ: each text without the lines that all texts have in
+/// common at their start and end.
+pub(crate) fn differing_lines(texts: &[&str]) -> Vec<String> {
+    let all: Vec<Vec<&str>> = texts.iter().map(|text| text.lines().collect()).collect();
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let shortest = all.iter().map(Vec::len).min().unwrap_or_default();
+    let before =
+        (0..shortest).take_while(|at| others.iter().all(|lines| lines[*at] == first[*at])).count();
+    let after = (1..=shortest - before)
+        .take_while(|at| {
+            others.iter().all(|lines| lines[lines.len() - at] == first[first.len() - at])
+        })
+        .count();
+    let different = |lines: &Vec<&str>| {
+        let lines = &lines[before..lines.len() - after];
+        let shown = &lines[..lines.len().min(MAX_OUTPUT_LINES)];
+        let mut text = shown.join("\n");
+        if shown.len() < lines.len() {
+            text += &format!("\n[{} more lines]", lines.len() - shown.len());
+        }
+        text
+    };
+    all.iter().map(different).collect()
+}
+
+/// Aligns steps so that equal steps of two trials share a row. Each row has the index of each
+/// trial's step. More than two trials are aligned by step number.
+pub(crate) fn align_steps(trials: &[&[StepRow]]) -> Vec<Vec<Option<usize>>> {
+    if let [one, other] = trials
+        && one.len().saturating_mul(other.len()) <= MAX_ALIGNMENT_CELLS
+    {
+        return align_pair(one, other);
+    }
+    let longest = trials.iter().map(|rows| rows.len()).max().unwrap_or_default();
+    let row = |at: usize| trials.iter().map(|rows| (at < rows.len()).then_some(at)).collect();
+    (0..longest).map(row).collect()
+}
+
+/// Finds the longest common subsequence of two trials' steps. Steps between two common steps share
+/// rows in order.
+fn align_pair(one: &[StepRow], other: &[StepRow]) -> Vec<Vec<Option<usize>>> {
+    let is_same = |a: usize, b: usize| one[a].action_hash == other[b].action_hash;
+    let width = other.len() + 1;
+    // The length of the longest common subsequence of the steps from `a` and from `b` on.
+    let mut lengths = vec![0_u32; (one.len() + 1) * width];
+    for a in (0..one.len()).rev() {
+        for b in (0..other.len()).rev() {
+            lengths[a * width + b] = match is_same(a, b) {
+                true => lengths[(a + 1) * width + b + 1] + 1,
+                false => lengths[(a + 1) * width + b].max(lengths[a * width + b + 1]),
+            };
+        }
+    }
+    let mut rows = Vec::new();
+    let (mut a, mut b) = (0, 0);
+    loop {
+        let (from_a, from_b) = (a, b);
+        // Skip to the next common step, or to the end of both trials.
+        while a < one.len() && b < other.len() && !is_same(a, b) {
+            if lengths[(a + 1) * width + b] >= lengths[a * width + b + 1] {
+                a += 1;
+            } else {
+                b += 1;
+            }
+        }
+        let is_end = a == one.len() || b == other.len();
+        if is_end {
+            (a, b) = (one.len(), other.len());
+        }
+        for at in 0..(a - from_a).max(b - from_b) {
+            let step = |from: usize, to: usize| (from + at < to).then_some(from + at);
+            rows.push(vec![step(from_a, a), step(from_b, b)]);
+        }
+        if is_end {
+            return rows;
+        }
+        rows.push(vec![Some(a), Some(b)]);
+        (a, b) = (a + 1, b + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::Call;
+
+    fn step_rows(action_hashes: &[u64], result_hashes: &[u64]) -> Vec<StepRow> {
+        let row = |(act, seen): (&u64, &u64)| StepRow {
+            action_hash: *act,
+            result_hash: *seen,
+            ..StepRow::default()
+        };
+        action_hashes.iter().zip(result_hashes).map(row).collect()
+    }
+
+    fn step(calls: &[(&str, &str)]) -> Step {
+        let call = |(name, arguments): &(&str, &str)| Call {
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+            ..Call::default()
+        };
+        Step { calls: calls.iter().map(call).collect(), ..Step::default() }
+    }
+
+    #[test]
+    fn trials_diverge_at_first_differing_step() {
+        let (a, b) = (step_rows(&[1, 2, 3], &[1, 1, 1]), step_rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
+        let short = step_rows(&[1], &[1]);
+        let none = |alike| Divergence { alike, parted: false, saw: None, ended: vec![] };
+        assert_eq!(
+            find_divergence(&[&a, &b]),
+            Divergence { parted: true, saw: Some(2), ..none(2) }
+        );
+        assert_eq!(
+            find_divergence(&[&a, &b, &short]),
+            Divergence { parted: true, saw: Some(2), ended: vec![2], ..none(2) }
+        );
+        assert_eq!(find_divergence(&[&a, &a]), none(3));
+        assert_eq!(find_divergence(&[]), none(0));
+    }
+
+    #[test]
+    fn trial_that_ends_early_does_not_diverge() {
+        let (long, short) = (step_rows(&[1, 2, 3], &[1, 1, 1]), step_rows(&[1, 2], &[1, 1]));
+        let ended = Divergence { alike: 2, parted: false, saw: None, ended: vec![1] };
+        assert_eq!(find_divergence(&[&long, &short]), ended);
+        assert_eq!(find_divergence(&[&long, &[]]), Divergence { alike: 0, ..ended });
+    }
+
+    #[test]
+    fn divergence_is_described() {
+        let (shell, other) = (step(&[("shell", "ls")]), step(&[("shell", "cat a")]));
+        let (edit, message) = (step(&[("edit", "a")]), step(&[]));
+        let two = step(&[("shell", "ls"), ("shell", "pwd")]);
+        for (a, b, expected) in [
+            (&shell, &other, "They call shell with different arguments."),
+            (&shell, &edit, "They call different tools: A calls shell, B calls edit."),
+            (&shell, &message, "A calls a tool; B only writes a message."),
+            (&message, &message, "They write different messages."),
+            (&shell, &two, "They make different numbers of calls: A makes 1, B makes 2."),
+        ] {
+            assert_eq!(describe_divergence(&[("A", a), ("B", b)]), expected);
+        }
+    }
+
+    #[test]
+    fn differences_are_marked_between_common_ends() {
+        let marked = |text: [&str; 3]| MarkedText {
+            start: text[0].to_owned(),
+            different: text[1].to_owned(),
+            end: text[2].to_owned(),
+        };
+        assert_eq!(
+            mark_differences(&["grep é1 file", "grep ü22 file"]),
+            [marked(["grep ", "é1", " file"]), marked(["grep ", "ü22", " file"])]
+        );
+        assert_eq!(
+            mark_differences(&["aa", "aaa"]),
+            [marked(["aa", "", ""]), marked(["aa", "a", ""])]
+        );
+        assert_eq!(mark_differences(&["a", "b"]), [marked(["", "a", ""]), marked(["", "b", ""])]);
+        assert!(mark_differences(&[]).is_empty());
+    }
+
+    #[test]
+    fn outputs_are_reduced_to_lines_that_differ() {
+        assert_eq!(differing_lines(&["a\nb\nz", "a\nc\nd\nz"]), ["b", "c\nd"]);
+        assert_eq!(differing_lines(&["a\na", "a"]), ["a", ""]);
+        let long = "x\n".repeat(MAX_OUTPUT_LINES + 2);
+        assert!(differing_lines(&[&long, ""])[0].ends_with("x\n[2 more lines]"));
+    }
+
+    #[test]
+    fn equal_steps_share_a_row() {
+        let rows = |hashes: &[u64]| step_rows(hashes, hashes);
+        let (a, b) = (rows(&[1, 7, 2, 3]), rows(&[1, 2, 8, 9, 3]));
+        assert_eq!(
+            align_steps(&[&a, &b]),
+            [
+                vec![Some(0), Some(0)],
+                vec![Some(1), None],
+                vec![Some(2), Some(1)],
+                vec![None, Some(2)],
+                vec![None, Some(3)],
+                vec![Some(3), Some(4)],
+            ]
+        );
+        let (a, b) = (rows(&[5, 6]), rows(&[7]));
+        assert_eq!(align_steps(&[&a, &b]), [vec![Some(0), Some(0)], vec![Some(1), None]]);
+        assert_eq!(align_steps(&[&a, &b, &a]).len(), 2);
+    }
+}

@@ -1,0 +1,220 @@
+// Keyboard shortcuts, filters and live updates of the viewer's pages. All pages work without this script.
+// The script only loads pages from the same server, and only inserts content that the server rendered.
+
+/** Delay between the last key press in a filter and the update of the page, in milliseconds. */
+const FILTER_DELAY = 120;
+
+function acceptsKeys(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.matches("input, select, textarea");
+}
+
+/** Follows or focuses the element whose `data-key` is the pressed key. */
+function onKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (acceptsKeys(event.target)) {
+    if (event.key === "Escape" && event.target instanceof HTMLElement) event.target.blur();
+    return;
+  }
+  if (event.key === "?") {
+    const keys = document.getElementById("keys");
+    if (keys instanceof HTMLDetailsElement) {
+      keys.open = !keys.open;
+      keys.scrollIntoView();
+      event.preventDefault();
+    }
+    return;
+  }
+  if (!/^[a-zA-Z/]$/.test(event.key)) return;
+  // If several elements have this key, such as a page's filter and the global search, prefer the one in the page's
+  // main part.
+  const all = [...document.querySelectorAll<HTMLElement>(`[data-key="${event.key}"]`)];
+  const target = all.find((element) => element.closest("main")) ?? all[0];
+  if (!target) return;
+  event.preventDefault();
+  if (target instanceof HTMLAnchorElement) {
+    target.click();
+  } else {
+    target.scrollIntoView({ block: "center" });
+    target.focus();
+  }
+}
+
+/** Announces a text to screen readers. */
+function announce(text: string): void {
+  const status = document.getElementById("told");
+  if (status) status.textContent = text;
+}
+
+/**
+ * Replaces the element with this id by the same element of a newer page. Open details stay open, and the focus stays
+ * in place.
+ */
+function replace(page: string, id: string): void {
+  const fresh = new DOMParser().parseFromString(page, "text/html").getElementById(id);
+  const old = document.getElementById(id);
+  if (!fresh || !old) return;
+  const open = new Map([...old.querySelectorAll("details[id]")].map((details) => [details.id, details.hasAttribute("open")]));
+  for (const details of fresh.querySelectorAll("details[id]")) {
+    const wasOpen = open.get(details.id);
+    if (wasOpen !== undefined) details.toggleAttribute("open", wasOpen);
+  }
+  const focused = document.activeElement instanceof HTMLElement && old.contains(document.activeElement)
+    ? document.activeElement : null;
+  const href = focused?.getAttribute("href");
+  const again = focused?.id ? `#${CSS.escape(focused.id)}` : href ? `a[href="${CSS.escape(href)}"]` : "";
+  const railPosition = old.querySelector(".rail")?.scrollTop ?? 0;
+  old.replaceWith(document.adoptNode(fresh));
+  if (again) fresh.querySelector<HTMLElement>(again)?.focus({ preventScroll: true });
+  const rail = fresh.querySelector(".rail");
+  if (rail) rail.scrollTop = railPosition;
+}
+
+let requestNumber = 0;
+
+/** Loads the page that the server renders for a filter, and shows its trials. */
+async function filterOnServer(form: HTMLFormElement): Promise<void> {
+  const address = new URL(form.action);
+  for (const [name, value] of new FormData(form)) {
+    if (typeof value === "string" && value) address.searchParams.set(name, value);
+  }
+  requestNumber += 1;
+  const number = requestNumber;
+  const response = await fetch(address);
+  const page = await response.text();
+  // Ignore this response if the filter has changed since the request.
+  if (!response.ok || number !== requestNumber) return;
+  replace(page, "found");
+  etag = "";
+  history.replaceState(null, "", address);
+  announce(document.getElementById("count")?.textContent ?? "");
+}
+
+function fieldValue(form: HTMLFormElement, name: string): string {
+  return String(new FormData(form).get(name) ?? "");
+}
+
+function searchWords(form: HTMLFormElement): string[] {
+  return fieldValue(form, "text").toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+function showCount(text: string): void {
+  const count = document.getElementById("count");
+  if (count) count.textContent = text;
+}
+
+/** Hides the runs of the dashboard that do not contain every word. */
+function filterRows(form: HTMLFormElement): void {
+  const words = searchWords(form);
+  const rows = [...document.querySelectorAll("#found tbody tr")];
+  let shown = 0;
+  for (const row of rows) {
+    const text = row.textContent.toLowerCase();
+    const fits = words.every((word) => text.includes(word));
+    row.toggleAttribute("hidden", !fits);
+    shown += Number(fits);
+  }
+  showCount(`${shown} of ${rows.length} runs`);
+}
+
+/** Hides the trials that do not match the filter. For pages exported as files, which contain the whole matrix. */
+function filterTrials(form: HTMLFormElement): void {
+  const words = searchWords(form);
+  const [arm, outcome, reason] = ["arm", "outcome", "reason"].map((name) => fieldValue(form, name));
+  let shown = 0;
+  let all = 0;
+  for (const table of document.querySelectorAll("#found table")) {
+    const arms = [...table.querySelectorAll("thead bdi")].map((header) => header.textContent);
+    for (const row of table.querySelectorAll("tbody tr")) {
+      const task = row.querySelector("th bdi")?.textContent ?? "";
+      let isAnyShown = false;
+      [...row.querySelectorAll("td")].forEach((cells, column) => {
+        for (const cell of cells.querySelectorAll(".cell")) {
+          const [verdict, ending, why] = (cell.getAttribute("data-is") ?? "").split("|");
+          const text = `${task} ${arms[column]} ${verdict} ${ending} ${why}`.replaceAll("_", " ").toLowerCase();
+          const fits = (!arm || arm === arms[column])
+            && (!outcome || outcome === verdict || outcome === ending)
+            && (!reason || reason === why)
+            && words.every((word) => text.includes(word.replaceAll("_", " ")));
+          cell.toggleAttribute("hidden", !fits);
+          all += 1;
+          shown += Number(fits);
+          isAnyShown ||= fits;
+        }
+      });
+      row.toggleAttribute("hidden", !isAnyShown);
+    }
+  }
+  showCount(`${shown} of ${all} trials`);
+}
+
+/** Applies a filter whenever its fields change. */
+function connectFilter(form: HTMLFormElement): void {
+  form.hidden = false;
+  const apply = (): void => {
+    switch (form.dataset["filter"]) {
+      case "served":
+        filterOnServer(form).catch(() => announce("the viewer is not responding"));
+        break;
+      case "rows":
+        filterRows(form);
+        break;
+      default:
+        filterTrials(form);
+    }
+  };
+  let timer = 0;
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(apply, FILTER_DELAY);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    apply();
+  });
+}
+
+function connectFilters(): void {
+  for (const form of document.querySelectorAll<HTMLFormElement>("form[data-filter]")) connectFilter(form);
+}
+
+/** The ETag of the page that is currently shown. */
+let etag = "";
+
+/** Asks the server for a newer version of this page, and shows it. */
+async function refresh(): Promise<void> {
+  if (document.hidden || acceptsKeys(document.activeElement)) return;
+  const filter = document.querySelector<HTMLFormElement>('form[data-filter="rows"]');
+  const text = filter ? fieldValue(filter, "text") : "";
+  const response = await fetch(location.href, { headers: etag ? { "If-None-Match": etag } : {} });
+  if (response.status !== 200) return;
+  const page = await response.text();
+  etag = response.headers.get("etag") ?? "";
+  replace(page, "main");
+  connectFilters();
+  // The server does not know the filter of the dashboard.
+  const field = document.querySelector<HTMLInputElement>('form[data-filter="rows"] input');
+  if (field?.form && text) {
+    field.value = text;
+    filterRows(field.form);
+  }
+}
+
+/** Updates the page at regular intervals while the page is marked as live. */
+function updateWhileLive(): void {
+  const seconds = Number(document.getElementById("main")?.dataset["live"] ?? 0);
+  if (!seconds) return;
+  setTimeout(() => {
+    refresh().catch(() => announce("the viewer is not responding")).finally(updateWhileLive);
+  }, seconds * 1000);
+}
+
+document.addEventListener("keydown", onKey);
+const currentStep = document.querySelector<HTMLElement>(".rail [aria-current]");
+const rail = currentStep?.closest<HTMLElement>(".rail");
+// Scroll only the list of steps. `scrollIntoView` would also scroll the page, away from its heading.
+if (currentStep && rail) {
+  const offset = currentStep.getBoundingClientRect().top - rail.getBoundingClientRect().top;
+  rail.scrollTop += offset - rail.clientHeight / 2;
+}
+connectFilters();
+updateWhileLive();
