@@ -7,7 +7,7 @@ use std::{
 
 use proctor_patch::CurrentFile;
 
-use crate::{Finding, ScreeningInput, rules::Rules, screen};
+use crate::{Finding, PatchChanges, ScreeningInput, rules::Rules, screen};
 
 mod agreement;
 mod dynamic_code;
@@ -53,7 +53,7 @@ fn findings_in(path: &str, old: &str, new: &str, gold: Option<&str>) -> Vec<Find
     let owned = BTreeSet::from(["roman".to_owned()]);
     let screened = |_: &str| true;
     let input = ScreeningInput {
-        patch: patch.as_bytes(),
+        changes: &PatchChanges::new(patch.as_bytes(), &before),
         gold_patch: gold.as_ref().map(|gold| gold.as_bytes()),
         original_files: &before,
         owned_modules: &owned,
@@ -116,7 +116,7 @@ fn violated_rules_in_files(files: &[(&str, &str)]) -> BTreeSet<String> {
     let (before, owned) = (BTreeMap::new(), BTreeSet::from(["roman".to_owned()]));
     let screened = |_: &str| true;
     let input = ScreeningInput {
-        patch: patch.as_bytes(),
+        changes: &PatchChanges::new(patch.as_bytes(), &before),
         gold_patch: None,
         original_files: &before,
         owned_modules: &owned,
@@ -132,7 +132,7 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
     let text = patch("src/a.zig", "", "pub fn main() void {}");
     let screened = |_: &str| true;
     let input = ScreeningInput {
-        patch: text.as_bytes(),
+        changes: &PatchChanges::new(text.as_bytes(), &before),
         gold_patch: None,
         original_files: &before,
         owned_modules: &owned,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_clean, check_rule, findings_in, patch, violated_rules};
-use crate::{Finding, ScreeningInput, screen};
+use crate::{Finding, PatchChanges, ScreeningInput, screen};
 
 #[test]
 fn hidden_names_are_flagged() {
@@ -63,7 +63,7 @@ fn latin_1_names_are_resolved() {
     let (before, owned) = (BTreeMap::new(), BTreeSet::new());
     let screened = |_: &str| true;
     let input = ScreeningInput {
-        patch: &bytes,
+        changes: &PatchChanges::new(&bytes, &before),
         gold_patch: None,
         original_files: &before,
         owned_modules: &owned,
