@@ -114,6 +114,24 @@ pub(crate) struct Rule {
     pub always_true: Vec<String>,
     /// Methods that always return false.
     pub always_false: Vec<String>,
+    /// Comparison methods whose result does not depend on the other value, except for its class.
+    pub comparisons_without_value: Vec<String>,
+    /// Arithmetic methods whose result does not depend on the other value at all.
+    pub sums_without_value: Vec<String>,
+    /// Comparison methods that look the other value up in a collection.
+    pub lookups: Vec<String>,
+    /// Comparison methods that store the other value.
+    pub storing_comparisons: Vec<String>,
+    /// Classes whose instances cannot be told apart, and classes with several names.
+    pub indistinct: bool,
+    /// Base classes of enums.
+    pub enums: Vec<String>,
+    /// Decorators that create a dataclass.
+    pub dataclasses: Vec<String>,
+    /// Base classes of protocols.
+    pub protocols: Vec<String>,
+    /// Decorators with which `isinstance` accepts a protocol.
+    pub runtime_protocols: Vec<String>,
     /// Methods that return a value for every attribute name.
     pub always_answers: Vec<String>,
     /// Names that are assigned in a class body.

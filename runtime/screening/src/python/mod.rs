@@ -3,6 +3,7 @@
 mod constant;
 mod exports;
 mod names;
+mod operands;
 mod parser;
 mod shapes;
 mod walker;

@@ -12,6 +12,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::{
     constant::{constant_string, constant_template, is_literal},
     names::{NameTable, ScopeCode, ScopeKind},
+    shapes::collect_statements,
 };
 use crate::{
     language::Hit,
@@ -26,7 +27,9 @@ mod calls;
 mod classes;
 mod held;
 mod imports;
+mod indistinct;
 mod managers;
+mod operands;
 mod patterns;
 
 /// Maximum length in bytes of a string that is checked as a name.
@@ -50,6 +53,8 @@ pub(super) struct Walker<'a> {
     allowed_ranges: HashSet<TextRange>,
     /// Ranges of classes that are only compared or named.
     compared_ranges: HashSet<TextRange>,
+    /// Names of the classes that the module defines.
+    defined_classes: HashSet<String>,
     pub is_too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -66,13 +71,21 @@ impl<'a> Walker<'a> {
             entered_range: None,
             allowed_ranges: HashSet::new(),
             compared_ranges: HashSet::new(),
+            defined_classes: HashSet::new(),
             is_too_deep: false,
             hits: Vec::new(),
         }
     }
 
     pub(super) fn walk_module(&mut self, body: &[Stmt]) {
+        let mut all = Vec::new();
+        collect_statements(body, self.max_depth(), &mut all);
+        self.defined_classes.extend(all.iter().filter_map(|stmt| match stmt {
+            Stmt::ClassDef(class) => Some(class.name.as_str().to_owned()),
+            _ => None,
+        }));
         self.names.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
+        self.check_class_aliases(body);
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
         self.names.leave_scope();
     }
@@ -331,6 +344,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.visit_arguments(arguments);
                 }
                 self.check_class(class);
+                self.check_operands(class);
+                self.check_indistinct_class(class);
                 self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
                 self.visit_body(&class.body);
                 self.names.leave_scope();
