@@ -127,7 +127,7 @@ fn screen_files(
         patched_files.contents.iter().map(|(path, bytes)| (path, *bytes)).collect();
     // A patch with a single file has no other files from which that file could import names.
     let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
-    let mut found = Vec::new();
+    let mut found: Vec<(&String, Hit)> = Vec::new();
     let mut not_screened = Vec::new();
     for (path, bytes) in written {
         if !(input.is_screened)(path) || original_bytes(input.original_files, path) == Some(bytes) {
@@ -146,6 +146,8 @@ fn screen_files(
             found.extend(hits.into_iter().map(|hit| (path, hit)));
         }
     }
+    let complete = complete_rules(rules, &found);
+    found.retain(|(_, hit)| hit.group.is_none() || complete.contains(&hit.rule));
     let mut excused = BTreeSet::new();
     // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
@@ -167,10 +169,25 @@ fn screen_files(
             excused.extend(hits.into_iter().map(key));
         }
     }
+    let is_excused = |hit: &Hit| {
+        let expression = rules.canonical_expression(hit.rule, hit.expression.clone());
+        excused.contains(&(hit.rule, expression))
+    };
+    let added: Vec<(&String, Hit)> =
+        found.iter().filter(|(_, hit)| !is_excused(hit)).cloned().collect();
+    let complete = complete_rules(rules, &added);
+    let is_complete = |path: &String, rule: usize| {
+        // An added use also counts together with the uses that were already in its file.
+        complete.contains(&rule) || {
+            let in_file: Vec<(&String, Hit)> =
+                found.iter().filter(|(of, _)| *of == path).cloned().collect();
+            complete_rules(rules, &in_file).contains(&rule)
+        }
+    };
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
-    for (path, hit) in found {
+    for (path, hit) in added {
         let Some(rule) = rules.table.rules.get(hit.rule) else { continue };
-        if excused.contains(&(hit.rule, rules.canonical_expression(hit.rule, hit.expression))) {
+        if hit.group.is_some() && !is_complete(path, hit.rule) {
             continue;
         }
         findings.entry((path.clone(), hit.line, hit.rule)).or_insert_with(|| Finding {
@@ -183,6 +200,19 @@ fn screen_files(
         });
     }
     Screening { findings: findings.into_values().collect(), unscreened_files: not_screened }
+}
+
+/// Returns the rules that need hits in several groups and have a hit in each of them.
+fn complete_rules(rules: &Rules, hits: &[(&String, Hit)]) -> BTreeSet<usize> {
+    let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (_, hit) in hits {
+        if let Some(group) = hit.group {
+            groups.entry(hit.rule).or_default().insert(group);
+        }
+    }
+    let wanted = |rule: usize| rules.table.rules.get(rule).map(|rule| rule.combined.len());
+    let complete = groups.into_iter().filter(|(rule, found)| wanted(*rule) == Some(found.len()));
+    complete.map(|(rule, _)| rule).collect()
 }
 
 fn original_bytes<'a>(
@@ -199,7 +229,13 @@ fn original_bytes<'a>(
 fn path_hits(rules: &Rules, path: &str) -> Vec<Hit> {
     let violated = rules.find_rules(|rule| !rule.paths.is_empty());
     let violated = violated.into_iter().filter(|rule| rules.is_violated_by_path(*rule, path));
-    let hit = |rule| Hit { rule, line: 1, expression: path.to_owned(), snippet: path.to_owned() };
+    let hit = |rule| Hit {
+        rule,
+        line: 1,
+        expression: path.to_owned(),
+        snippet: path.to_owned(),
+        group: None,
+    };
     violated.map(hit).collect()
 }
 

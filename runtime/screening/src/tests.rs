@@ -15,9 +15,11 @@ mod excuses;
 mod foreign;
 mod hidden;
 mod imports;
+mod indirect;
 mod introspection;
 mod lines;
 mod links;
+mod results;
 mod test_access;
 
 fn text_file(text: &str) -> CurrentFile {
@@ -101,8 +103,10 @@ fn every_rule_has_explanation_evidence_and_test() {
         include_str!("tests/dynamic_code.rs"),
         include_str!("tests/foreign.rs"),
         include_str!("tests/hidden.rs"),
+        include_str!("tests/indirect.rs"),
         include_str!("tests/introspection.rs"),
         include_str!("tests/lines.rs"),
+        include_str!("tests/results.rs"),
         include_str!("tests/test_access.rs"),
     );
     for name in names {

@@ -116,13 +116,21 @@ pub(super) fn first_parameter(parameters: &Parameters) -> Option<&str> {
 
 /// Returns the names that occur in the body of a function, including its inner functions.
 pub(super) fn used_names(body: &[Stmt], depth: usize) -> BTreeSet<&str> {
-    let mut names = NameCollector { depth, names: BTreeSet::new() };
+    let mut names = NameCollector { depth, takes_attributes: false, names: BTreeSet::new() };
     body.iter().for_each(|stmt| names.visit_stmt(stmt));
+    names.names
+}
+
+/// Returns the names and the attributes that occur in an expression.
+pub(super) fn used_names_and_attributes(expr: &Expr, depth: usize) -> BTreeSet<&str> {
+    let mut names = NameCollector { depth, takes_attributes: true, names: BTreeSet::new() };
+    names.visit_expr(expr);
     names.names
 }
 
 struct NameCollector<'b> {
     depth: usize,
+    takes_attributes: bool,
     names: BTreeSet<&'b str>,
 }
 
@@ -136,8 +144,14 @@ impl<'b> Visitor<'b> for NameCollector<'b> {
     }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
-        if let Expr::Name(name) = expr {
-            self.names.insert(name.id.as_str());
+        match expr {
+            Expr::Name(name) => {
+                self.names.insert(name.id.as_str());
+            }
+            Expr::Attribute(attribute) if self.takes_attributes => {
+                self.names.insert(attribute.attr.as_str());
+            }
+            _ => {}
         }
         if let Some(depth) = self.depth.checked_sub(1) {
             self.depth = depth;
