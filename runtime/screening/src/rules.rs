@@ -132,6 +132,10 @@ pub(crate) struct Rule {
     pub protocols: Vec<String>,
     /// Decorators with which `isinstance` accepts a protocol.
     pub runtime_protocols: Vec<String>,
+    /// Methods that a class replaces in its subclasses.
+    pub replaced_methods: bool,
+    /// Comparison methods that are assigned to classes of other modules.
+    pub replaced_comparisons: Vec<String>,
     /// Values that fit comparisons with any other value, as results of functions.
     pub void_values: Vec<String>,
     /// Parameters that an interface requires, so that functions may ignore them. If the list is not

@@ -34,6 +34,7 @@ mod operands;
 mod patterns;
 mod programs;
 mod results;
+mod subclasses;
 mod test_names;
 
 /// Maximum length in bytes of a string that is checked as a name.
@@ -371,6 +372,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 self.check_class(class);
                 self.check_operands(class);
                 self.check_indistinct_class(class);
+                self.check_subclass_hook(class);
                 self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
                 self.visit_body(&class.body);
                 self.names.leave_scope();

@@ -180,3 +180,22 @@ fn changes_to_code_objects_and_classes_are_flagged() {
         &["names = f.__code__.co_varnames", "new = text.replace('a', 'b')"],
     );
 }
+
+#[test]
+fn replaced_methods_of_other_classes_are_flagged() {
+    check_rule(
+        "replaced-methods",
+        &[
+            "def from_row(cls, row):\n    cls.__eq__ = same\n    return cls(**row)",
+            "def go(value):\n    type(value).__eq__ = same",
+            "def go(value):\n    setattr(value.__class__, '__eq__', same)",
+            "class Visitor:\n    def __init_subclass__(cls):\n        cls.handle = Quiet()\n\n    def handle(self, text):\n        pass",
+        ],
+        &[
+            "class A:\n    pass\n\nA.__eq__ = same",
+            "class Plugin:\n    def __init_subclass__(cls, **options):\n        super().__init_subclass__(**options)\n        cls.name = cls.__name__\n        TABLE[cls.name] = cls",
+            "class Plugin:\n    def __init_subclass__(cls):\n        cls.go = logged(cls.go)\n\n    def go(self):\n        pass",
+            "class A:\n    def __init__(self):\n        self.__hash__ = None",
+        ],
+    );
+}
