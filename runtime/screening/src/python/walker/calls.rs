@@ -52,9 +52,10 @@ impl Walker<'_> {
         let Some(function) = self.names.dotted_path(&call.func) else { return };
         let result = format!("{function}()");
         // A module with a constant name is known.
-        match args.first().and_then(constant_string) {
-            Some(_) => self.check_single_reference(range, &result, Some(&function)),
-            None => self.check_reference(range, &result, Some(&function)),
+        if args.first().and_then(constant_string).is_some() {
+            self.check_single_reference(range, &result, Some(&function));
+        } else {
+            self.check_reference(range, &result, Some(&function));
         }
         self.check_restricted_use(range, &result);
         self.check_stack_call(range, call, &function);
