@@ -134,11 +134,10 @@ impl<'n> OperandFinder<'n> {
 impl<'b> Visitor<'b> for OperandFinder<'_> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         if let Stmt::Assign(assign) = stmt {
-            let is_outside = |target: &Expr| {
-                matches!(target, Expr::Attribute(_) | Expr::Subscript(_))
-            };
-            self.found.is_stored |= assign.targets.iter().any(is_outside)
-                && self.is_made_of_operand(&assign.value);
+            let is_outside =
+                |target: &Expr| matches!(target, Expr::Attribute(_) | Expr::Subscript(_));
+            self.found.is_stored |=
+                assign.targets.iter().any(is_outside) && self.is_made_of_operand(&assign.value);
         }
         if let Some(depth) = self.depth.checked_sub(1) {
             self.depth = depth;

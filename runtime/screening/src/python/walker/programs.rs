@@ -14,7 +14,9 @@ impl Walker<'_> {
     /// one of which is an import.
     pub(super) fn check_program_text(&mut self, range: TextRange, text: &str) {
         let limits = &self.rules.table.limits;
-        if !text.contains("import ") || !text.contains(['\n', ';']) || text.len() > limits.file_bytes
+        if !text.contains("import ")
+            || !text.contains(['\n', ';'])
+            || text.len() > limits.file_bytes
         {
             return;
         }
@@ -24,8 +26,7 @@ impl Walker<'_> {
         }
         let parsed = parse(&text);
         let body = &parsed.syntax().body;
-        let imports =
-            body.iter().any(|stmt| matches!(stmt, Stmt::Import(_) | Stmt::ImportFrom(_)));
+        let imports = body.iter().any(|stmt| matches!(stmt, Stmt::Import(_) | Stmt::ImportFrom(_)));
         if parsed.has_valid_syntax() && imports && body.len() >= MIN_STATEMENTS {
             self.check_inner_code(range, &text, body);
         }

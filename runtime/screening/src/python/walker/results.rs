@@ -61,12 +61,7 @@ impl Walker<'_> {
 }
 
 /// Whether a function returns a value although it uses none of its parameters.
-fn ignores_parameters(
-    rule: &Rule,
-    def: &StmtFunctionDef,
-    values: &[&Expr],
-    depth: usize,
-) -> bool {
+fn ignores_parameters(rule: &Rule, def: &StmtFunctionDef, values: &[&Expr], depth: usize) -> bool {
     let parameters = &def.parameters;
     if parameters.vararg.is_some() || parameters.kwarg.is_some() {
         return false;
@@ -75,9 +70,8 @@ fn ignores_parameters(
         let all = parameters.iter_non_variadic_params();
         all.map(|parameter| parameter.parameter.name.as_str())
     };
-    let is_context = |name: &str| {
-        name.starts_with('_') || rule.context_parameters.iter().any(|it| it == name)
-    };
+    let is_context =
+        |name: &str| name.starts_with('_') || rule.context_parameters.iter().any(|it| it == name);
     let used = used_names(&def.body, depth);
     let is_value = |value: &&Expr| match value {
         Expr::NoneLiteral(_) | Expr::EllipsisLiteral(_) => false,
