@@ -143,7 +143,9 @@ pub(crate) struct Rule {
     pub context_parameters: Vec<String>,
     /// Functions that code may call, but not pass on.
     pub called_only: Vec<String>,
-    /// Functions that list the attributes of the object that a method belongs to.
+    /// Attributes that lead from an object to the code that uses it, such as `__self__`.
+    pub owner_attributes: Vec<String>,
+    /// Functions that list the attributes of an object, for objects that `owner_attributes` returns.
     pub member_tables: Vec<String>,
     /// Functions that list the attributes of any object, unless `member_kinds` selects them.
     pub member_readers: Vec<String>,

@@ -16,16 +16,32 @@ pub(super) struct OperandUse {
     pub values: usize,
     /// Number of checks whether the operand has one of the repository's own classes.
     pub own_class_checks: usize,
-    /// Number of other checks of the operand's class, including `is None`.
+    /// Number of other checks of the operand's class.
     pub class_checks: usize,
+    /// Number of checks whether the operand is `None`.
+    pub none_checks: usize,
+    /// Number of uses of the object itself.
+    pub object_uses: usize,
     /// Whether the method stores the operand outside its local variables.
     pub is_stored: bool,
     /// Whether the method looks the operand up in a collection.
     pub is_looked_up: bool,
 }
 
+impl OperandUse {
+    /// Whether the code uses nothing of the operand but its class, which is not the
+    /// repository's own.
+    pub(super) fn is_only_class(&self) -> bool {
+        self.class_checks > 0 && self.values == 0 && self.own_class_checks == 0
+    }
+}
+
+/// Names that refer to the object or its class without the first parameter.
+const OBJECT_NAMES: [&str; 2] = ["super", "__class__"];
+
 /// Searches a method for uses of its operand.
 pub(super) struct OperandFinder<'n> {
+    object: &'n str,
     operand: &'n str,
     /// Whether an expression is a class of the repository itself.
     is_own_class: &'n dyn Fn(&Expr) -> bool,
@@ -35,11 +51,11 @@ pub(super) struct OperandFinder<'n> {
 
 impl<'n> OperandFinder<'n> {
     pub(super) fn new(
-        operand: &'n str,
+        (object, operand): (&'n str, &'n str),
         is_own_class: &'n dyn Fn(&Expr) -> bool,
         depth: usize,
     ) -> Self {
-        Self { operand, is_own_class, depth, found: OperandUse::default() }
+        Self { object, operand, is_own_class, depth, found: OperandUse::default() }
     }
 
     fn is_operand(&self, expr: &Expr) -> bool {
@@ -111,7 +127,7 @@ impl<'n> OperandFinder<'n> {
                 return true;
             }
             if self.is_operand(one) && matches!(other, Expr::NoneLiteral(_)) {
-                self.found.class_checks += 1;
+                self.found.none_checks += 1;
                 return true;
             }
         }
@@ -149,6 +165,11 @@ impl<'b> Visitor<'b> for OperandFinder<'_> {
     fn visit_expr(&mut self, expr: &'b Expr) {
         match expr {
             Expr::Name(_) if self.is_operand(expr) => self.found.values += 1,
+            Expr::Name(name)
+                if name.id.as_str() == self.object || OBJECT_NAMES.contains(&name.id.as_str()) =>
+            {
+                self.found.object_uses += 1;
+            }
             Expr::Call(call) => {
                 if self.record_class_call(call) {
                     return;

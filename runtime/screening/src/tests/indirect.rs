@@ -21,6 +21,8 @@ fn indirect_readers_are_flagged() {
             "def scan(text, note):\n    return vars(note.__self__)",
             "def scan(text, note):\n    owner = note.__self__\n    return list(vars(owner).values())",
             "def scan(text, note):\n    owner = note.__self__\n    return owner.__dict__",
+            "def go(error, name):\n    return getattr(error.__traceback__, name)",
+            "def go(error):\n    trace = error.__traceback__\n    return dir(trace)",
         ],
         &[
             "import functools\n@functools.singledispatch\ndef show(it):\n    return str(it)",
@@ -34,6 +36,8 @@ fn indirect_readers_are_flagged() {
             "def go(text, vars):\n    return use(text, vars)",
             "def scan(note):\n    return note.__self__ is not None",
             "class A:\n    def names(self):\n        return vars(self)",
+            "import traceback\ndef go(error):\n    trace = error.__traceback__\n    return traceback.format_tb(trace), getattr(trace, 'tb_lineno')",
+            "def go(error):\n    raise ValueError(error).with_traceback(error.__traceback__)",
         ],
     );
 }

@@ -10,9 +10,6 @@ use crate::{
     rules::Rule,
 };
 
-/// Attribute with the object that a method belongs to.
-const OWNER: &str = "__self__";
-
 impl Walker<'_> {
     /// Checks a function that code may only call by name, not pass on.
     pub(super) fn check_passed_function(&mut self, range: TextRange, path: &str) {
@@ -25,21 +22,30 @@ impl Walker<'_> {
         }
     }
 
-    /// Remembers that a name refers to the owner of a method.
+    /// Remembers that a name refers to an owner: the object that a method belongs to, or the
+    /// traceback of an exception.
     pub(super) fn remember_owner(&mut self, target: &Expr, value: &Expr) {
         if let Expr::Name(name) = target
-            && is_owner_attribute(value)
+            && self.is_owner_attribute(value)
         {
             self.owner_names.insert(name.id.as_str().to_owned());
         }
     }
 
-    /// Whether an expression is the object that a method of other code belongs to.
+    /// Whether an expression is an owner.
     pub(super) fn is_owner(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Name(name) => self.owner_names.contains(name.id.as_str()),
-            expr => is_owner_attribute(expr),
+            expr => self.is_owner_attribute(expr),
         }
+    }
+
+    fn is_owner_attribute(&self, expr: &Expr) -> bool {
+        let Expr::Attribute(attribute) = expr else { return false };
+        let name = attribute.attr.as_str();
+        let mut rules = self.rules.table.rules.iter();
+        rules.any(|rule| rule.owner_attributes.iter().any(|it| it == name))
+            && !is_self(&attribute.value)
     }
 
     /// Checks a call that reads attributes.
@@ -47,9 +53,12 @@ impl Walker<'_> {
         let Arguments { args, .. } = &call.arguments;
         let is = |names: &[String]| names.iter().any(|it| it == function);
         let of = args.first();
+        let is_computed = function == "builtins.getattr"
+            && args.get(1).is_some_and(|name| constant_string(name).is_none());
         if of.is_some_and(|of| self.is_owner(of)) {
-            let expression = format!("{function}({OWNER})");
-            self.record_hits_as(range, &expression, |rule| is(&rule.member_tables));
+            self.record_hits_as(range, &format!("{function}(owner)"), |rule| {
+                is(&rule.member_tables) || (is_computed && !rule.member_tables.is_empty())
+            });
         }
         for number in self.rules.find_rules(|rule| is(&rule.member_readers)) {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
@@ -98,15 +107,6 @@ impl Walker<'_> {
             }
             _ => false,
         }
-    }
-}
-
-fn is_owner_attribute(expr: &Expr) -> bool {
-    match expr {
-        Expr::Attribute(attribute) => {
-            attribute.attr.as_str() == OWNER && !is_self(&attribute.value)
-        }
-        _ => false,
     }
 }
 
