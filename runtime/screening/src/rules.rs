@@ -116,6 +116,8 @@ pub(crate) struct Rule {
     pub always_false: Vec<String>,
     /// Comparison methods whose result does not depend on the other value, except for its class.
     pub comparisons_without_value: Vec<String>,
+    /// Comparison methods whose result does not depend on the object itself.
+    pub comparisons_without_object: Vec<String>,
     /// Arithmetic methods whose result does not depend on the other value at all.
     pub sums_without_value: Vec<String>,
     /// Comparison methods that look the other value up in a collection.

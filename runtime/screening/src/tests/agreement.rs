@@ -103,6 +103,7 @@ fn comparisons_without_the_other_value_are_flagged() {
             "from typing import Mapping\nclass A:\n    def __ne__(self, other):\n        return not isinstance(other, Mapping) or dict(self) != dict(other)",
             "class A(B):\n    def __eq__(self, other):\n        return super().__eq__(other)",
             "class A:\n    def __eq__(self, other):\n        if isinstance(other, A):\n            return True\n        return self.x == other",
+            "class Builtins:\n    def __contains__(self, name):\n        return name in NAMES",
             "class Flag:\n    def __or__(self, other):\n        return self",
         ],
     );

@@ -110,8 +110,9 @@ impl Walker<'_> {
             (can_ignore && found.values == 0, can_ignore && found.object_uses == 0);
         let has = |names: &[String]| names.iter().any(|it| it == method.name);
         let is_broken = |rule: &Rule| {
-            let ignores_one = ignores_operand || ignores_object || method.is_decided_by_class;
-            (ignores_one && has(&rule.comparisons_without_value))
+            ((ignores_operand || method.is_decided_by_class)
+                && has(&rule.comparisons_without_value))
+                || (ignores_object && has(&rule.comparisons_without_object))
                 || (ignores_operand && checks == 0 && has(&rule.sums_without_value))
                 || (found.is_looked_up && has(&rule.lookups))
                 || (found.is_stored && has(&rule.storing_comparisons))
