@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{CurrentFile, gold_patch};
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
-use proctor_screening::{ScreeningInput, linked_paths, own_packages, screen};
+use proctor_screening::{PatchChanges, ScreeningInput, own_packages, screen};
 use proctor_types::{Evidence, Fault, FaultLayer, Task};
 
 use crate::{
@@ -40,14 +40,15 @@ pub(crate) async fn screen_patch(
     let before = read_entries(handle, &task.workdir, wanted).await?;
     let mut before: BTreeMap<String, CurrentFile> =
         before.into_iter().filter_map(|(path, current)| Some((path, current?))).collect();
-    let linked = linked_paths(patch, &before);
+    let changes = PatchChanges::new(patch, &before);
+    let linked = changes.linked_paths();
     for path in linked.into_iter().filter(|path| !touched.contains(path)) {
         // If the target cannot be read, the link is a finding.
         if let Ok(Some(current)) = read_entry(handle, &task.workdir, &path).await {
             before.insert(path, current);
         }
     }
-    screening_evidence(task, patch, &before, &touched, base)
+    screening_evidence(task, &changes, &before, &touched, base)
 }
 
 /// Like [`screen_patch`], for a submission from scratch, which is not in the sandbox yet.
@@ -60,7 +61,8 @@ pub(crate) fn screen_submission(
     let before: BTreeMap<String, CurrentFile> =
         files.into_iter().flatten().map(|(path, text)| (path.clone(), text_file(text))).collect();
     let Ok(touched) = patch_paths(patch) else { return Ok(Vec::new()) };
-    screening_evidence(task, patch, &before, &touched, base)
+    let changes = PatchChanges::new(patch, &before);
+    screening_evidence(task, &changes, &before, &touched, base)
 }
 
 fn text_file(text: &str) -> CurrentFile {
@@ -78,7 +80,7 @@ fn is_judged_by_pytest(task: &Task) -> bool {
 
 fn screening_evidence(
     task: &Task,
-    patch: &[u8],
+    changes: &PatchChanges,
     original_files: &BTreeMap<String, CurrentFile>,
     touched_paths: &BTreeSet<String>,
     base: &ScreeningBase<'_>,
@@ -90,7 +92,7 @@ fn screening_evidence(
     }
     let gold = gold_patch(task).ok().flatten();
     let input = ScreeningInput {
-        patch,
+        changes,
         gold_patch: gold.as_deref(),
         original_files,
         owned_modules: &owned,

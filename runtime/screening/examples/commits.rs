@@ -14,7 +14,7 @@ use std::{
 };
 
 use proctor_patch::{CurrentFile, MODE_FILE};
-use proctor_screening::{ScreeningInput, is_test_path, own_packages, screen};
+use proctor_screening::{PatchChanges, ScreeningInput, is_test_path, own_packages, screen};
 
 /// Number of commits to screen by default.
 const DEFAULT_COMMITS: usize = 100;
@@ -78,8 +78,9 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
     let roots = ROOTS.map(ToOwned::to_owned);
     let mut owned = own_packages(tree.iter(), &roots, &BTreeSet::new());
     owned.extend(own_packages(before.keys(), &roots, &BTreeSet::new()));
+    let changes = PatchChanges::new(&patch, &before);
     let input = ScreeningInput {
-        patch: &patch,
+        changes: &changes,
         gold_patch: None,
         original_files: &before,
         owned_modules: &owned,

@@ -12,6 +12,8 @@ pub struct Hit {
     /// hit.
     pub(crate) expression: String,
     pub(crate) snippet: String,
+    /// The index of the group, if the rule needs a hit in each of its groups.
+    pub(crate) group: Option<usize>,
 }
 
 /// Screens files of one language.

@@ -13,7 +13,7 @@ mod screen;
 
 pub use language::LanguageScreen;
 pub use scope::{is_test_path, own_packages};
-pub use screen::{Finding, ScreenError, Screening, ScreeningInput, linked_paths, screen};
+pub use screen::{Finding, PatchChanges, ScreenError, Screening, ScreeningInput, screen};
 
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,7 @@ impl LanguageScreen for LineScreen {
                     line: index + 1,
                     expression: line.to_owned(),
                     snippet: line.chars().take(self.rules.table.limits.snippet).collect(),
+                    group: None,
                 });
             }
         }

@@ -114,6 +114,53 @@ pub(crate) struct Rule {
     pub always_true: Vec<String>,
     /// Methods that always return false.
     pub always_false: Vec<String>,
+    /// Comparison methods whose result does not depend on the other value, except for its class.
+    pub comparisons_without_value: Vec<String>,
+    /// Comparison methods whose result does not depend on the object itself.
+    pub comparisons_without_object: Vec<String>,
+    /// Arithmetic methods whose result does not depend on the other value at all.
+    pub sums_without_value: Vec<String>,
+    /// Comparison methods that look the other value up in a collection.
+    pub lookups: Vec<String>,
+    /// Comparison methods that store the other value.
+    pub storing_comparisons: Vec<String>,
+    /// Classes whose instances cannot be told apart, and classes with several names.
+    pub indistinct: bool,
+    /// Base classes of enums.
+    pub enums: Vec<String>,
+    /// Decorators that create a dataclass.
+    pub dataclasses: Vec<String>,
+    /// Base classes of protocols.
+    pub protocols: Vec<String>,
+    /// Decorators with which `isinstance` accepts a protocol.
+    pub runtime_protocols: Vec<String>,
+    /// Methods that a class replaces in its subclasses.
+    pub replaced_methods: bool,
+    /// Comparison methods that are assigned to classes of other modules.
+    pub replaced_comparisons: Vec<String>,
+    /// Values that fit comparisons with any other value, as results of functions.
+    pub void_values: Vec<String>,
+    /// Parameters that an interface requires, so that functions may ignore them. If the list is not
+    /// empty, the rule applies to functions that ignore all of their parameters.
+    pub context_parameters: Vec<String>,
+    /// Functions that code may call, but not pass on.
+    pub called_only: Vec<String>,
+    /// Attributes that lead from an object to the code that uses it, such as `__self__`.
+    pub owner_attributes: Vec<String>,
+    /// Functions that list the attributes of an object, for objects that `owner_attributes` returns.
+    pub member_tables: Vec<String>,
+    /// Functions that list the attributes of any object, unless `member_kinds` selects them.
+    pub member_readers: Vec<String>,
+    pub member_kinds: Vec<String>,
+    /// Functions that return a function which reads the attributes in their arguments.
+    pub attribute_getters: Vec<String>,
+    /// Special attributes that such functions may read.
+    pub plain_attributes: Vec<String>,
+    /// Regular expressions for texts with which code compares a name to find out whether it belongs
+    /// to a test.
+    pub name_tests: Vec<String>,
+    /// Groups of dotted names. A rule is violated if code uses at least one name of each group.
+    pub combined: Vec<Vec<String>>,
     /// Methods that return a value for every attribute name.
     pub always_answers: Vec<String>,
     /// Names that are assigned in a class body.
@@ -157,6 +204,12 @@ pub(crate) struct Rules {
     held_name_owners: Vec<(usize, &'static str)>,
     string_patterns: RegexSet,
     string_owners: Vec<usize>,
+    name_test_patterns: RegexSet,
+    name_test_owners: Vec<usize>,
+    /// The names of all groups in `combined`.
+    combined_patterns: RegexSet,
+    /// The rule, the group and the text of each of these names.
+    combined_owners: Vec<(usize, usize, &'static str)>,
     any_module: RegexSet,
     test_names: RegexSet,
     test_modules: RegexSet,
@@ -188,11 +241,23 @@ impl Rules {
         let mut patterns = Vec::new();
         let (mut strings, mut string_owners) = (Vec::new(), Vec::new());
         let (mut held, mut held_owners) = (Vec::new(), Vec::new());
+        let (mut name_tests, mut name_test_owners) = (Vec::new(), Vec::new());
+        let (mut combined, mut combined_owners) = (Vec::new(), Vec::new());
         let mut unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>> = BTreeMap::new();
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
                 owners.push((number, reference.as_str()));
                 patterns.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
+            }
+            for (group, references) in rule.combined.iter().enumerate() {
+                for reference in references {
+                    combined_owners.push((number, group, reference.as_str()));
+                    combined.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
+                }
+            }
+            for text in &rule.name_tests {
+                name_tests.push(text.as_str());
+                name_test_owners.push(number);
             }
             for path in &rule.held {
                 held.push(format!("^{}$", dotted_name_pattern(path)));
@@ -233,6 +298,10 @@ impl Rules {
             held_name_owners: held_owners,
             string_patterns: RegexSet::new(&strings).map_err(wrong)?,
             string_owners,
+            name_test_patterns: RegexSet::new(&name_tests).map_err(wrong)?,
+            name_test_owners,
+            combined_patterns: RegexSet::new(&combined).map_err(wrong)?,
+            combined_owners,
             any_module: RegexSet::new(&any).map_err(wrong)?,
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
@@ -289,6 +358,28 @@ impl Rules {
     pub(crate) fn rules_violated_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.string_patterns.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
+    }
+
+    /// Returns the rules that a text violates if code compares a name with it.
+    pub(crate) fn rules_violated_by_name_test(&self, text: &str) -> BTreeSet<usize> {
+        let found = self.name_test_patterns.matches(text);
+        found.iter().filter_map(|at| self.name_test_owners.get(at).copied()).collect()
+    }
+
+    /// Returns the groups of combined names to which a dotted name belongs but its prefix
+    /// `shorter_path` does not, each with its rule and the name in the table.
+    pub(crate) fn groups_of_reference(
+        &self,
+        path: &str,
+        shorter_path: Option<&str>,
+    ) -> Vec<(usize, usize, &'static str)> {
+        let found = self.combined_patterns.matches(path);
+        if !found.matched_any() {
+            return Vec::new();
+        }
+        let known = shorter_path.map(|shorter| self.combined_patterns.matches(shorter));
+        let is_new = |at: &usize| !known.as_ref().is_some_and(|known| known.matched(*at));
+        found.iter().filter(is_new).filter_map(|at| self.combined_owners.get(at).copied()).collect()
     }
 
     /// Whether a line violates a rule.

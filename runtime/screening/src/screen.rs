@@ -66,7 +66,7 @@ pub enum ScreenError {
 
 /// A patch and the files to compare it with.
 pub struct ScreeningInput<'a> {
-    pub patch: &'a [u8],
+    pub changes: &'a PatchChanges,
     pub gold_patch: Option<&'a [u8]>,
     /// The files that either patch changes, in their original state, by escaped path.
     pub original_files: &'a BTreeMap<String, CurrentFile>,
@@ -87,9 +87,10 @@ pub struct ScreeningInput<'a> {
 /// The built-in rules are invalid, or the system cannot create a thread.
 pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
-    let after = PatchedFiles::new(rules, input.patch, input);
-    let gold = input.gold_patch.map(|gold| PatchedFiles::new(rules, gold, input));
-    let gold = gold.unwrap_or_default();
+    let gold_changes = input.gold_patch.map(|gold| PatchChanges::new(gold, input.original_files));
+    let gold_changes = gold_changes.unwrap_or_default();
+    let after = PatchedFiles::new(rules, input.changes, input);
+    let gold = PatchedFiles::new(rules, &gold_changes, input);
     let work = || screen_files(rules, input, &after, &gold);
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("screening".into()).stack_size(PARSER_STACK_BYTES);
@@ -102,8 +103,8 @@ pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
 fn screen_files(
     rules: &'static Rules,
     input: &ScreeningInput<'_>,
-    patched_files: &PatchedFiles,
-    gold_files: &PatchedFiles,
+    patched_files: &PatchedFiles<'_>,
+    gold_files: &PatchedFiles<'_>,
 ) -> Screening {
     let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
         let (python, lines) = (
@@ -123,18 +124,16 @@ fn screen_files(
         python.exports(files.iter().copied(), input.owned_modules)
     };
     let written: Vec<(&String, &[u8])> =
-        patched_files.contents.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
+        patched_files.contents.iter().map(|(path, bytes)| (path, *bytes)).collect();
     // A patch with a single file has no other files from which that file could import names.
     let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
-    let mut found = Vec::new();
+    let mut found: Vec<(&String, Hit)> = Vec::new();
     let mut not_screened = Vec::new();
-    for (path, bytes) in &patched_files.contents {
-        if !(input.is_screened)(path)
-            || original_bytes(input.original_files, path) == Some(bytes.as_slice())
-        {
+    for (path, bytes) in written {
+        if !(input.is_screened)(path) || original_bytes(input.original_files, path) == Some(bytes) {
             continue;
         }
-        let (hits, is_screened) = hits_of(path.as_str(), bytes.as_slice(), &exports);
+        let (hits, is_screened) = hits_of(path.as_str(), bytes, &exports);
         found.extend(hits.into_iter().map(|hit| (path, hit)));
         if !is_screened {
             not_screened.push(path.clone());
@@ -147,6 +146,8 @@ fn screen_files(
             found.extend(hits.into_iter().map(|hit| (path, hit)));
         }
     }
+    let complete = complete_rules(rules, &found);
+    found.retain(|(_, hit)| hit.group.is_none() || complete.contains(&hit.rule));
     let mut excused = BTreeSet::new();
     // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
@@ -155,7 +156,7 @@ fn screen_files(
             .original_files
             .keys()
             .filter_map(|path| Some((path, original_bytes(input.original_files, path)?)));
-        let solved = gold_files.contents.iter().map(|(path, bytes)| (path, bytes.as_slice()));
+        let solved = gold_files.contents.iter().map(|(path, bytes)| (path, *bytes));
         for files in [old.collect::<Vec<_>>(), solved.collect()] {
             let exports = exports_of(&files);
             for (path, bytes) in files {
@@ -168,10 +169,25 @@ fn screen_files(
             excused.extend(hits.into_iter().map(key));
         }
     }
+    let is_excused = |hit: &Hit| {
+        let expression = rules.canonical_expression(hit.rule, hit.expression.clone());
+        excused.contains(&(hit.rule, expression))
+    };
+    let added: Vec<(&String, Hit)> =
+        found.iter().filter(|(_, hit)| !is_excused(hit)).cloned().collect();
+    let complete = complete_rules(rules, &added);
+    let is_complete = |path: &String, rule: usize| {
+        // An added use also counts together with the uses that were already in its file.
+        complete.contains(&rule) || {
+            let in_file: Vec<(&String, Hit)> =
+                found.iter().filter(|(of, _)| *of == path).cloned().collect();
+            complete_rules(rules, &in_file).contains(&rule)
+        }
+    };
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
-    for (path, hit) in found {
+    for (path, hit) in added {
         let Some(rule) = rules.table.rules.get(hit.rule) else { continue };
-        if excused.contains(&(hit.rule, rules.canonical_expression(hit.rule, hit.expression))) {
+        if hit.group.is_some() && !is_complete(path, hit.rule) {
             continue;
         }
         findings.entry((path.clone(), hit.line, hit.rule)).or_insert_with(|| Finding {
@@ -184,6 +200,19 @@ fn screen_files(
         });
     }
     Screening { findings: findings.into_values().collect(), unscreened_files: not_screened }
+}
+
+/// Returns the rules that need hits in several groups and have a hit in each of them.
+fn complete_rules(rules: &Rules, hits: &[(&String, Hit)]) -> BTreeSet<usize> {
+    let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (_, hit) in hits {
+        if let Some(group) = hit.group {
+            groups.entry(hit.rule).or_default().insert(group);
+        }
+    }
+    let wanted = |rule: usize| rules.table.rules.get(rule).map(|rule| rule.combined.len());
+    let complete = groups.into_iter().filter(|(rule, found)| wanted(*rule) == Some(found.len()));
+    complete.map(|(rule, _)| rule).collect()
 }
 
 fn original_bytes<'a>(
@@ -200,27 +229,63 @@ fn original_bytes<'a>(
 fn path_hits(rules: &Rules, path: &str) -> Vec<Hit> {
     let violated = rules.find_rules(|rule| !rule.paths.is_empty());
     let violated = violated.into_iter().filter(|rule| rules.is_violated_by_path(*rule, path));
-    let hit = |rule| Hit { rule, line: 1, expression: path.to_owned(), snippet: path.to_owned() };
+    let hit = |rule| Hit {
+        rule,
+        line: 1,
+        expression: path.to_owned(),
+        snippet: path.to_owned(),
+        group: None,
+    };
     violated.map(hit).collect()
+}
+
+/// The changes of a patch, resolved against the files that it changes. A patch that does not apply
+/// has no changes.
+#[derive(Debug, Default)]
+pub struct PatchChanges {
+    changes: Vec<Change>,
+}
+
+impl PatchChanges {
+    pub fn new(patch: &[u8], original_files: &BTreeMap<String, CurrentFile>) -> Self {
+        let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
+        let resolved = Patch::parse(patch).resolve_lenient(&current);
+        Self { changes: resolved.map(|resolved| resolved.changes).unwrap_or_default() }
+    }
+
+    /// Returns the paths to which the patch adds links that Python can import. Screening needs the
+    /// contents of these files among the original files. Without them, the links are findings.
+    pub fn linked_paths(&self) -> BTreeSet<String> {
+        let Ok(rules) = Rules::get() else { return BTreeSet::new() };
+        let targets = self.changes.iter().filter_map(|change| match change {
+            Change::Symlink { path, target } => {
+                let path = path.to_escaped();
+                let target = link_target(&path, &target.to_escaped());
+                target.filter(|_| rules.is_importable(&path))
+            }
+            Change::Write { .. } | Change::Remove { .. } => None,
+        });
+        targets.collect()
+    }
 }
 
 /// The files that a patch writes.
 #[derive(Debug, Default)]
-struct PatchedFiles {
+struct PatchedFiles<'a> {
     /// Contents by path. A link that Python can import has the content of its target.
-    contents: BTreeMap<String, Vec<u8>>,
+    contents: BTreeMap<String, &'a [u8]>,
     /// Links that Python can import, but whose targets are not known or not screened.
     unreadable_links: BTreeSet<String>,
 }
 
-impl PatchedFiles {
-    fn new(rules: &Rules, patch: &[u8], input: &ScreeningInput<'_>) -> Self {
+impl<'a> PatchedFiles<'a> {
+    fn new(rules: &Rules, changes: &'a PatchChanges, input: &ScreeningInput<'a>) -> Self {
         let mut files = Self::default();
         let mut links = BTreeMap::new();
-        for change in changes_of(patch, input.original_files) {
+        for change in &changes.changes {
             match change {
                 Change::Write { path, bytes, .. } => {
-                    files.contents.insert(path.to_escaped(), bytes);
+                    files.contents.insert(path.to_escaped(), bytes.as_slice());
                 }
                 Change::Symlink { path, target } => {
                     links.insert(path.to_escaped(), target.to_escaped());
@@ -247,8 +312,8 @@ impl PatchedFiles {
         &self,
         path: &str,
         links: &BTreeMap<String, String>,
-        input: &ScreeningInput<'_>,
-    ) -> Option<Vec<u8>> {
+        input: &ScreeningInput<'a>,
+    ) -> Option<&'a [u8]> {
         let mut at = path.to_owned();
         for _ in 0..MAX_LINKS {
             let target = match (links.get(&at), input.original_files.get(&at)) {
@@ -263,17 +328,9 @@ impl PatchedFiles {
         if !(input.is_screened)(&at) {
             return None;
         }
-        let written = self.contents.get(&at).map(Vec::as_slice);
-        written.or_else(|| original_bytes(input.original_files, &at)).map(<[u8]>::to_vec)
+        let written = self.contents.get(&at).copied();
+        written.or_else(|| original_bytes(input.original_files, &at))
     }
-}
-
-fn changes_of(patch: &[u8], original_files: &BTreeMap<String, CurrentFile>) -> Vec<Change> {
-    let current = |path: &RawPath| original_files.get(&path.to_escaped()).cloned();
-    Patch::parse(patch)
-        .resolve_lenient(&current)
-        .map(|resolved| resolved.changes)
-        .unwrap_or_default()
 }
 
 /// Returns the path of a link's target. Returns `None` if the target is outside the repository.
@@ -293,22 +350,4 @@ fn link_target(link: &str, target: &str) -> Option<String> {
         }
     }
     Some(parts.join("/"))
-}
-
-/// Returns the paths to which a patch adds links that Python can import. Screening needs the
-/// contents of these files among the original files. Without them, the links are findings.
-pub fn linked_paths(
-    patch: &[u8],
-    original_files: &BTreeMap<String, CurrentFile>,
-) -> BTreeSet<String> {
-    let Ok(rules) = Rules::get() else { return BTreeSet::new() };
-    let targets = changes_of(patch, original_files).into_iter().filter_map(|change| match change {
-        Change::Symlink { path, target } => {
-            let path = path.to_escaped();
-            let target = link_target(&path, &target.to_escaped());
-            target.filter(|_| rules.is_importable(&path))
-        }
-        Change::Write { .. } | Change::Remove { .. } => None,
-    });
-    targets.collect()
 }

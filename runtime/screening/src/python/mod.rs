@@ -3,6 +3,7 @@
 mod constant;
 mod exports;
 mod names;
+mod operands;
 mod parser;
 mod shapes;
 mod walker;
@@ -129,6 +130,7 @@ impl PythonScreen<'_> {
             line: 1,
             expression: format!("{reason}: {path}"),
             snippet: reason.to_owned(),
+            group: None,
         };
         rules.into_iter().map(hit).collect()
     }

@@ -1,5 +1,7 @@
 //! Recognizes functions whose result does not depend on their arguments.
 
+use std::collections::BTreeSet;
+
 use ruff_python_ast::{
     BoolOp, CmpOp, ExceptHandler, Expr, Number, Parameters, Stmt, StmtReturn, UnaryOp,
     comparable::ComparableExpr,
@@ -52,7 +54,8 @@ fn is_zero(number: &Number) -> bool {
     }
 }
 
-fn is_named(expr: &Expr, name: &str) -> bool {
+/// Whether an expression is a certain name.
+pub(super) fn is_named(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Name(found) if found.id.as_str() == name)
 }
 
@@ -105,11 +108,64 @@ pub(super) fn returned_values(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>>
     (!values.is_empty()).then_some(values)
 }
 
+/// Returns the name of a function's first positional parameter.
+pub(super) fn first_parameter(parameters: &Parameters) -> Option<&str> {
+    let first = parameters.posonlyargs.first().or_else(|| parameters.args.first());
+    first.map(|parameter| parameter.parameter.name.as_str())
+}
+
+/// Returns the names that occur in the body of a function, including its inner functions.
+pub(super) fn used_names(body: &[Stmt], depth: usize) -> BTreeSet<&str> {
+    let mut names = NameCollector { depth, takes_attributes: false, names: BTreeSet::new() };
+    body.iter().for_each(|stmt| names.visit_stmt(stmt));
+    names.names
+}
+
+/// Returns the names and the attributes that occur in an expression.
+pub(super) fn used_names_and_attributes(expr: &Expr, depth: usize) -> BTreeSet<&str> {
+    let mut names = NameCollector { depth, takes_attributes: true, names: BTreeSet::new() };
+    names.visit_expr(expr);
+    names.names
+}
+
+struct NameCollector<'b> {
+    depth: usize,
+    takes_attributes: bool,
+    names: BTreeSet<&'b str>,
+}
+
+impl<'b> Visitor<'b> for NameCollector<'b> {
+    fn visit_stmt(&mut self, stmt: &'b Stmt) {
+        if let Some(depth) = self.depth.checked_sub(1) {
+            self.depth = depth;
+            visitor::walk_stmt(self, stmt);
+            self.depth += 1;
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'b Expr) {
+        match expr {
+            Expr::Name(name) => {
+                self.names.insert(name.id.as_str());
+            }
+            Expr::Attribute(attribute) if self.takes_attributes => {
+                self.names.insert(attribute.attr.as_str());
+            }
+            _ => {}
+        }
+        if let Some(depth) = self.depth.checked_sub(1) {
+            self.depth = depth;
+            visitor::walk_expr(self, expr);
+            self.depth += 1;
+        }
+    }
+}
+
 /// Whether a value is fabricated: a constant, a lambda, the object itself or a new object of its
 /// class.
 pub(super) fn is_fabricated(expr: &Expr, parameters: Option<&Parameters>) -> bool {
-    let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
-    let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));
+    let first = parameters.and_then(first_parameter);
+    let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first));
     match expr {
         Expr::StringLiteral(_)
         | Expr::BytesLiteral(_)

@@ -12,6 +12,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::{
     constant::{constant_string, constant_template, is_literal},
     names::{NameTable, ScopeCode, ScopeKind},
+    shapes::{collect_statements, is_named},
 };
 use crate::{
     language::Hit,
@@ -26,8 +27,15 @@ mod calls;
 mod classes;
 mod held;
 mod imports;
+mod indirect;
+mod indistinct;
 mod managers;
+mod operands;
 mod patterns;
+mod programs;
+mod results;
+mod subclasses;
+mod test_names;
 
 /// Maximum length in bytes of a string that is checked as a name.
 const MAX_NAME_BYTES: usize = 4096;
@@ -50,6 +58,12 @@ pub(super) struct Walker<'a> {
     allowed_ranges: HashSet<TextRange>,
     /// Ranges of classes that are only compared or named.
     compared_ranges: HashSet<TextRange>,
+    /// Ranges of functions that are called.
+    called_ranges: HashSet<TextRange>,
+    /// Names that refer to the object that a method of other code belongs to.
+    owner_names: HashSet<String>,
+    /// Names of the classes that the module defines.
+    defined_classes: HashSet<String>,
     pub is_too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -66,13 +80,24 @@ impl<'a> Walker<'a> {
             entered_range: None,
             allowed_ranges: HashSet::new(),
             compared_ranges: HashSet::new(),
+            called_ranges: HashSet::new(),
+            owner_names: HashSet::new(),
+            defined_classes: HashSet::new(),
             is_too_deep: false,
             hits: Vec::new(),
         }
     }
 
     pub(super) fn walk_module(&mut self, body: &[Stmt]) {
+        let mut all = Vec::new();
+        collect_statements(body, self.max_depth(), &mut all);
+        self.defined_classes.extend(all.iter().filter_map(|stmt| match stmt {
+            Stmt::ClassDef(class) => Some(class.name.as_str().to_owned()),
+            _ => None,
+        }));
         self.names.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
+        self.check_class_aliases(body);
+        self.check_results(body);
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
         self.names.leave_scope();
     }
@@ -101,7 +126,7 @@ impl<'a> Walker<'a> {
         let limit = self.rules.table.limits.snippet;
         let snippet = line.unwrap_or_default().trim().chars().take(limit).collect();
         let line = self.line_number(range);
-        self.hits.push(Hit { rule, line, expression, snippet });
+        self.hits.push(Hit { rule, line, expression, snippet, group: None });
     }
 
     /// Records a hit with its source text as the expression.
@@ -116,9 +141,20 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Records the rules that a dotted name violates. `shorter_path` is a prefix that is checked
-    /// separately.
+    /// Records the rules that a dotted name violates, and its uses in combinations. `shorter_path`
+    /// is a prefix that is checked separately.
     fn check_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
+        self.check_single_reference(range, path, shorter_path);
+        for (rule, group, reference) in self.rules.groups_of_reference(path, shorter_path) {
+            self.record_hit_as(rule, range, reference.to_owned());
+            if let Some(hit) = self.hits.last_mut() {
+                hit.group = Some(group);
+            }
+        }
+    }
+
+    /// Records the rules that a dotted name violates on its own.
+    fn check_single_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
         for (rule, reference) in self.rules.rules_violated_by_reference(path, shorter_path) {
             if self.compared_ranges.contains(&range) && self.rules.is_type_check(rule, path) {
                 continue;
@@ -162,6 +198,9 @@ impl<'a> Walker<'a> {
             self.record_hits_where(range, |rule| !rule.type_checks.is_empty());
         }
         self.check_attribute_name(range, name);
+        if name == "__dict__" && self.is_owner(&attribute.value) {
+            self.record_hits_where(range, |rule| !rule.member_tables.is_empty());
+        }
         if !is_self(&attribute.value) {
             self.check_unique_name(range, name, path.as_deref());
         }
@@ -331,6 +370,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.visit_arguments(arguments);
                 }
                 self.check_class(class);
+                self.check_operands(class);
+                self.check_indistinct_class(class);
+                self.check_subclass_hook(class);
                 self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
                 self.visit_body(&class.body);
                 self.names.leave_scope();
@@ -353,6 +395,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         }
                         if let [target] = &*assign.targets {
                             self.allow_assignment(target, &assign.value);
+                            self.remember_owner(target, &assign.value);
                         }
                     }
                     Stmt::If(branch) => self.mark_inspected(&branch.test),
@@ -439,6 +482,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 {
                     self.check_reference(range, &path, None);
                     self.check_restricted_use(range, &path);
+                    self.check_passed_function(range, &path);
                     self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
@@ -449,6 +493,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.compared_ranges.insert(compare.left.range());
                     self.compared_ranges.extend(compare.comparators.iter().map(Ranged::range));
                 }
+                self.check_name_comparison(compare);
                 self.visit_inspected(&compare.left);
                 compare.comparators.iter().for_each(|value| self.visit_inspected(value));
             }
@@ -476,16 +521,21 @@ impl<'b> Visitor<'b> for Walker<'_> {
             Expr::Attribute(attribute) => {
                 self.check_look_alike(attribute.attr.range(), attribute.attr.as_str());
                 let path = self.names.dotted_path(expr);
+                if let Some(path) = &path {
+                    self.check_passed_function(range, path);
+                }
                 self.check_attribute(range, attribute, path);
                 self.visit_inspected(&attribute.value);
             }
             _ if is_pieces || is_literal(expr) => {
                 if let Some(text) = constant_string(expr) {
                     self.check_string(range, &text);
+                    self.check_program_text(range, &text);
                 }
             }
             Expr::Call(call) => {
                 self.check_call(range, call);
+                self.called_ranges.insert(call.func.range());
                 self.visit_expr(&call.func);
                 let function = self.names.dotted_path(&call.func);
                 let looking = &self.rules.table.looking_functions;
@@ -509,7 +559,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         }
                         if let Some(path) = self.names.dotted_path(expr) {
                             let of = self.names.dotted_path(&subscript.value);
-                            self.check_reference(range, &path, of.as_deref());
+                            if names_own_module(&subscript.slice) {
+                                self.check_single_reference(range, &path, of.as_deref());
+                            } else {
+                                self.check_reference(range, &path, of.as_deref());
+                            }
                             self.check_restricted_use(range, &path);
                             if let Some(of) = &of {
                                 self.allow_stack_entry(&subscript.value, of, &subscript.slice);
@@ -561,6 +615,14 @@ fn reaches_bases(expr: &Expr) -> bool {
         };
     }
     false
+}
+
+/// Whether a key of `sys.modules` is the name of the module itself or of a known class's module.
+fn names_own_module(key: &Expr) -> bool {
+    match key {
+        Expr::Attribute(attribute) => attribute.attr.as_str() == "__module__",
+        key => is_named(key, "__name__"),
+    }
 }
 
 /// Whether this is a slice with a negative step.

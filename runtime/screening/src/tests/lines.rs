@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{findings_in, patch};
-use crate::{ScreeningInput, screen};
+use crate::{PatchChanges, ScreeningInput, screen};
 
 /// Each case has a rule, a file, a line that violates the rule, and a similar honest line.
 #[test]
@@ -135,7 +135,7 @@ fn own_runner_rules_are_off_if_pytest_judges() {
         let (before, owned) = (BTreeMap::new(), BTreeSet::new());
         let screened = |_: &str| true;
         let input = ScreeningInput {
-            patch: &patch("static/app.js", "", line).into_bytes(),
+            changes: &PatchChanges::new(patch("static/app.js", "", line).as_bytes(), &before),
             gold_patch: None,
             original_files: &before,
             owned_modules: &owned,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_patch::CurrentFile;
 
 use super::{patch, text_file};
-use crate::{ScreeningInput, linked_paths, screen};
+use crate::{PatchChanges, ScreeningInput, screen};
 
 /// Returns a patch that adds a symbolic link.
 fn link_patch(path: &str, target: &str) -> String {
@@ -26,7 +26,7 @@ fn violated_rules_behind_link(link: &str, target: &str, text: &str) -> BTreeSet<
     let owned = BTreeSet::from(["roman".to_owned()]);
     let screened = |path: &str| !path.starts_with("tests/");
     let input = ScreeningInput {
-        patch: patch.as_bytes(),
+        changes: &PatchChanges::new(patch.as_bytes(), &before),
         gold_patch: None,
         original_files: &before,
         owned_modules: &owned,
@@ -66,6 +66,6 @@ fn linked_paths_returns_targets_of_importable_links() {
     let patch = [("roman/a.py", "../docs/a.md"), ("b.md", "a.md"), ("c.py", "/tmp/c.py")]
         .map(|(path, target)| link_patch(path, target))
         .concat();
-    let found = linked_paths(patch.as_bytes(), &BTreeMap::new());
+    let found = PatchChanges::new(patch.as_bytes(), &BTreeMap::new()).linked_paths();
     assert_eq!(found, BTreeSet::from(["docs/a.md".to_owned()]));
 }

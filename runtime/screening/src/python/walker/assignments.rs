@@ -53,6 +53,7 @@ impl Walker<'_> {
 
     /// Checks an attribute that is assigned or deleted.
     pub(super) fn check_attribute_assignment(&mut self, range: TextRange, base: &Expr, name: &str) {
+        self.check_comparison_assignment(range, base, name);
         let path = self.names.dotted_path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");

@@ -43,6 +43,7 @@ impl Walker<'_> {
             self.check_iterated_table(&keyword.value);
         }
         args.iter().for_each(|value| self.check_iterated_table(value));
+        self.check_name_test(range, call);
         if let Expr::Attribute(function) = &*call.func
             && matches!(function.attr.as_str(), "update" | "setdefault" | "__setitem__")
         {
@@ -50,9 +51,15 @@ impl Walker<'_> {
         }
         let Some(function) = self.names.dotted_path(&call.func) else { return };
         let result = format!("{function}()");
-        self.check_reference(range, &result, Some(&function));
+        // A module with a constant name is known.
+        if args.first().and_then(constant_string).is_some() {
+            self.check_single_reference(range, &result, Some(&function));
+        } else {
+            self.check_reference(range, &result, Some(&function));
+        }
         self.check_restricted_use(range, &result);
         self.check_stack_call(range, call, &function);
+        self.check_reader(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
         self.record_hits_where(range, |rule| {

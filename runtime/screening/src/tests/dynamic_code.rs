@@ -1,0 +1,98 @@
+//! Tests of computed code and of text that is run as code.
+
+use super::check_rule;
+
+#[test]
+fn computed_code_is_flagged() {
+    check_rule(
+        "computed-code",
+        &[
+            "exec(text)",
+            "f = eval('lambda: ' + body)",
+            "import builtins\nbuiltins.exec(open(p).read())",
+            "run = exec\nrun(text)",
+            "import marshal\ncode = marshal.loads(data)",
+            "import types\nf = types.FunctionType(code, {})",
+            "from types import FunctionType as F\nf = F(code, {})",
+            "import types\nT = types.CodeType\ncode = T(*parts)",
+            "import types\nuse(types.CodeType)",
+            "import types\nf = types.FunctionType.mro()[0](code, {})",
+            "import types\nf = types.FunctionType.__new__(kind, code, {})",
+            "import types\nclass A:\n    kind = types.FunctionType",
+            "class A:\n    from types import FunctionType",
+            "import types\nself.kind = types.FunctionType",
+            "import types\ndef load():\n    global kind\n    kind = types.FunctionType",
+            "import types\nkinds = [types.FunctionType]",
+            "import types\nsame = catch == types.FunctionType",
+            "import types\nsame = catch in (types.FunctionType,)",
+            "def isinstance(it, kind):\n    return kind(code, {})\n\nimport types\nisinstance(f, types.FunctionType)",
+            "import types\nkind = eval('types.FunctionType')",
+            "import types\nfs = map(types.FunctionType, codes)",
+            "kind = type(go.__code__)\ncode = kind(*parts)",
+            "code = go.__code__.__class__(*parts)",
+            "getattr(__builtins__, 'x')\nimport runpy\nrunpy.run_path(name)",
+            "class L:\n    def exec_module(self, module):\n        pass",
+            "import pickle\nwith open(name, 'rb') as file:\n    table = pickle.load(file)",
+            "from pickle import Unpickler",
+            "import timeit\ntimeit.timeit(text, number=1)",
+            "import doctest\ndoctest.testfile('usage.txt')",
+            "import logging.config\nlogging.config.fileConfig(name)",
+            "from logging.config import dictConfig\ndictConfig(table)",
+            "from logging.config import BaseConfigurator\nBaseConfigurator({}).resolve(name)",
+            "import site\nsite.addsitedir(folder)",
+            "Schema.__annotations__ = table",
+            "Schema.__annotations__[name] = text",
+            "Schema.__annotations__.update(table)",
+            "Schema = type('Schema', (), {'__annotations__': table})",
+            "import types\nschema = types.SimpleNamespace(__annotations__=table)",
+            "import pydoc\nrules = pydoc.importfile('rules.txt')",
+            "import cProfile\ncProfile.Profile().runctx(text, {}, {})",
+            "code = __loader__.source_to_code(text, name)",
+            "import py_compile\npy_compile.compile(name, cfile=other)",
+            "import multiprocessing\nreader, writer = multiprocessing.Pipe(False)\nreader.recv()",
+            "from multiprocessing import Pipe\nends = Pipe()\nends[1].recv()",
+            "import numpy\nnumpy.load(name, allow_pickle=True)",
+            "import numpy as np\nnp.load(name, None, True)",
+            "import numpy as np\nnp.load(name, **{'allow_pickle': True})",
+            "from joblib import load\nload(name)",
+            "import pandas as pd\npd.read_pickle(name)",
+            "import shelve\nshelve.open(name)",
+            "import cloudpickle, dill",
+        ],
+        &[
+            "import timeit\nstart = timeit.default_timer()",
+            "import pickle\ntext = pickle.dumps(table)",
+            "import types\nis_code = isinstance(it, types.CodeType)",
+            "from types import CodeType, FunctionType\nis_code = isinstance(it, (CodeType, FunctionType, str))",
+            "import types\nis_function = type(it) is types.FunctionType",
+            "import types\nFUNCTION = types.FunctionType\nis_function = issubclass(kind, FUNCTION)",
+            "kind = type(it)\ncopy = type(self)(it.__class__)",
+            "from typing import ForwardRef\nis_text = isinstance(kind, ForwardRef)",
+            "names = Schema.__annotations__",
+            "namespace = {}\nexec('def make(a, b):\\n    return (a, b)', namespace)",
+            "import re\npattern = re.compile(text)",
+            "def eval(text):\n    return parse(text)\n\nvalue = eval(text)",
+            "value = model.eval(text)",
+            "import cProfile\nprofile = cProfile.Profile()\nprofile.enable()",
+            "kind = Schema.__annotations__[name]\ntable.update(Schema.__annotations__)",
+            "import numpy as np\ntable = np.load(name)\nother = np.load(name, allow_pickle=False)",
+            "import numpy as np\nnp.save(name, table, allow_pickle=True)\nnp.load(name, 'r', False)",
+            "import multiprocessing\nreader, writer = multiprocessing.Pipe()\nwriter.send_bytes(reader.recv_bytes())",
+            "from multiprocessing.connection import Connection\ndef go(pipe: Connection):\n    pipe.close()",
+            "import joblib\njoblib.dump(table, name)",
+        ],
+    );
+}
+
+#[test]
+fn constant_text_executed_as_code_is_screened() {
+    check_rule(
+        "foreign-assignment",
+        &[
+            "exec('import math\\nmath.isclose = max')",
+            "import math\nexec('math.' + 'isclose = max')",
+            "import math\nexec('''exec(\"math.isclose = max\")''')",
+        ],
+        &["exec('import math\\nx = math.isclose')"],
+    );
+}
