@@ -443,6 +443,7 @@ impl TrialGateway {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_disconnected();
+                let admission = if answered { admission } else { admission.mark_failed() };
                 let step = admission.settle(&usage, cost_usd, delivered);
                 Charge {
                     usage: Some(usage),
