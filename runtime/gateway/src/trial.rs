@@ -21,7 +21,7 @@ use crate::{
     halts::{Halts, RequestOrigin},
     limiter::Limiter,
     lost_time::LostTime,
-    meter::{Meter, sleep_or_pend},
+    meter::Meter,
     prompt_counts::PromptCounts,
     replay::ReceivedResponses,
     scope::MaxUsage,
@@ -54,7 +54,6 @@ pub struct TrialGateway {
     number: u64,
     /// Whether the endpoint has responded in this trial.
     has_responded: AtomicBool,
-    lost_time: LostTime,
     sent_conversation: Mutex<SentConversation>,
     /// The model's turns, for clients that use other formats.
     native_turns: Mutex<NativeTurns>,
@@ -110,7 +109,6 @@ impl TrialGateway {
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             has_responded: AtomicBool::new(false),
-            lost_time: LostTime::default(),
             sent_conversation: Mutex::default(),
             native_turns: Mutex::default(),
             received_responses: Mutex::default(),
@@ -247,7 +245,7 @@ impl TrialGateway {
     }
 
     pub(crate) fn lost_time(&self) -> &LostTime {
-        &self.lost_time
+        &self.meter.clock.lost_time
     }
 
     pub(crate) fn route(&self) -> &ModelRoute {
@@ -278,7 +276,7 @@ impl TrialGateway {
     ) -> Result<(), RequestError> {
         let _waiting = self.meter.clock.start_wait();
         let _retry = self.meter.clock.start_wait_timer(WaitKind::Retry);
-        let _lost = self.lost_time.start_wait();
+        let _lost = self.lost_time().start_wait();
         if pause >= FIRST_NOTICE_DELAY {
             self.sink.report_wait(notice);
         }
@@ -292,13 +290,18 @@ impl TrialGateway {
     /// Resolves when requests in flight must end. `is_working_time` says whether the time counts as
     /// working time.
     pub(crate) async fn wait_for_cancel(&self, is_working_time: bool) -> CancelReason {
-        let working = if is_working_time { self.meter.remaining_working_time() } else { None };
+        let working_limit = async {
+            match is_working_time {
+                true => self.meter.wait_for_working_limit().await,
+                false => std::future::pending().await,
+            }
+        };
         let mut cancelled = self.cancel_sender.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
             _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
-            () = sleep_or_pend(self.meter.remaining_wall_time()) => CancelReason::Budget(BudgetKind::Wall),
-            () = sleep_or_pend(working) => CancelReason::Budget(BudgetKind::Working),
+            () = self.meter.wait_for_wall_limit() => CancelReason::Budget(BudgetKind::Wall),
+            () = working_limit => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }

@@ -190,7 +190,7 @@ impl TrialSession {
             &self.meter.spending().delivered(),
             time,
         )
-            .map(Cow::Owned)
+        .map(Cow::Owned)
     }
 }
 

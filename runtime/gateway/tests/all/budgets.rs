@@ -88,17 +88,24 @@ async fn spending_adds_up_and_is_kept_on_resume() {
 }
 
 #[tokio::test]
-async fn useless_billed_response_is_charged_without_a_step() {
+async fn useless_billed_response_is_charged_without_a_step_or_a_limit() {
     let script = format!("{PAID_SCRIPT}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
     bench.trial.ask(&user_request("hi")).await.expect("an answer");
     let spent = bench.trial.spending();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (1, 20, 10));
-    // A useless answer can reach a limit by itself.
-    let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
-    let error = bench.trial.ask(&user_request("hi")).await.expect_err("the limit");
-    assert_eq!(error, RequestError::Budget(BudgetKind::TotalTokens));
-    assert_eq!(bench.trial.spending().steps, 0);
+    assert_eq!((spent.failed.input_tokens, spent.failed.output_tokens), (10, 5));
+    // The trial's own limit counts only the delivered response.
+    for (limit, answers) in [(15, 1), (16, 2)] {
+        let budget = Budget { total_tokens: Some(limit), ..Budget::default() };
+        let bench = Bench::new(&script, budget).await;
+        for _ in 0..answers {
+            assert_eq!(bench.trial.reached_limit(), None);
+            bench.trial.ask(&user_request("hi")).await.expect("an answer");
+        }
+        assert_eq!(bench.trial.reached_limit(), Some(BudgetKind::TotalTokens));
+        assert_eq!(bench.trial.spending().steps, answers);
+    }
 }
 
 #[tokio::test]
