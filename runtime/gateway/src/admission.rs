@@ -177,6 +177,10 @@ impl Meter {
             let of_shared = permit.elapsed();
             drop(permit);
             let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
+            let is_configured = limiters.iter().any(|limiter| limiter.is_configured());
+            let _lost = (!is_configured).then(|| {
+                self.clock.lost_time.start_wait_for("the endpoint limits the rate of requests")
+            });
             let need = admission_request.max_usage.clamp_tokens();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {

@@ -19,6 +19,18 @@ use crate::{
 };
 
 impl TrialGateway {
+    /// Returns a fault if the trial reached its limit because of the endpoint and not the model:
+    /// only by lost time, only by the endpoint's token counts, or after responses with anomalies.
+    pub async fn limit_fault(&self, kind: BudgetKind) -> Option<Fault> {
+        if let Some(fault) = self.lost_time_fault(kind) {
+            return Some(fault);
+        }
+        match self.miscount_fault(kind).await {
+            Some(fault) => Some(fault),
+            None => self.anomaly_fault().await,
+        }
+    }
+
     /// Returns a fault if the trial reached a time limit only because of the endpoint's failures and
     /// silence. In that case, the trial's result says nothing about the model.
     ///

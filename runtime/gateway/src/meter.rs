@@ -177,6 +177,11 @@ impl Meter {
         self.own_scope.reached_limit().or_else(|| self.reached_time_limit())
     }
 
+    /// Whether this spending reaches the trial's own limit of the kind.
+    pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
+        self.own_scope.reaches_limit(kind, spending)
+    }
+
     pub(crate) fn reached_time_limit(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [

@@ -170,7 +170,6 @@ impl TrialGateway {
                         &result.response,
                         request.body.len(),
                     );
-                    self.note_prompt_count(request, &result);
                     form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -179,6 +178,10 @@ impl TrialGateway {
                 _ => {}
             }
             let charged = self.settle(request, admission, &result, &judged, client).await;
+            if matches!(judged, Judgement::Answered) {
+                self.note_anomalies(request, &result, charged.usage.as_ref());
+                self.note_prompt_count(request, &result);
+            }
             let attempted = AttemptRecord {
                 repaired_request: &form,
                 number: attempts.next_number(),

@@ -109,6 +109,11 @@ impl Scope {
         first_reached_limit(&self.limits, &self.counted_spending(&spending))
     }
 
+    /// Whether this spending reaches a limit of the kind.
+    pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
+        reached_limits(&self.limits, spending).any(|reached| reached == kind)
+    }
+
     /// Returns the spending that the limits count. A trial's own limits count only what the endpoint
     /// delivered. Shared limits protect the user's account, so they count failed attempts, too.
     fn counted_spending(&self, spending: &Spending) -> Spending {
@@ -242,6 +247,14 @@ fn to_nano_dollars(dollars: f64) -> f64 {
 }
 
 fn first_reached_limit(limits: &Budget, spending: &Spending) -> Option<BudgetKind> {
+    reached_limits(limits, spending).next()
+}
+
+/// Returns the limits that are used up, in the order of [`BudgetKind`].
+fn reached_limits(
+    limits: &Budget,
+    spending: &Spending,
+) -> impl Iterator<Item = BudgetKind> + use<> {
     let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
     let total = spending.input_tokens + spending.output_tokens;
     let checks = [
@@ -261,7 +274,7 @@ fn first_reached_limit(limits: &Budget, spending: &Spending) -> Option<BudgetKin
                 .is_some_and(|limit| to_nano_dollars(spending.cost_usd) >= to_nano_dollars(limit)),
         ),
     ];
-    checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
+    checks.into_iter().filter(|(_, reached)| *reached).map(|(kind, _)| kind)
 }
 
 /// A place in the queue. Dropping the ticket gives up the place.

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::{
     Admission, ExchangeSink, RequestBounds, RequestError, RetryPolicy, WaitNotice,
     admission::AdmissionRequest,
+    anomalies::Anomalies,
     clock::WaitKind,
     endpoint::Endpoint,
     halts::{Halts, RequestOrigin},
@@ -28,6 +29,7 @@ use crate::{
     sent_conversation::SentConversation,
     sink::FIRST_NOTICE_DELAY,
     turns::NativeTurns,
+    usage_audit::UsageAudit,
 };
 
 /// Where and how a trial's requests are sent.
@@ -61,6 +63,9 @@ pub struct TrialGateway {
     received_responses: Mutex<ReceivedResponses>,
     /// The endpoint's counts of the trial's prompts.
     counts: Mutex<PromptCounts>,
+    /// The usage that the endpoint reported, beside the lengths of requests and responses.
+    audit: Mutex<UsageAudit>,
+    anomalies: Mutex<Anomalies>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
     redacted_request: Mutex<Bytes>,
@@ -113,6 +118,8 @@ impl TrialGateway {
             native_turns: Mutex::default(),
             received_responses: Mutex::default(),
             counts: Mutex::default(),
+            audit: Mutex::default(),
+            anomalies: Mutex::default(),
             redacted_request: Mutex::default(),
             cancel_sender: watch::Sender::new(false),
         }
@@ -230,6 +237,16 @@ impl TrialGateway {
     /// Returns the endpoint's counts of the trial's prompts.
     pub(crate) fn prompt_counts(&self) -> MutexGuard<'_, PromptCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the usage that the endpoint reported in this try.
+    pub(crate) fn usage_audit(&self) -> MutexGuard<'_, UsageAudit> {
+        self.audit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the anomalies of the responses in this try.
+    pub(crate) fn anomalies(&self) -> MutexGuard<'_, Anomalies> {
+        self.anomalies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a request without the key, for the record. A conversation grows at its end, so only

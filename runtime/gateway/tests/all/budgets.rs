@@ -8,7 +8,7 @@ use std::{
 
 use crate::common::{Bench, RecordingSink, gateway, model, user_request};
 use proctor_gateway::RequestError;
-use proctor_types::{Budget, BudgetKind, Spending};
+use proctor_types::{Budget, BudgetKind, FaultCause, Spending};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
 const PAID_SCRIPT: &str =
@@ -105,6 +105,35 @@ async fn useless_billed_response_is_charged_without_a_step_or_a_limit() {
         }
         assert_eq!(bench.trial.reached_limit(), Some(BudgetKind::TotalTokens));
         assert_eq!(bench.trial.spending().steps, answers);
+    }
+}
+
+#[tokio::test]
+async fn limit_that_only_inflated_counts_reach_is_a_fault_and_halts_the_model() {
+    // (reported input of a request with about 10 tokens, the limit, whether it is a fault)
+    for (input, limit, is_fault) in [(30_000, 60_000, true), (100, 200, false)] {
+        let script = format!("[default]\ncontent = 'x'\nusage = {{ input = {input}, output = 5 }}");
+        for (budget, kind) in [
+            (Budget { input_tokens: Some(limit), ..Budget::default() }, BudgetKind::InputTokens),
+            (Budget { total_tokens: Some(limit), ..Budget::default() }, BudgetKind::TotalTokens),
+            (
+                Budget { cost_usd: Some(limit as f64 / 1000.0), ..Budget::default() },
+                BudgetKind::Cost,
+            ),
+        ] {
+            let bench = Bench::new(&script, budget).await;
+            for _ in 0..2 {
+                bench.trial.ask(&user_request("hi")).await.expect("an answer");
+            }
+            assert_eq!(bench.trial.reached_limit(), Some(kind));
+            let fault = bench.trial.limit_fault(kind).await;
+            assert_eq!(fault.is_some(), is_fault, "{kind}: {fault:?}");
+            let Some(fault) = fault else { continue };
+            assert_eq!(fault.cause, FaultCause::Refused);
+            assert!(fault.what.contains("counts more input than it received"), "{fault}");
+            let error = bench.trial.ask(&user_request("hi")).await.expect_err("halted");
+            assert_eq!(error, RequestError::Fault(fault));
+        }
     }
 }
 
