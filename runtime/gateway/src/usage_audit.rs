@@ -192,7 +192,8 @@ impl TrialGateway {
         let what =
             format!("{base}: model `{name}`: {what}; only these counts reach the {kind} limit");
         let fault = Fault::new(FaultLayer::Model, what).hint(check.hint.as_str());
-        let fault = fault.cause(FaultCause::Refused);
+        // A resumed try would still contain these counts, so the trial must start again.
+        let fault = fault.cause(FaultCause::Invalid);
         self.route().halts.halt_model(model, &fault);
         Some(fault)
     }

@@ -129,7 +129,7 @@ async fn limit_that_only_inflated_counts_reach_is_a_fault_and_halts_the_model() 
             let fault = bench.trial.limit_fault(kind).await;
             assert_eq!(fault.is_some(), is_fault, "{kind}: {fault:?}");
             let Some(fault) = fault else { continue };
-            assert_eq!(fault.cause, FaultCause::Refused);
+            assert_eq!(fault.cause, FaultCause::Invalid);
             assert!(fault.what.contains("counts more input than it received"), "{fault}");
             let error = bench.trial.ask(&user_request("hi")).await.expect_err("halted");
             assert_eq!(error, RequestError::Fault(fault));
