@@ -111,7 +111,7 @@ impl Clock {
     /// recovers.
     pub(crate) fn wall_time(&self, max_loss: Duration) -> Duration {
         let (sends, waits) = self.uncharged_time;
-        self.elapsed().saturating_sub(sends + waits + self.lost_time.total().min(max_loss))
+        self.elapsed().saturating_sub(sends + waits + self.lost_time.confirmed().min(max_loss))
     }
 
     /// Returns the time that does not count as work, including a wait in progress.
@@ -123,7 +123,7 @@ impl Clock {
     /// Returns the time that counts towards a working limit. See [`Self::wall_time`].
     pub(crate) fn working_time(&self, max_loss: Duration) -> Duration {
         // Waits are excluded anyway.
-        let lost = self.lost_time.in_attempts().min(max_loss);
+        let lost = self.lost_time.confirmed_in_attempts().min(max_loss);
         self.elapsed().saturating_sub(self.wait_time() + self.uncharged_time.0 + lost)
     }
 

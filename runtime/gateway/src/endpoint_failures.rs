@@ -49,8 +49,8 @@ impl TrialGateway {
             .max(loss.longest_attempt.mul_f64(policy.silent_factor));
         // The endpoint may have needed a short silence for its response.
         let is_slow_response = loss.dropped <= longest_silence;
-        let used = if is_slow_response { used + loss.dropped } else { used };
-        if used >= seconds(limit) {
+        let silence = if is_slow_response { Duration::ZERO } else { loss.dropped };
+        if used.saturating_sub(silence) >= seconds(limit) {
             return None;
         }
         let endpoint = &self.route().endpoint;

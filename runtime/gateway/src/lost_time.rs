@@ -105,16 +105,18 @@ impl LostTime {
         })
     }
 
-    /// Returns the time lost so far, including a wait in progress.
-    pub(crate) fn total(&self) -> Duration {
+    /// Returns the time that extends a wall limit: the time lost so far, including a wait in progress.
+    /// Excludes the attempts that were dropped since the last complete response. A limit that cuts
+    /// off an attempt stays reached.
+    pub(crate) fn confirmed(&self) -> Duration {
         let state = self.lock();
-        state.total + state.current_wait()
+        state.total.saturating_sub(state.dropped) + state.current_wait()
     }
 
-    /// Returns the time lost in attempts, without the waits.
-    pub(crate) fn in_attempts(&self) -> Duration {
+    /// Returns the part of [`Self::confirmed`] in attempts, without the waits.
+    pub(crate) fn confirmed_in_attempts(&self) -> Duration {
         let state = self.lock();
-        state.total.saturating_sub(state.waits)
+        state.total.saturating_sub(state.dropped + state.waits)
     }
 
     /// Returns when the current loss started, if one is in progress.
@@ -254,11 +256,11 @@ mod tests {
         attempt.fail("503 overloaded");
         let wait = lost.start_wait();
         tokio::time::advance(second).await;
-        assert_eq!(lost.total(), 2 * second, "a wait in progress counts");
+        assert_eq!(lost.confirmed(), 2 * second, "a wait in progress counts");
         drop(wait);
         let loss = lost.loss().expect("a loss");
         assert_eq!((loss.total, loss.cause.as_str()), (2 * second, "503 overloaded"));
-        assert_eq!((lost.in_attempts(), loss.longest_attempt), (second, second));
+        assert_eq!((lost.confirmed_in_attempts(), loss.longest_attempt), (second, second));
         let attempt = lost.start_attempt(|| Some(Instant::now()));
         tokio::time::advance(second).await;
         let queued = tokio::time::Instant::now();
@@ -267,13 +269,14 @@ mod tests {
         assert!(lost.current_loss_start().is_none(), "the response has started");
         tokio::time::advance(second).await;
         attempt.complete();
-        assert_eq!((lost.total(), lost.in_attempts()), (3 * second, 2 * second));
+        assert_eq!((lost.confirmed(), lost.confirmed_in_attempts()), (3 * second, 2 * second));
         // Three overlapping attempts are dropped, one of them after its first byte.
         let silent = || lost.start_attempt(|| None);
         let (one, two, three) = (lost.start_attempt(|| Some(Instant::now())), silent(), silent());
         tokio::time::advance(second).await;
         drop((one, two, three));
-        assert_eq!(lost.total(), 4 * second);
+        assert_eq!(lost.loss().map(|loss| loss.total), Some(4 * second));
+        assert_eq!(lost.confirmed(), 3 * second, "a response may have been on its way");
         // The first piece arrived, and then only heartbeats.
         let first = Instant::now();
         let stalled = lost.start_attempt(move || Some(first));
@@ -283,7 +286,8 @@ mod tests {
         assert_eq!((loss.total, loss.dropped), (14 * second, 11 * second));
         let attempt = lost.start_attempt(|| None);
         attempt.complete();
-        assert_eq!(lost.loss().expect("a loss").dropped, Duration::ZERO, "the endpoint responds");
+        assert_eq!(lost.loss().expect("a loss").dropped, Duration::ZERO);
+        assert_eq!(lost.confirmed(), 14 * second, "the endpoint responds now");
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,7 +300,7 @@ mod tests {
         tokio::time::advance(second).await;
         drop(first);
         tokio::time::advance(second).await;
-        assert_eq!(lost.total(), 3 * second);
+        assert_eq!(lost.confirmed(), 3 * second);
         drop(second_wait);
         let loss = lost.loss().expect("a loss");
         assert_eq!((loss.total, loss.cause.as_str()), (3 * second, "429"));

@@ -119,7 +119,13 @@ impl ReportedUsageCheck {
         }
         let visible = reported.output.saturating_sub(reported.reasoning);
         let most = usage::count_output_bytes(response, true) + self.output_overhead;
-        visible.saturating_sub(most)
+        if visible <= most {
+            return 0;
+        }
+        // The turn may contain items that only its own format has.
+        let items = response.native_turn.iter().flat_map(|turn| &turn.items);
+        let native: usize = items.map(|item| item.to_string().len()).sum();
+        visible.saturating_sub(most.max(native as u64 + self.output_overhead))
     }
 }
 

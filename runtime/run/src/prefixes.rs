@@ -72,7 +72,12 @@ impl TrialPrefixes {
                     begun = envelope.t_mono;
                 }
                 Event::ModelAttempted {
-                    usage, cost_usd, error, wait_seconds, lost_seconds, ..
+                    usage,
+                    cost_usd,
+                    error,
+                    wait_seconds,
+                    lost_seconds,
+                    ..
                 } => {
                     // As in a real run, failed attempts and lost time count towards no limit.
                     if error.is_none() {

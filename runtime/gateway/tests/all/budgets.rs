@@ -174,3 +174,14 @@ async fn retry_wait_ends_at_the_wall_limit_and_is_not_working_time() {
     assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
     assert!(bench.trial.wait_time() >= Duration::from_millis(600));
 }
+
+#[tokio::test]
+async fn wait_for_a_rate_limit_extends_the_wall_limit() {
+    let script =
+        "[default]\ncontent = 'x'\nfault = [{ kind = 'status', status = 429, retry_after = '1' }]";
+    let bench = Bench::new(script, Budget { wall_seconds: Some(0.8), ..Budget::default() }).await;
+    let begun = Instant::now();
+    bench.trial.ask(&user_request("hi")).await.expect("the wait does not count");
+    assert!(begun.elapsed() > Duration::from_millis(900));
+    assert_eq!(bench.trial.reached_limit(), None);
+}
