@@ -60,6 +60,8 @@ pub struct Admission {
     meter: Arc<Meter>,
     class: RequestClass,
     is_grace: bool,
+    /// Whether the attempt has no usable response.
+    is_failed: bool,
     /// Total queueing time, and the part of that time spent waiting for limits that trials share.
     queue_times: (Duration, Duration),
 }
@@ -73,7 +75,7 @@ impl Admission {
         queue_times: (Duration, Duration),
     ) -> Self {
         meter.clock.note_request_start();
-        Self { resources, meter, class, is_grace, queue_times }
+        Self { resources, meter, class, is_grace, is_failed: false, queue_times }
     }
 
     /// Returns the time spent waiting for limits that trials share and for the endpoint's rate
@@ -85,6 +87,13 @@ impl Admission {
     /// Returns the part of the queueing time that was spent waiting for limits that trials share.
     pub fn shared_queue_time(&self) -> Duration {
         self.queue_times.1
+    }
+
+    /// Marks the attempt as one without a usable response. Its usage does not count towards the
+    /// trial's own limits, but towards shared limits.
+    pub(crate) fn mark_failed(mut self) -> Self {
+        self.is_failed = true;
+        self
     }
 
     /// Charges the usage and cost that the endpoint billed. Set `is_delivered` if the scaffold
@@ -103,6 +112,10 @@ impl Admission {
         }
         let mut step = None;
         for (place, hold) in self.resources.scope_reservations.drain(..).enumerate() {
+            if self.is_failed {
+                hold.settle_failed(usage, cost_usd);
+                continue;
+            }
             let counted = hold.settle(usage, cost_usd, is_delivered);
             // The first reservation is in the trial's own scope, which numbers the trial's steps.
             if place == 0 && !self.is_grace {
@@ -164,6 +177,10 @@ impl Meter {
             let of_shared = permit.elapsed();
             drop(permit);
             let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
+            let is_configured = limiters.iter().any(|limiter| limiter.is_configured());
+            let _lost = (!is_configured).then(|| {
+                self.clock.lost_time.start_wait_for("the endpoint limits the rate of requests")
+            });
             let need = admission_request.max_usage.clamp_tokens();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {

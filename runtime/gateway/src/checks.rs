@@ -3,7 +3,7 @@
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
 
-use crate::{fences, patterns::Patterns};
+use crate::{anomalies::AnomalyCheck, fences, patterns::Patterns};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +27,20 @@ pub(crate) struct EndpointChecks {
     pub thought_answer: AnswerAsReasoningCheck,
     pub hollow: HollowResponseCheck,
     pub leftover: LeftoverMarkupCheck,
+    pub reported_usage: ReportedUsageCheck,
+    pub anomalies: AnomalyCheck,
+}
+
+/// Detects token counts that exceed what a trial's requests and responses contain.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportedUsageCheck {
+    pub tokenizer_factor: f64,
+    pub factor: f64,
+    pub overhead: u64,
+    pub cached_tolerance: f64,
+    pub output_overhead: u64,
+    pub hint: String,
 }
 
 /// Detects a response without any output for which the endpoint counted output tokens.
@@ -149,8 +163,12 @@ pub(crate) struct TruncatedPromptCheck {
     pub share: f64,
     pub least_growth: usize,
     pub new_part_factor: f64,
+    pub new_part_share: f64,
+    pub fallen_share: f64,
     pub noise: f64,
+    pub stalled_share: f64,
     pub hint: String,
+    pub results_hint: String,
 }
 
 /// Detects a response that ended at the server's own output limit.

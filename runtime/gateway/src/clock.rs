@@ -8,11 +8,11 @@ use std::{
 use proctor_types::RequestWaits;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::PriorUsage;
+use crate::{PriorUsage, lost_time::LostTime};
 
-/// Measures a trial's wall time, working time and tool time. Working time is wall time minus the
-/// time during which a request waits for the endpoint (rate limit, back-off) and no other request
-/// is in flight.
+/// Measures a trial's wall time, working time and tool time. All of them exclude the time that was
+/// lost to the endpoint. Working time also excludes the time during which a request waits for shared
+/// limits or rate limits and no other request is in flight.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started_at: Instant,
@@ -25,6 +25,8 @@ pub(crate) struct Clock {
     tools_change_notify: Notify,
     /// Total wait time of all requests, by reason. Overlapping waits each count in full.
     waits: Mutex<RequestWaits>,
+    /// The time that this try has lost to the endpoint.
+    pub(crate) lost_time: LostTime,
 }
 
 /// What a request is waiting for.
@@ -92,6 +94,7 @@ impl Clock {
             }),
             tools_change_notify: Notify::new(),
             waits: Mutex::new(waits),
+            lost_time: LostTime::default(),
         }
     }
 
@@ -103,10 +106,12 @@ impl Clock {
         self.prior_elapsed + self.started_at.elapsed()
     }
 
-    /// Returns the time that counts towards the wall limit.
-    pub(crate) fn wall_time(&self) -> Duration {
+    /// Returns the time that counts towards a wall limit. Of the time that this try has lost to the
+    /// endpoint, at most `max_loss` is excluded, so that a trial ends even if its endpoint never
+    /// recovers.
+    pub(crate) fn wall_time(&self, max_loss: Duration) -> Duration {
         let (sends, waits) = self.uncharged_time;
-        self.elapsed().saturating_sub(sends + waits)
+        self.elapsed().saturating_sub(sends + waits + self.lost_time.confirmed().min(max_loss))
     }
 
     /// Returns the time that does not count as work, including a wait in progress.
@@ -115,8 +120,11 @@ impl Clock {
         state.wait_time + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    pub(crate) fn working_time(&self) -> Duration {
-        self.elapsed().saturating_sub(self.wait_time() + self.uncharged_time.0)
+    /// Returns the time that counts towards a working limit. See [`Self::wall_time`].
+    pub(crate) fn working_time(&self, max_loss: Duration) -> Duration {
+        // Waits are excluded anyway.
+        let lost = self.lost_time.confirmed_in_attempts().min(max_loss);
+        self.elapsed().saturating_sub(self.wait_time() + self.uncharged_time.0 + lost)
     }
 
     pub(crate) fn note_request_start(&self) {

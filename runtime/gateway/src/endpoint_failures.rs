@@ -1,5 +1,7 @@
 //! Handles problems with an endpoint that affect more than one request.
 
+use std::time::Duration;
+
 use proctor_types::{BudgetKind, Fault, FaultCause, FaultLayer};
 use tokio::time::Instant;
 
@@ -12,31 +14,51 @@ use crate::{
     halts::RequestOrigin,
     outgoing_request::OutgoingRequest,
     rejections::{self, ErrorSubject, Rejections},
+    retry::seconds,
     usage,
 };
 
 impl TrialGateway {
-    /// Returns a fault if the trial reached a time limit mainly because of the endpoint's failures
-    /// and silence. In that case, the trial's result says nothing about the model.
+    /// Returns a fault if the trial reached its limit because of the endpoint and not the model:
+    /// only by lost time, only by the endpoint's token counts, or after responses with anomalies.
+    pub async fn limit_fault(&self, kind: BudgetKind) -> Option<Fault> {
+        if let Some(fault) = self.lost_time_fault(kind) {
+            return Some(fault);
+        }
+        match self.miscount_fault(kind).await {
+            Some(fault) => Some(fault),
+            None => self.anomaly_fault().await,
+        }
+    }
+
+    /// Returns a fault if the trial reached a time limit only because of the endpoint's failures and
+    /// silence. In that case, the trial's result says nothing about the model.
     ///
     /// The endpoint counts as down for all trials if it has never responded, or if several trials
     /// ended this way and no trial got a response in the meantime.
     pub fn lost_time_fault(&self, kind: BudgetKind) -> Option<Fault> {
-        let budget = self.meter().budget();
-        let limit = match kind {
-            BudgetKind::Wall => budget.wall_seconds,
-            BudgetKind::Working => budget.working_seconds,
-            _ => None,
-        }?;
-        let (lost, why) = self.lost_time().total_and_cause()?;
-        if lost.as_secs_f64() < limit * self.route().policy.lost_share {
+        let (budget, clock) = (self.meter().budget(), &self.meter().clock);
+        let (limit, used) = match kind {
+            BudgetKind::Wall => (budget.wall_seconds?, clock.wall_time(Duration::MAX)),
+            BudgetKind::Working => (budget.working_seconds?, clock.working_time(Duration::MAX)),
+            _ => return None,
+        };
+        let loss = self.lost_time().loss()?;
+        let policy = &self.route().policy;
+        let longest_silence = seconds(policy.silent_seconds.min(limit * policy.silent_share))
+            .max(loss.longest_attempt.mul_f64(policy.silent_factor));
+        // The endpoint may have needed a short silence for its response.
+        let is_slow_response = loss.dropped <= longest_silence;
+        let silence = if is_slow_response { Duration::ZERO } else { loss.dropped };
+        if used.saturating_sub(silence) >= seconds(limit) {
             return None;
         }
         let endpoint = &self.route().endpoint;
-        let (base, why) = (endpoint.base_url(), endpoint.redact_text(&why));
-        let lost = lost.as_secs_f64();
+        let (base, why) = (endpoint.base_url(), endpoint.redact_text(&loss.cause));
+        let lost = loss.total.as_secs_f64();
         let what = format!(
-            "{base}: no response during {lost:.1} s of the {kind} limit of {limit} s: {why}"
+            "{base}: the trial reached the {kind} limit of {limit} s only because the endpoint did \
+             not respond for {lost:.1} s: {why}"
         );
         let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
                     the run; if the model is just slow, raise the limit";

@@ -18,6 +18,7 @@
 //! recorded.
 
 mod admission;
+mod anomalies;
 mod ask;
 mod attempt_failure;
 mod attempts;
@@ -72,6 +73,7 @@ mod tool_support;
 mod trial;
 mod turns;
 mod usage;
+mod usage_audit;
 
 use proctor_codecs as codec;
 

@@ -67,6 +67,14 @@ impl Limiter {
         Arc::new(Self { rates, policy, shared_rates, state, change_notify: changed })
     }
 
+    /// Whether the configuration limits the endpoint's rate. If not, requests wait only because the
+    /// endpoint rejected others.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.rates.max_concurrent.is_some()
+            || self.rates.requests_per_minute.is_some()
+            || self.rates.tokens_per_minute.is_some()
+    }
+
     fn lock(&self) -> MutexGuard<'_, RequestQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

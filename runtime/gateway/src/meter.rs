@@ -152,7 +152,7 @@ impl Meter {
             }
         };
         tokio::select! {
-            () = sleep_or_pend(self.remaining_wall_time()) => BudgetKind::Wall,
+            () = self.wait_for_wall_limit() => BudgetKind::Wall,
             () = tools => BudgetKind::Tools,
         }
     }
@@ -177,6 +177,11 @@ impl Meter {
         self.own_scope.reached_limit().or_else(|| self.reached_time_limit())
     }
 
+    /// Whether this spending reaches the trial's own limit of the kind.
+    pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
+        self.own_scope.reaches_limit(kind, spending)
+    }
+
     pub(crate) fn reached_time_limit(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [
@@ -187,16 +192,28 @@ impl Meter {
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
-    /// Returns the time left until the wall limit.
+    /// Returns the time left until the wall limit. Time that is lost to the endpoint extends the
+    /// limit, at most by the limit itself.
     pub fn remaining_wall_time(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.wall_time()))
+        Some(limit.saturating_sub(self.clock.wall_time(limit)))
     }
 
-    /// Returns the working time left until its limit.
+    /// Returns the working time left until its limit. Time that is lost to the endpoint extends the
+    /// limit, at most by the limit itself.
     pub fn remaining_working_time(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.working_time()))
+        Some(limit.saturating_sub(self.clock.working_time(limit)))
+    }
+
+    /// Resolves when the wall limit is reached.
+    pub(crate) async fn wait_for_wall_limit(&self) {
+        wait_until_used_up(|| self.remaining_wall_time()).await;
+    }
+
+    /// Resolves when the working limit is reached, if no request waits in the meantime.
+    pub(crate) async fn wait_for_working_limit(&self) {
+        wait_until_used_up(|| self.remaining_working_time()).await;
     }
 
     /// Returns the time in tools left until its limit.
@@ -206,10 +223,17 @@ impl Meter {
     }
 }
 
-pub(crate) async fn sleep_or_pend(duration: Option<Duration>) {
-    match duration {
-        Some(time) => tokio::time::sleep(time).await,
-        None => std::future::pending().await,
+/// How often a limit is checked while the time left is shorter than this and does not pass, because
+/// the trial is losing time.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Resolves when no time is left. The time left may grow in the meantime. If it is `None`, there is
+/// no limit.
+async fn wait_until_used_up(remaining: impl Fn() -> Option<Duration>) {
+    let Some(left) = remaining() else { return std::future::pending().await };
+    tokio::time::sleep(left).await;
+    while let Some(left) = remaining().filter(|left| !left.is_zero()) {
+        tokio::time::sleep(left.max(CHECK_INTERVAL)).await;
     }
 }
 
@@ -287,6 +311,48 @@ mod tests {
             "of 12 s, 5 s of failed attempts and 3 s of waits are not charged"
         );
         assert_eq!(meter.remaining_working_time(), Some(5 * second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_time_extends_time_limits_at_most_once() {
+        let second = Duration::from_secs(1);
+        // (lost seconds, how long the trial runs)
+        for (lost, total) in [(0, 10), (4, 14), (10, 20), (300, 20)] {
+            let budget = Budget { wall_seconds: Some(10.0), ..Budget::default() };
+            let meter = Meter::new(budget);
+            let begun = tokio::time::Instant::now();
+            let losing = async {
+                tokio::time::sleep(3 * second).await;
+                let wait = meter.clock.lost_time.start_wait();
+                tokio::time::sleep(lost * second).await;
+                drop(wait);
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = meter.wait_for_wall_limit() => {}
+                () = losing => {}
+            }
+            let ran = begun.elapsed();
+            assert!(ran >= total * second && ran < total * second + second / 10, "{lost}: {ran:?}");
+            assert_eq!(meter.reached_limit(), Some(BudgetKind::Wall));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failed_attempts_are_not_working_time() {
+        let second = Duration::from_secs(1);
+        let budget = Budget { working_seconds: Some(5.0), ..Budget::default() };
+        let meter = Meter::new(budget);
+        let attempt = meter.clock.lost_time.start_attempt(|| None);
+        tokio::time::advance(4 * second).await;
+        assert_eq!(meter.remaining_working_time(), Some(second), "it may still be a slow response");
+        attempt.fail("503 overloaded");
+        assert_eq!(meter.remaining_working_time(), Some(5 * second));
+        let waiting = meter.clock.start_wait();
+        let lost = meter.clock.lost_time.start_wait();
+        tokio::time::advance(3 * second).await;
+        drop((waiting, lost));
+        assert_eq!(meter.remaining_working_time(), Some(5 * second), "a wait is excluded once");
     }
 
     #[tokio::test(start_paused = true)]

@@ -122,10 +122,37 @@ impl PromptCounts {
         })
     }
 
+    /// Whether the count is too small to cover even the part of the conversation that is new since
+    /// the last response.
+    fn lacks_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        self.last.as_ref().is_some_and(|last| {
+            let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
+            (count.tokens as f64) < new_bytes / BYTES_PER_TOKEN * check.new_part_share
+        })
+    }
+
+    /// Whether the count has not grown since the last request although the conversation has, and the
+    /// count is not that of the new part alone.
+    pub(crate) fn is_stalled(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        let has_stalled = self.last.as_ref().is_some_and(|last| {
+            let new_bytes = count.request_bytes.saturating_sub(last.request_bytes);
+            let difference = last.tokens.abs_diff(count.tokens) as f64;
+            let most = new_bytes as f64 / BYTES_PER_TOKEN * check.stalled_share;
+            // If the chat template drops reasoning, the count may grow little by chance.
+            let is_equal = difference == 0.0 || !self.has_reasoned && difference <= most;
+            last.server == count.server
+                && count.tokens >= check.least_told
+                && new_bytes >= check.least_growth
+                && is_equal
+        });
+        has_stalled && (self.exceeds_new_part(check, count) || self.lacks_new_part(check, count))
+    }
+
     /// Whether a prompt has so many bytes per counted token that it must be counted locally.
     fn needs_local_count(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let limit = SUSPICIOUS_BYTES_PER_TOKEN.max(self.complete_bytes_per_token * RECOUNT_FACTOR);
-        count.bytes_per_token() > limit && self.exceeds_new_part(check, count)
+        count.bytes_per_token() > limit
+            && (self.exceeds_new_part(check, count) || self.lacks_new_part(check, count))
     }
 
     /// Returns whether a count is still in doubt, given the count of an earlier attempt for the same
@@ -196,11 +223,12 @@ impl TrialGateway {
         let bytes = request.body.len();
         let count = PromptCount::new(&result.response, &result.names, bytes)?;
         let counted = count.tokens;
-        let (has_fallen, needs_local_count, missing) = {
+        let (has_fallen, is_stalled, needs_local_count, missing) = {
             let counts = self.prompt_counts();
             let missing = counts.missing_since_call(&count);
             (
                 counts.has_fallen(check, &count),
+                counts.is_stalled(check, &count),
                 counts.needs_local_count(check, &count),
                 missing.filter(|_| counts.exceeds_new_part(check, &count)),
             )
@@ -212,9 +240,16 @@ impl TrialGateway {
             Some(missing) => self.are_tools_missing(&checks.dropped, request, missing).await,
             None => false,
         };
-        let mut is_suspicious = is_counted && has_fallen || lacks_tools;
-        if is_counted && !is_suspicious && needs_local_count {
-            is_suspicious = self.counted_too_few_tokens(check, request, counted).await;
+        let mut is_suspicious = lacks_tools;
+        if is_counted && !is_suspicious && (has_fallen || needs_local_count) {
+            // Another server of the endpoint may have a tokenizer that counts fewer tokens, so a
+            // count that has fallen must also be less than our own.
+            let (least, share) = match has_fallen {
+                true => (0, check.fallen_share),
+                false => (check.least_tokens, check.share),
+            };
+            let ours = self.count_locally(request, tokens::count_visible).await;
+            is_suspicious = ours >= least && (counted as f64) < ours as f64 * share;
             if !is_suspicious {
                 self.prompt_counts().complete_bytes_per_token = count.bytes_per_token();
             }
@@ -222,9 +257,10 @@ impl TrialGateway {
         let answers = self.meter().spending().steps;
         let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
         is_confirmed.then(|| {
-            let (what, hint) = match lacks_tools {
-                true => ("dropped the tools of the request", &checks.dropped.hint),
-                false => ("truncated the prompt", &check.hint),
+            let (what, hint) = match (lacks_tools, is_stalled) {
+                (true, _) => ("dropped the tools of the request", &checks.dropped.hint),
+                (false, true) => ("dropped a part of the prompt", &check.results_hint),
+                (false, false) => ("truncated the prompt", &check.hint),
             };
             let why = format!(
                 "the endpoint {what}: it counted {counted} tokens for a conversation of {bytes} bytes"
@@ -242,17 +278,6 @@ impl TrialGateway {
     ) -> bool {
         let count = |request: &Request| tokens::count_tools(&request.tools);
         check.matches_schemas(missing, self.count_locally(request, count).await)
-    }
-
-    /// Whether the endpoint counted much less than our own count of the conversation.
-    async fn counted_too_few_tokens(
-        &self,
-        check: &TruncatedPromptCheck,
-        request: &OutgoingRequest,
-        counted: u64,
-    ) -> bool {
-        let ours = self.count_locally(request, tokens::count_visible).await;
-        ours >= check.least_tokens && (counted as f64) < ours as f64 * check.share
     }
 
     /// Counts a request's tokens off the async threads, because parsing a long conversation takes
@@ -339,6 +364,28 @@ mod tests {
         let counts = after(3255, 31_074);
         assert!(counts.exceeds_new_part(check(), &count(3256, 39_684)));
         assert!(!counts.exceeds_new_part(check(), &count(2150, 39_684)));
+    }
+
+    #[test]
+    fn count_that_does_not_grow_with_the_results_is_stalled() {
+        let counts = after(1300, 6000);
+        for (tokens, bytes, is_stalled) in [
+            (1300, 26_000, true),
+            (1310, 46_000, true),
+            (1300, 6500, false),
+            (1900, 26_000, false),
+            // The count of the new part alone.
+            (1300, 11_200, false),
+        ] {
+            let count = count(tokens, bytes);
+            assert_eq!(counts.is_stalled(check(), &count), is_stalled, "{tokens} of {bytes}");
+        }
+        assert!(counts.needs_local_count(check(), &count(1300, 26_000)), "it lacks the new part");
+        let long = after(100_000, 400_000);
+        assert!(!long.is_stalled(check(), &count(100_700, 402_800)), "it grew by less than 1%");
+        assert!(long.is_stalled(check(), &count(100_010, 402_800)));
+        let tiny = after(100, 6000);
+        assert!(!tiny.is_stalled(check(), &count(100, 26_000)), "the number means nothing");
     }
 
     #[test]

@@ -170,7 +170,6 @@ impl TrialGateway {
                         &result.response,
                         request.body.len(),
                     );
-                    self.note_prompt_count(request, &result);
                     form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -179,6 +178,10 @@ impl TrialGateway {
                 _ => {}
             }
             let charged = self.settle(request, admission, &result, &judged, client).await;
+            if matches!(judged, Judgement::Answered) {
+                self.note_anomalies(request, &result, charged.usage.as_ref());
+                self.note_prompt_count(request, &result);
+            }
             let attempted = AttemptRecord {
                 repaired_request: &form,
                 number: attempts.next_number(),
@@ -443,6 +446,7 @@ impl TrialGateway {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_disconnected();
+                let admission = if answered { admission } else { admission.mark_failed() };
                 let step = admission.settle(&usage, cost_usd, delivered);
                 Charge {
                     usage: Some(usage),

@@ -24,7 +24,9 @@ pub struct RetryPolicy {
     pub rejected_attempts: u32,
     pub cut_streams: u32,
     pub connect_seconds: f64,
-    pub lost_share: f64,
+    pub silent_share: f64,
+    pub silent_seconds: f64,
+    pub silent_factor: f64,
     pub alike_trials: usize,
 }
 
@@ -46,6 +48,7 @@ impl RetryPolicy {
             ("attempt_seconds", policy.attempt_seconds),
             ("idle_seconds", policy.idle_seconds),
             ("notice_seconds", policy.notice_seconds),
+            ("silent_seconds", policy.silent_seconds),
             ("connect_seconds", policy.connect_seconds),
         ];
         for (key, seconds) in times {
@@ -69,9 +72,12 @@ impl RetryPolicy {
                         must be at least 1";
             return Err(fault(what.into()));
         }
-        if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
+        if policy.silent_factor.is_nan() || policy.silent_factor < 1.0 {
+            return Err(fault("silent_factor: must be at least 1".into()));
+        }
+        if !(policy.silent_share > 0.0 && policy.silent_share <= 1.0) || policy.alike_trials == 0 {
             let what =
-                "lost_share: must be more than 0 and at most 1; alike_trials: must be at least 1";
+                "silent_share: must be more than 0 and at most 1; alike_trials: must be at least 1";
             return Err(fault(what.into()));
         }
         Ok(policy)

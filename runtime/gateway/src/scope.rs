@@ -105,7 +105,19 @@ impl Scope {
 
     /// Returns the first limit that is used up, in the order of [`BudgetKind`].
     pub(crate) fn reached_limit(&self) -> Option<BudgetKind> {
-        first_reached_limit(&self.limits, &self.lock().spending)
+        let spending = self.spending();
+        first_reached_limit(&self.limits, &self.counted_spending(&spending))
+    }
+
+    /// Whether this spending reaches a limit of the kind.
+    pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
+        reached_limits(&self.limits, spending).any(|reached| reached == kind)
+    }
+
+    /// Returns the spending that the limits count. A trial's own limits count only what the endpoint
+    /// delivered. Shared limits protect the user's account, so they count failed attempts, too.
+    fn counted_spending(&self, spending: &Spending) -> Spending {
+        if self.scope.is_trial() { spending.delivered() } else { *spending }
     }
 
     /// Resolves when `max_usage` is reserved, or fails with the limit that is reached. Dropping the
@@ -127,23 +139,22 @@ impl Scope {
 
     fn try_reserve(&self, ticket: u64, max_usage: &MaxUsage) -> Result<bool, BudgetKind> {
         let mut state = self.lock();
+        let counted = self.counted_spending(&state.spending);
         let reached = match max_usage.class {
             RequestClass::Main if !max_usage.is_from_sub_agent => {
-                first_reached_limit(&self.limits, &state.spending)
+                first_reached_limit(&self.limits, &counted)
             }
             // The last main step may still start sub-agents. After a main request is rejected, no
             // sub-agent may continue.
             RequestClass::Main => state.exhausted_limit.or_else(|| {
-                first_reached_limit(
-                    &Budget { main_steps: None, ..self.limits.clone() },
-                    &state.spending,
-                )
+                let limits = Budget { main_steps: None, ..self.limits.clone() };
+                first_reached_limit(&limits, &counted)
             }),
             // The tools of the last step may still make side requests, but not after a main request
             // is rejected.
             RequestClass::Side => state.exhausted_limit.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
-                first_reached_limit(&limits, &state.spending)
+                first_reached_limit(&limits, &counted)
             }),
         };
         if let Some(kind) = reached {
@@ -178,7 +189,8 @@ impl Scope {
     }
 
     fn fits(&self, state: &ScopeSpending, max_usage: &MaxUsage) -> bool {
-        let (spent, held, limits) = (&state.spending, &state.reserved, &self.limits);
+        let spent = self.counted_spending(&state.spending);
+        let (held, limits) = (&state.reserved, &self.limits);
         if held.requests == 0 {
             return true;
         }
@@ -235,6 +247,14 @@ fn to_nano_dollars(dollars: f64) -> f64 {
 }
 
 fn first_reached_limit(limits: &Budget, spending: &Spending) -> Option<BudgetKind> {
+    reached_limits(limits, spending).next()
+}
+
+/// Returns the limits that are used up, in the order of [`BudgetKind`].
+fn reached_limits(
+    limits: &Budget,
+    spending: &Spending,
+) -> impl Iterator<Item = BudgetKind> + use<> {
     let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
     let total = spending.input_tokens + spending.output_tokens;
     let checks = [
@@ -254,7 +274,7 @@ fn first_reached_limit(limits: &Budget, spending: &Spending) -> Option<BudgetKin
                 .is_some_and(|limit| to_nano_dollars(spending.cost_usd) >= to_nano_dollars(limit)),
         ),
     ];
-    checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
+    checks.into_iter().filter(|(_, reached)| *reached).map(|(kind, _)| kind)
 }
 
 /// A place in the queue. Dropping the ticket gives up the place.
@@ -306,6 +326,12 @@ impl ScopeReservation {
             usage.input > self.max_usage.input_tokens || usage.output > output;
         (is_delivered && self.max_usage.class == RequestClass::Main).then_some(state.spending.steps)
     }
+
+    /// Like [`Self::settle`], for an attempt without a usable response.
+    pub(crate) fn settle_failed(self, usage: &Usage, cost_usd: Option<f64>) {
+        self.scope.lock().spending.add_failed(usage, cost_usd);
+        self.settle(usage, cost_usd, false);
+    }
 }
 
 impl Drop for ScopeReservation {
@@ -340,6 +366,49 @@ mod tests {
                 spent.cost_usd += each;
                 let expected = (answer == times).then_some(BudgetKind::Cost);
                 assert_eq!(first_reached_limit(&limits, &spent), expected, "{each} x {answer}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn failed_attempts_count_only_towards_shared_limits() {
+        let limits = [
+            (Budget { input_tokens: Some(20), ..Budget::default() }, BudgetKind::InputTokens),
+            (Budget { output_tokens: Some(10), ..Budget::default() }, BudgetKind::OutputTokens),
+            (Budget { total_tokens: Some(30), ..Budget::default() }, BudgetKind::TotalTokens),
+            (
+                Budget { uncached_input_tokens: Some(12), ..Budget::default() },
+                BudgetKind::UncachedInputTokens,
+            ),
+            (Budget { cost_usd: Some(0.2), ..Budget::default() }, BudgetKind::Cost),
+        ];
+        for (limits, kind) in limits {
+            for of in [BudgetScope::Trial, BudgetScope::Arm, BudgetScope::Run] {
+                let scope = Arc::new(Scope::new(of, limits.clone(), Spending::default()));
+                let need = MaxUsage {
+                    class: RequestClass::Main,
+                    is_from_sub_agent: false,
+                    input_tokens: 10,
+                    output_tokens: Some(5),
+                    cost_usd: 0.1,
+                };
+                let usage = Usage { input: 10, output: 5, cached: 4, ..Usage::default() };
+                for _ in 0..2 {
+                    let hold = scope.reserve(need).await.expect("some budget is left");
+                    hold.settle_failed(&usage, Some(0.1));
+                }
+                let reached = (!of.is_trial()).then_some(kind);
+                assert_eq!(scope.reached_limit(), reached, "{of} {kind}");
+                let spent = scope.spending();
+                assert_eq!((spent.input_tokens, spent.output_tokens, spent.steps), (20, 10, 0));
+                if !of.is_trial() {
+                    continue;
+                }
+                for _ in 0..2 {
+                    let hold = scope.reserve(need).await.expect("nothing was delivered");
+                    hold.settle(&usage, Some(0.1), true);
+                }
+                assert_eq!(scope.reached_limit(), Some(kind), "delivered responses count");
             }
         }
     }

@@ -92,7 +92,7 @@ impl TrialGateway {
 
 /// Whether a text contains a special token or the start of a call without a marker, outside of
 /// code.
-fn has_leftover_markup(checks: &EndpointChecks, text: &str, tools: &[&str]) -> bool {
+pub(crate) fn has_leftover_markup(checks: &EndpointChecks, text: &str, tools: &[&str]) -> bool {
     let text = without_code(text);
     checks.leftover.tokens.matches(&text)
         || text.lines().any(|line| bare_call(&checks.text, line, tools).is_some())

@@ -16,18 +16,20 @@ use tokio::sync::watch;
 use crate::{
     Admission, ExchangeSink, RequestBounds, RequestError, RetryPolicy, WaitNotice,
     admission::AdmissionRequest,
+    anomalies::Anomalies,
     clock::WaitKind,
     endpoint::Endpoint,
     halts::{Halts, RequestOrigin},
     limiter::Limiter,
     lost_time::LostTime,
-    meter::{Meter, sleep_or_pend},
+    meter::Meter,
     prompt_counts::PromptCounts,
     replay::ReceivedResponses,
     scope::MaxUsage,
     sent_conversation::SentConversation,
     sink::FIRST_NOTICE_DELAY,
     turns::NativeTurns,
+    usage_audit::UsageAudit,
 };
 
 /// Where and how a trial's requests are sent.
@@ -54,7 +56,6 @@ pub struct TrialGateway {
     number: u64,
     /// Whether the endpoint has responded in this trial.
     has_responded: AtomicBool,
-    lost_time: LostTime,
     sent_conversation: Mutex<SentConversation>,
     /// The model's turns, for clients that use other formats.
     native_turns: Mutex<NativeTurns>,
@@ -62,6 +63,9 @@ pub struct TrialGateway {
     received_responses: Mutex<ReceivedResponses>,
     /// The endpoint's counts of the trial's prompts.
     counts: Mutex<PromptCounts>,
+    /// The usage that the endpoint reported, beside the lengths of requests and responses.
+    audit: Mutex<UsageAudit>,
+    anomalies: Mutex<Anomalies>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
     redacted_request: Mutex<Bytes>,
@@ -110,11 +114,12 @@ impl TrialGateway {
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             has_responded: AtomicBool::new(false),
-            lost_time: LostTime::default(),
             sent_conversation: Mutex::default(),
             native_turns: Mutex::default(),
             received_responses: Mutex::default(),
             counts: Mutex::default(),
+            audit: Mutex::default(),
+            anomalies: Mutex::default(),
             redacted_request: Mutex::default(),
             cancel_sender: watch::Sender::new(false),
         }
@@ -234,6 +239,16 @@ impl TrialGateway {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the usage that the endpoint reported in this try.
+    pub(crate) fn usage_audit(&self) -> MutexGuard<'_, UsageAudit> {
+        self.audit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the anomalies of the responses in this try.
+    pub(crate) fn anomalies(&self) -> MutexGuard<'_, Anomalies> {
+        self.anomalies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns a request without the key, for the record. A conversation grows at its end, so only
     /// the new bytes are searched.
     pub(crate) fn redact_request(&self, body: &Bytes) -> Bytes {
@@ -247,7 +262,7 @@ impl TrialGateway {
     }
 
     pub(crate) fn lost_time(&self) -> &LostTime {
-        &self.lost_time
+        &self.meter.clock.lost_time
     }
 
     pub(crate) fn route(&self) -> &ModelRoute {
@@ -278,7 +293,7 @@ impl TrialGateway {
     ) -> Result<(), RequestError> {
         let _waiting = self.meter.clock.start_wait();
         let _retry = self.meter.clock.start_wait_timer(WaitKind::Retry);
-        let _lost = self.lost_time.start_wait();
+        let _lost = self.lost_time().start_wait();
         if pause >= FIRST_NOTICE_DELAY {
             self.sink.report_wait(notice);
         }
@@ -292,13 +307,18 @@ impl TrialGateway {
     /// Resolves when requests in flight must end. `is_working_time` says whether the time counts as
     /// working time.
     pub(crate) async fn wait_for_cancel(&self, is_working_time: bool) -> CancelReason {
-        let working = if is_working_time { self.meter.remaining_working_time() } else { None };
+        let working_limit = async {
+            match is_working_time {
+                true => self.meter.wait_for_working_limit().await,
+                false => std::future::pending().await,
+            }
+        };
         let mut cancelled = self.cancel_sender.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
             _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
-            () = sleep_or_pend(self.meter.remaining_wall_time()) => CancelReason::Budget(BudgetKind::Wall),
-            () = sleep_or_pend(working) => CancelReason::Budget(BudgetKind::Working),
+            () = self.meter.wait_for_wall_limit() => CancelReason::Budget(BudgetKind::Wall),
+            () = working_limit => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }

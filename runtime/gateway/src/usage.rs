@@ -47,7 +47,7 @@ pub(crate) async fn count_usage(api: Api, request: &Bytes, response: &CollectedR
 
 /// Returns the number of bytes in a response's text and calls. If `includes_reasoning` is set, also
 /// counts the response's reasoning, which some endpoints do not count.
-fn count_output_bytes(response: &CollectedResponse, includes_reasoning: bool) -> u64 {
+pub(crate) fn count_output_bytes(response: &CollectedResponse, includes_reasoning: bool) -> u64 {
     let bytes = response.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
         Item::Call(call) => call.name.len() + call.arguments.len(),

@@ -342,11 +342,18 @@ impl TryRun<'_> {
         network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
-            Ok(Finish::Exited { cause, reason: why }) => Ending::ScaffoldExited { cause, why },
+            Ok(Finish::Exited { cause, reason: why }) => {
+                if let Some(gateway) = &gateway
+                    && let Some(fault) = gateway.anomaly_fault().await
+                {
+                    return Err(fault);
+                }
+                Ending::ScaffoldExited { cause, why }
+            }
             Err(Stop::Budget(budget)) => {
-                // If the endpoint used up the time limit, the result says nothing about the model.
-                if let Some(fault) =
-                    gateway.as_ref().and_then(|gateway| gateway.lost_time_fault(budget))
+                // If the endpoint used up the limit, the result says nothing about the model.
+                if let Some(gateway) = &gateway
+                    && let Some(fault) = gateway.limit_fault(budget).await
                 {
                     return Err(fault);
                 }
@@ -380,7 +387,14 @@ impl TryRun<'_> {
             recorder,
         )
         .await?;
-        let left_out = self.collect_patch(&base, &end, recorder).await?;
+        let (left_out, is_patch_empty) = self.collect_patch(&base, &end, recorder).await?;
+        if is_patch_empty
+            && ending == Ending::Submitted
+            && let Some(gateway) = &gateway
+            && let Some(fault) = gateway.anomaly_fault().await
+        {
+            return Err(fault);
+        }
         Ok(Outcome {
             schema_version: 1,
             ending,
@@ -527,13 +541,14 @@ impl TryRun<'_> {
         self.context.replay_trajectories.get(&self.arm.name).cloned()
     }
 
-    /// Computes the patch on the host from the two trees and stores it.
+    /// Computes the patch on the host from the two trees and stores it. Returns the paths that it
+    /// leaves out, and whether it is empty.
     async fn collect_patch(
         &self,
         base_tree: &Arc<Tree>,
         final_tree: &Arc<Tree>,
         recorder: &Recorder,
-    ) -> Result<Vec<String>, Fault> {
+    ) -> Result<(Vec<String>, bool), Fault> {
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let (base, end) = (Arc::clone(base_tree), Arc::clone(final_tree));
         let blobs = recorder.blobs().clone();
@@ -548,7 +563,9 @@ impl TryRun<'_> {
                 hash,
             })
             .await?;
-        Ok(patch.omitted_paths.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
+        let left_out =
+            patch.omitted_paths.iter().map(|left| format!("{}: {}", left.path, left.why));
+        Ok((left_out.collect(), patch.bytes.is_empty()))
     }
 }
 

@@ -34,9 +34,10 @@ pub struct TrialPrefixes {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
-    /// All input and output tokens up to the delivery of the step's response.
+    /// The input and output tokens of all responses up to this step's.
     total_tokens: u64,
     total_cost: f64,
+    /// Wall time without the time that was lost to the endpoint.
     elapsed_seconds: f64,
     /// The tree after the step's tools ran.
     tree: String,
@@ -70,9 +71,20 @@ impl TrialPrefixes {
                     tree.clone_from(base_snapshot);
                     begun = envelope.t_mono;
                 }
-                Event::ModelAttempted { usage, cost_usd, .. } => {
-                    tokens += usage.map_or(0, |usage| usage.input + usage.output);
-                    cost += cost_usd.unwrap_or_default();
+                Event::ModelAttempted {
+                    usage,
+                    cost_usd,
+                    error,
+                    wait_seconds,
+                    lost_seconds,
+                    ..
+                } => {
+                    // As in a real run, failed attempts and lost time count towards no limit.
+                    if error.is_none() {
+                        tokens += usage.map_or(0, |usage| usage.input + usage.output);
+                        cost += cost_usd.unwrap_or_default();
+                    }
+                    begun += wait_seconds + lost_seconds;
                 }
                 _ => {}
             }
@@ -80,7 +92,7 @@ impl TrialPrefixes {
             // A step starts with its response. If the scaffold calls no model, a step starts
             // whenever the scaffold counts a step.
             while (steps.len() as u64) < envelope.step {
-                let seconds = envelope.t_mono - begun;
+                let seconds = (envelope.t_mono - begun).max(0.0);
                 steps.push(Step {
                     total_tokens: tokens,
                     total_cost: cost,

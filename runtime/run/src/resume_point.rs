@@ -84,8 +84,8 @@ struct ResumePointBuilder {
     complete_steps: usize,
     last_kept_seq: u64,
     spending: Spending,
-    /// Usage and cost of sent requests that have no response yet.
-    pending_requests: Vec<(Usage, Option<f64>)>,
+    /// Usage of sent requests that have no response yet.
+    pending_requests: Vec<PendingRequest>,
     responders: Responders,
     request_changes: RequestChanges,
     exchanges: Vec<ExchangeBlobs>,
@@ -126,6 +126,15 @@ struct JournalClock {
     wait_seconds: f64,
     lost_seconds: f64,
     request_waits: RequestWaits,
+}
+
+/// The usage of one attempt.
+#[derive(Debug, Clone, Copy)]
+struct PendingRequest {
+    usage: Usage,
+    cost_usd: Option<f64>,
+    /// Whether the attempt has no usable response.
+    is_failed: bool,
 }
 
 /// Returns what the main conversation has spent up to the end of `events`.
@@ -273,7 +282,9 @@ impl ResumePointBuilder {
                 self.request_waits.retries += wait_seconds;
                 self.request_waits.shared_limits += shared_seconds;
                 self.request_waits.rate_limits += (queued_seconds - shared_seconds).max(0.0);
-                self.pending_requests.extend(usage.map(|usage| (usage, cost_usd)));
+                let is_failed = error.is_some();
+                let pending = usage.map(|usage| PendingRequest { usage, cost_usd, is_failed });
+                self.pending_requests.extend(pending);
             }
             Event::ModelAnswered { answer } => {
                 self.charge_pending_requests();
@@ -282,8 +293,10 @@ impl ResumePointBuilder {
                 self.steps.push((answer, Vec::new()));
             }
             Event::GraceAnswered { .. } => {
-                for (usage, cost) in std::mem::take(&mut self.pending_requests) {
-                    self.spending.add_grace(&usage, cost, false);
+                for PendingRequest { usage, cost_usd, .. } in
+                    std::mem::take(&mut self.pending_requests)
+                {
+                    self.spending.add_grace(&usage, cost_usd, false);
                 }
                 self.spending.grace_answers += 1;
                 self.is_final_response_recorded = true;
@@ -355,8 +368,13 @@ impl ResumePointBuilder {
 
     /// Charges the sent requests, including failed ones, to the main conversation.
     fn charge_pending_requests(&mut self) {
-        for (usage, cost) in std::mem::take(&mut self.pending_requests) {
-            self.spending.add(RequestClass::Main, &usage, cost, false);
+        for PendingRequest { usage, cost_usd, is_failed } in
+            std::mem::take(&mut self.pending_requests)
+        {
+            self.spending.add(RequestClass::Main, &usage, cost_usd, false);
+            if is_failed {
+                self.spending.add_failed(&usage, cost_usd);
+            }
         }
     }
 

@@ -184,8 +184,13 @@ impl TrialSession {
             working_seconds: left(self.meter.remaining_working_time()),
             tool_seconds: left(self.meter.remaining_tool_time()),
         };
-        notices::add_countdown_notice(request.clone(), budget, &self.meter.spending(), time)
-            .map(Cow::Owned)
+        notices::add_countdown_notice(
+            request.clone(),
+            budget,
+            &self.meter.spending().delivered(),
+            time,
+        )
+        .map(Cow::Owned)
     }
 }
 

@@ -323,9 +323,56 @@ pub struct Spending {
     /// Whether a response has no price. `cost_usd` then covers only the other responses.
     #[serde(default)]
     pub unpriced: bool,
+    /// The part of the tokens and cost above that the endpoint billed for attempts without a usable
+    /// response.
+    #[serde(default, skip_serializing_if = "FailedUsage::is_zero")]
+    pub failed: FailedUsage,
+}
+
+/// What an endpoint billed for attempts without a usable response. The trial's own limits do not
+/// count it, because the model has nothing to show for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FailedUsage {
+    /// Input tokens, including cached ones.
+    pub input_tokens: u64,
+    /// Output tokens, including reasoning.
+    pub output_tokens: u64,
+    /// Input tokens read from a cache, included in `input_tokens`.
+    pub cached_tokens: u64,
+    /// Cost in US dollars.
+    pub cost_usd: f64,
+}
+
+impl FailedUsage {
+    /// Whether no failed attempt was billed, in which case Serde omits the key.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Spending {
+    /// Returns the spending without the failed attempts: what the trial's own limits count.
+    #[must_use]
+    pub fn delivered(&self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(self.failed.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(self.failed.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(self.failed.cached_tokens),
+            cost_usd: (self.cost_usd - self.failed.cost_usd).max(0.0),
+            failed: FailedUsage::default(),
+            ..*self
+        }
+    }
+
+    /// Marks the usage of an attempt as failed. Call [`Self::add`] for the attempt, too.
+    pub fn add_failed(&mut self, usage: &Usage, cost_usd: Option<f64>) {
+        self.failed.input_tokens += usage.input;
+        self.failed.output_tokens += usage.output;
+        self.failed.cached_tokens += usage.cached;
+        self.failed.cost_usd += cost_usd.unwrap_or_default();
+    }
+
     /// Returns the steps of the agent itself, without those of its sub-agents.
     pub fn main_steps(&self) -> u64 {
         self.steps.saturating_sub(self.sub_agent_steps)
@@ -365,6 +412,10 @@ impl Spending {
         self.grace_cost_usd += other.grace_cost_usd;
         self.outgrown |= other.outgrown;
         self.unpriced |= other.unpriced;
+        self.failed.input_tokens += other.failed.input_tokens;
+        self.failed.output_tokens += other.failed.output_tokens;
+        self.failed.cached_tokens += other.failed.cached_tokens;
+        self.failed.cost_usd += other.failed.cost_usd;
     }
 
     /// Adds a response that was received after a limit was reached.
@@ -406,7 +457,26 @@ impl Spending {
 
 #[cfg(test)]
 mod tests {
-    use super::Spending;
+    use super::{FailedUsage, RequestClass, Spending};
+    use crate::Usage;
+
+    #[test]
+    fn delivered_spending_excludes_failed_attempts() {
+        let usage = Usage { input: 100, output: 20, cached: 60, ..Usage::default() };
+        let mut spent = Spending::default();
+        for is_delivered in [false, true] {
+            spent.add(RequestClass::Main, &usage, Some(0.5), is_delivered);
+        }
+        spent.add_failed(&usage, Some(0.5));
+        let delivered = spent.delivered();
+        assert_eq!((spent.input_tokens, spent.output_tokens, spent.cost_usd), (200, 40, 1.0));
+        assert_eq!((delivered.input_tokens, delivered.output_tokens), (100, 20));
+        assert_eq!((delivered.uncached_input_tokens(), delivered.cost_usd), (40, 0.5));
+        assert_eq!((delivered.steps, delivered.failed), (1, FailedUsage::default()));
+        let mut both = spent;
+        both.merge(&spent);
+        assert_eq!((both.failed.input_tokens, both.failed.cost_usd), (200, 1.0));
+    }
 
     #[test]
     fn unpriced_cost_is_not_shown_as_zero() {

@@ -8,7 +8,7 @@ use std::{
 
 use crate::common::{Bench, RecordingSink, gateway, model, user_request};
 use proctor_gateway::RequestError;
-use proctor_types::{Budget, BudgetKind, Spending};
+use proctor_types::{Budget, BudgetKind, FaultCause, Spending};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
 const PAID_SCRIPT: &str =
@@ -88,17 +88,53 @@ async fn spending_adds_up_and_is_kept_on_resume() {
 }
 
 #[tokio::test]
-async fn useless_billed_response_is_charged_without_a_step() {
+async fn useless_billed_response_is_charged_without_a_step_or_a_limit() {
     let script = format!("{PAID_SCRIPT}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
     bench.trial.ask(&user_request("hi")).await.expect("an answer");
     let spent = bench.trial.spending();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (1, 20, 10));
-    // A useless answer can reach a limit by itself.
-    let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
-    let error = bench.trial.ask(&user_request("hi")).await.expect_err("the limit");
-    assert_eq!(error, RequestError::Budget(BudgetKind::TotalTokens));
-    assert_eq!(bench.trial.spending().steps, 0);
+    assert_eq!((spent.failed.input_tokens, spent.failed.output_tokens), (10, 5));
+    // The trial's own limit counts only the delivered response.
+    for (limit, answers) in [(15, 1), (16, 2)] {
+        let budget = Budget { total_tokens: Some(limit), ..Budget::default() };
+        let bench = Bench::new(&script, budget).await;
+        for _ in 0..answers {
+            assert_eq!(bench.trial.reached_limit(), None);
+            bench.trial.ask(&user_request("hi")).await.expect("an answer");
+        }
+        assert_eq!(bench.trial.reached_limit(), Some(BudgetKind::TotalTokens));
+        assert_eq!(bench.trial.spending().steps, answers);
+    }
+}
+
+#[tokio::test]
+async fn limit_that_only_inflated_counts_reach_is_a_fault_and_halts_the_model() {
+    // (reported input of a request with about 10 tokens, the limit, whether it is a fault)
+    for (input, limit, is_fault) in [(30_000, 60_000, true), (100, 200, false)] {
+        let script = format!("[default]\ncontent = 'x'\nusage = {{ input = {input}, output = 5 }}");
+        for (budget, kind) in [
+            (Budget { input_tokens: Some(limit), ..Budget::default() }, BudgetKind::InputTokens),
+            (Budget { total_tokens: Some(limit), ..Budget::default() }, BudgetKind::TotalTokens),
+            (
+                Budget { cost_usd: Some(limit as f64 / 1000.0), ..Budget::default() },
+                BudgetKind::Cost,
+            ),
+        ] {
+            let bench = Bench::new(&script, budget).await;
+            for _ in 0..2 {
+                bench.trial.ask(&user_request("hi")).await.expect("an answer");
+            }
+            assert_eq!(bench.trial.reached_limit(), Some(kind));
+            let fault = bench.trial.limit_fault(kind).await;
+            assert_eq!(fault.is_some(), is_fault, "{kind}: {fault:?}");
+            let Some(fault) = fault else { continue };
+            assert_eq!(fault.cause, FaultCause::Invalid);
+            assert!(fault.what.contains("counts more input than it received"), "{fault}");
+            let error = bench.trial.ask(&user_request("hi")).await.expect_err("halted");
+            assert_eq!(error, RequestError::Fault(fault));
+        }
+    }
 }
 
 #[tokio::test]
@@ -137,4 +173,15 @@ async fn retry_wait_ends_at_the_wall_limit_and_is_not_working_time() {
     let error = bench.trial.ask(&user_request("hi")).await.expect_err("too long");
     assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
     assert!(bench.trial.wait_time() >= Duration::from_millis(600));
+}
+
+#[tokio::test]
+async fn wait_for_a_rate_limit_extends_the_wall_limit() {
+    let script =
+        "[default]\ncontent = 'x'\nfault = [{ kind = 'status', status = 429, retry_after = '1' }]";
+    let bench = Bench::new(script, Budget { wall_seconds: Some(0.8), ..Budget::default() }).await;
+    let begun = Instant::now();
+    bench.trial.ask(&user_request("hi")).await.expect("the wait does not count");
+    assert!(begun.elapsed() > Duration::from_millis(900));
+    assert_eq!(bench.trial.reached_limit(), None);
 }

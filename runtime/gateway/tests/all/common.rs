@@ -211,7 +211,9 @@ pub fn gateway() -> Gateway {
         empty_attempts: 3,
         rejected_attempts: 3,
         cut_streams: 3,
-        lost_share: 0.5,
+        silent_share: 0.2,
+        silent_seconds: 30.0,
+        silent_factor: 2.0,
         alike_trials: 3,
         connect_seconds: 5.0,
     };

@@ -256,6 +256,36 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     );
 }
 
+/// Failed attempts are billed, but do not count towards the trial's own limits after a resume.
+#[test]
+fn failed_attempts_are_charged_apart_from_delivered_responses() {
+    let (mut record, _) = create_record_with_unfinished_step();
+    let before = record.read().unwrap().prior_usage.spending;
+    for error in [Some("the stream ended"), None] {
+        record.add(Event::ModelAttempted {
+            attempt: 1,
+            status: Some(200),
+            error: error.map(str::to_owned),
+            wait_seconds: 0.0,
+            queued_seconds: 0.0,
+            shared_seconds: 0.0,
+            seconds: None,
+            lost_seconds: 0.0,
+            first_byte_seconds: None,
+            usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
+            cost_usd: Some(0.5),
+            responder: None,
+            repairs: Vec::new(),
+            request: None,
+            body: None,
+        });
+    }
+    let spent = record.read().unwrap().prior_usage.spending;
+    assert_eq!(spent.input_tokens, before.input_tokens + 14);
+    assert_eq!(spent.failed.input_tokens, before.failed.input_tokens + 7);
+    assert_eq!(spent.delivered().output_tokens, before.delivered().output_tokens + 3);
+}
+
 /// If the sandbox fails every time after the same response, the model must be called again. In
 /// contrast, an endpoint may simply be down for longer.
 #[test]
