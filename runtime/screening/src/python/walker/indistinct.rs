@@ -134,7 +134,7 @@ impl Walker<'_> {
 /// Returns the function of a call, and any other expression itself.
 fn called(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Call(call) => &*call.func,
+        Expr::Call(call) => &call.func,
         expr => expr,
     }
 }
