@@ -88,20 +88,14 @@ impl ForwardedConnection {
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
         let mut buffer = vec![0; CHUNK_BYTES];
+        let mut is_woken = false;
         loop {
-            stream.clear_wake_event();
+            if is_woken {
+                stream.clear_wake_event();
+            }
+            self.write_input(server, stream, &fd)?;
             if stream.is_cancelled() {
                 return Err(Errno::CANCELED);
-            }
-            while self.writes_connection && self.pending_bytes.is_empty() {
-                match stream.take_input(&server.outbox) {
-                    Input::Bytes(bytes) => self.pending_bytes = bytes,
-                    Input::Nothing => break,
-                    Input::Ended => {
-                        self.writes_connection = false;
-                        let _ = self.connection.shutdown(Shutdown::Write);
-                    }
-                }
             }
             if !self.reads_connection && !self.writes_connection {
                 return Ok(());
@@ -125,14 +119,9 @@ impl ForwardedConnection {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
-            if wanted.contains(PollFlags::OUT) {
-                match rustix::io::write(&fd, &self.pending_bytes) {
-                    Ok(written) => drop(self.pending_bytes.drain(..written)),
-                    Err(Errno::AGAIN | Errno::INTR) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            if wanted.contains(PollFlags::IN) {
+            is_woken = !fds[0].revents().is_empty();
+            let is_readable = !fds[1].revents().difference(PollFlags::OUT).is_empty();
+            if wanted.contains(PollFlags::IN) && is_readable {
                 match rustix::io::read(&fd, &mut buffer[..credit]) {
                     Ok(0) => {
                         self.reads_connection = false;
@@ -144,5 +133,29 @@ impl ForwardedConnection {
                 }
             }
         }
+    }
+
+    /// Writes the host's data until there is none, or until the connection accepts no more.
+    fn write_input(&mut self, server: &Server, stream: &Stream, fd: &OwnedFd) -> Result<(), Errno> {
+        while self.writes_connection && !stream.is_cancelled() {
+            if self.pending_bytes.is_empty() {
+                match stream.take_input(&server.outbox) {
+                    Input::Bytes(bytes) => self.pending_bytes = bytes,
+                    Input::Nothing => break,
+                    Input::Ended => {
+                        self.writes_connection = false;
+                        let _ = self.connection.shutdown(Shutdown::Write);
+                        break;
+                    }
+                }
+            }
+            match rustix::io::write(fd, &self.pending_bytes) {
+                Ok(written) => drop(self.pending_bytes.drain(..written)),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }

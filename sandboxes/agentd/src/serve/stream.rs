@@ -4,7 +4,10 @@
 use std::{
     collections::VecDeque,
     os::fd::{BorrowedFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use proctor_wire::{Frame, FrameKind, INITIAL_CREDIT, Refusal, WireError};
@@ -18,6 +21,10 @@ use super::{outbox::Outbox, refusal::cancelled_refusal};
 /// The largest chunk that is read or sent at once, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
 
+/// The number of consumed bytes after which the host gets new credit. A credit frame for each chunk
+/// would double the number of frames of a stream with small chunks.
+const CREDIT_BATCH_BYTES: u64 = INITIAL_CREDIT as u64 / 2;
+
 /// The state of a stream. The thread that reads frames fills it, and the thread that serves the
 /// stream consumes it. Every change makes [`Stream::wake_fd`] readable, so the serving thread can
 /// wait for the host and for its own descriptors with a single `poll`.
@@ -25,6 +32,9 @@ pub struct Stream {
     pub id: u32,
     state: Mutex<StreamState>,
     wake_event: OwnedFd,
+    /// Whether the serving thread has been woken since it last cleared the event. Further wakes
+    /// then need no system call.
+    is_woken: AtomicBool,
 }
 
 struct StreamState {
@@ -32,6 +42,8 @@ struct StreamState {
     credit: u64,
     /// Bytes that the host may still send.
     allowance: u64,
+    /// Bytes that were consumed, and for which the host has no new credit yet.
+    consumed: u64,
     input: VecDeque<Vec<u8>>,
     has_input_ended: bool,
     is_cancelled: bool,
@@ -50,11 +62,13 @@ impl Stream {
         let state = StreamState {
             credit: INITIAL_CREDIT.into(),
             allowance: INITIAL_CREDIT.into(),
+            consumed: 0,
             input: VecDeque::new(),
             has_input_ended: false,
             is_cancelled: false,
         };
-        Ok(Self { id, state: Mutex::new(state), wake_event: wake })
+        let state = Mutex::new(state);
+        Ok(Self { id, state, wake_event: wake, is_woken: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
@@ -63,6 +77,9 @@ impl Stream {
 
     /// Makes the serving thread check the state again.
     pub fn wake(&self) {
+        if self.is_woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
         // The counter overflows only after 2^64 calls, and then it is readable anyway.
         let _ = rustix::io::write(&self.wake_event, &1u64.to_ne_bytes());
     }
@@ -74,6 +91,10 @@ impl Stream {
     /// Clears earlier wakes. Call this before checking the state, never after.
     pub fn clear_wake_event(&self) {
         let _ = rustix::io::read(&self.wake_event, &mut [0; 8][..]);
+        // Only after the read: a wake between the two writes nothing, but its change is visible to
+        // the check that follows. In the opposite order, the read could swallow a wake and leave
+        // the flag set, and no later wake would write.
+        self.is_woken.store(false, Ordering::Release);
     }
 
     fn wait(&self) {
@@ -160,20 +181,21 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the host's data without waiting, and grants the host credit for the same number of
-    /// bytes.
+    /// Takes the host's data without waiting, and grants the host new credit for consumed bytes in
+    /// batches.
     pub fn take_input(&self, outbox: &Outbox) -> Input {
         let mut state = self.lock();
         let Some(bytes) = state.input.pop_front() else {
             return if state.has_input_ended { Input::Ended } else { Input::Nothing };
         };
-        state.allowance += bytes.len() as u64;
-        let ended = state.has_input_ended;
-        drop(state);
-        if !ended {
-            let credit = (bytes.len() as u32).to_be_bytes();
-            outbox.send(&Frame::new(FrameKind::Credit, self.id, credit));
+        state.consumed += bytes.len() as u64;
+        if state.has_input_ended || state.consumed < CREDIT_BATCH_BYTES {
+            return Input::Bytes(bytes);
         }
+        let granted = std::mem::take(&mut state.consumed);
+        state.allowance += granted;
+        drop(state);
+        outbox.send(&Frame::new(FrameKind::Credit, self.id, (granted as u32).to_be_bytes()));
         Input::Bytes(bytes)
     }
 
@@ -189,5 +211,33 @@ impl Stream {
                 Input::Nothing => self.wait(),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use proctor_wire::{Frame, FrameKind, INITIAL_CREDIT};
+
+    use super::{CREDIT_BATCH_BYTES, Input, Outbox, Stream};
+
+    #[test]
+    fn take_input_grants_credit_in_batches() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let outbox = Outbox::start(writer.into()).expect("a writer");
+        let stream = Stream::new(7).expect("a stream");
+        let piece = [0; 1 << 10];
+        // The host sends four times the initial credit.
+        for _ in 0..4 * INITIAL_CREDIT as usize / piece.len() {
+            stream.push(&piece).expect("the host has credit");
+            assert!(matches!(stream.take_input(&outbox), Input::Bytes(_)));
+        }
+        outbox.flush();
+        let credit = (CREDIT_BATCH_BYTES as u32).to_be_bytes();
+        let frame = Frame::new(FrameKind::Credit, 7, credit).encode();
+        let mut sent = [0; 4 << 10];
+        let length = reader.read(&mut sent).expect("credit frames");
+        assert_eq!(sent[..length], frame.repeat(8));
     }
 }
