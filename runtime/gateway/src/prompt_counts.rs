@@ -131,16 +131,18 @@ impl PromptCounts {
         })
     }
 
-    /// Whether the count has not grown since the last request although the conversation has, and the
+    /// Whether the count has neither grown nor fallen since the last request although the conversation has, and the
     /// count is not that of the new part alone.
     pub(crate) fn is_stalled(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let has_stalled = self.last.as_ref().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes);
-            let difference = last.tokens.abs_diff(count.tokens) as f64;
+            let growth = count.tokens.saturating_sub(last.tokens) as f64;
             let most = new_bytes as f64 / BYTES_PER_TOKEN * check.stalled_share;
             // If the chat template drops reasoning, the count may grow little by chance.
-            let is_equal = difference == 0.0 || !self.has_reasoned && difference <= most;
+            let is_equal = growth == 0.0 || !self.has_reasoned && growth <= most;
+            // A count that falls is a truncated prompt.
             last.server == count.server
+                && count.tokens >= last.tokens
                 && count.tokens >= check.least_told
                 && new_bytes >= check.least_growth
                 && is_equal

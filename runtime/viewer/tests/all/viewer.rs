@@ -116,7 +116,7 @@ fn render_all_pages() -> Vec<String> {
         ended: 1,
         trials: 2,
         going_on: vec![("1/a/b/1".into(), text.clone())],
-        arms: vec![(text.clone(), text.clone())],
+        arms: vec![(text.clone(), text.clone()); 2],
         rows: vec![MatrixRow {
             task: text.clone(),
             beside: String::new(),
