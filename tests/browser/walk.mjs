@@ -172,13 +172,19 @@ try {
   await harmless("a file");
 
   // No page is wider than a phone, in light and dark mode.
+  const wideElements = () => [...document.querySelectorAll("body *")]
+    .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+    .filter((element) => !element.parentElement.closest(".scroll, svg"))
+    .slice(0, 12)
+    .map((element) => `${element.tagName}.${element.className} "${element.textContent.trim().slice(0, 40)}"`)
+    .join("; ");
   await page.setViewport({ width: 390, height: 844 });
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     for (const [what, address] of [["the dashboard", viewer], ["a run", `${viewer}2`], ["a trial", trial], ["a step", `${trial}/step/3`], ["the report", pathToFileURL(report).href]]) {
       await go(address);
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
-      check(`${what} fits a phone (${scheme})`, width <= 390, width);
+      check(`${what} fits a phone (${scheme})`, width <= 390, `${width} pixels: ${await page.evaluate(wideElements)}`);
       await accessible(`${what} on a phone (${scheme})`);
     }
   }

@@ -41,6 +41,7 @@ struct Guide {
 const COLLECTED: Check = Check::Options("tests/end_to_end/collect.rs runs it");
 const DOCTOR: Check = Check::Options("tests/end_to_end/rootless.rs runs it");
 const LOCAL_MODEL: Check = Check::Skip("tests/end_to_end/local_model.rs starts the server");
+const TEST_COMMAND: Check = Check::Skip("`.ci/run` runs it");
 const PYPI: Check = Check::Skip("PyPI");
 const VALIDATED: Check = Check::Options("tests/end_to_end/certificate.rs runs it");
 
@@ -55,6 +56,9 @@ const GUIDES: [Guide; 15] = [
             ("OPENAI_API_KEY=", Check::Plan),
             ("pip install", PYPI),
             ("run bench.toml", Check::Plan),
+            ("cargo fmt", TEST_COMMAND),
+            ("cargo clippy", TEST_COMMAND),
+            ("cargo test", TEST_COMMAND),
         ],
         ..PLAIN
     },
