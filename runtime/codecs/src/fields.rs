@@ -43,7 +43,8 @@ impl<'a> Fields<'a> {
         self.raw(name).is_none_or(|raw| raw == "null")
     }
 
-    fn raw(&self, name: &str) -> Option<&'a str> {
+    /// Returns a field's value as unparsed text.
+    pub fn raw(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| raw.get())
     }
 

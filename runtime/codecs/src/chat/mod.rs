@@ -3,6 +3,7 @@
 
 mod calls;
 mod cumulative;
+mod plain_text;
 mod read;
 mod response;
 mod stream;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     calls::{has_unreadable_calls, standardize_calls},
     cumulative::TextDeduplicator,
+    plain_text::PlainText,
     response,
     turn::MessageBuilder,
 };
@@ -121,33 +122,17 @@ impl StreamReader for ChatReader {
             self.has_started = true;
             deltas.push(Delta::Started { model: chunk.model.into_owned() });
         }
-        let choice = &chunk.choices[0];
-        response::reject_aborted(choice)?;
-        // Some servers send the complete message instead of a delta.
-        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        let starts_new_response =
-            self.identity.starts_new_response(&chunk.id, delta["role"].is_string());
-        if starts_new_response
-            && self.has_text
-            && self.calls.is_empty()
-            && delta["tool_calls"].is_null()
-        {
-            let why = "another response started within the stream";
-            return Err(ReadError::Corrupted(why.into()));
-        }
-        self.read_delta(delta, &mut deltas)?;
-        // Some servers send an empty finish reason with every chunk.
-        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.reject_unreadable_calls()?;
-            // Some servers send `stop` with the first, empty chunk, so the last reason counts.
-            if self.has_text || !self.calls.is_empty() || self.has_reasoning {
-                self.flush_pending_text(&mut deltas);
-                self.has_finish_reason = true;
-                deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
-            } else {
-                self.early_finish_reason = Some(reason.to_owned());
+        let choice = match &chunk.choices {
+            Choices::PlainText(plain) => {
+                self.reject_second_response(&chunk.id, plain.has_role, true)?;
+                self.read_plain_text(&plain.text, &mut deltas);
+                &Value::Null
             }
-        }
+            Choices::Other(choices) => {
+                self.read_choice(&choices[0], &chunk.id, &mut deltas)?;
+                &choices[0]
+            }
+        };
         let usage = response::read_usage(&chunk.usage);
         deltas.extend(
             usage.or_else(|| response::nonstandard_usage(choice, &chunk.groq)).map(Delta::Usage),
@@ -170,7 +155,7 @@ impl StreamReader for ChatReader {
 struct Chunk<'a> {
     id: Cow<'a, str>,
     model: Cow<'a, str>,
-    choices: Value,
+    choices: Choices<'a>,
     usage: Value,
     groq: Value,
     error: Value,
@@ -181,7 +166,7 @@ impl<'a> Chunk<'a> {
         Ok(Self {
             id: fields.text("id")?,
             model: fields.text("model")?,
-            choices: fields.value("choices")?,
+            choices: Choices::read(&fields)?,
             usage: fields.value("usage")?,
             groq: fields.value("x_groq")?,
             error: match fields.value("error")? {
@@ -189,6 +174,28 @@ impl<'a> Chunk<'a> {
                 error => error,
             },
         })
+    }
+}
+
+/// The choices of a chunk, of which only the first is used.
+#[derive(Debug)]
+enum Choices<'a> {
+    PlainText(PlainText<'a>),
+    Other(Value),
+}
+
+impl Default for Choices<'_> {
+    fn default() -> Self {
+        Self::Other(Value::Null)
+    }
+}
+
+impl<'a> Choices<'a> {
+    fn read(fields: &Fields<'a>) -> serde_json::Result<Self> {
+        match fields.raw("choices").and_then(PlainText::read) {
+            Some(plain) => Ok(Self::PlainText(plain)),
+            None => fields.value("choices").map(Self::Other),
+        }
     }
 }
 
@@ -203,6 +210,57 @@ fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 }
 
 impl ChatReader {
+    fn read_choice(
+        &mut self,
+        choice: &Value,
+        response_id: &str,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ReadError> {
+        response::reject_aborted(choice)?;
+        // Some servers send the complete message instead of a delta.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let has_role = delta["role"].is_string();
+        self.reject_second_response(response_id, has_role, delta["tool_calls"].is_null())?;
+        self.read_delta(delta, deltas)?;
+        // Some servers send an empty finish reason with every chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.reject_unreadable_calls()?;
+            // Some servers send `stop` with the first, empty chunk, so the last reason counts.
+            if self.has_text || !self.calls.is_empty() || self.has_reasoning {
+                self.flush_pending_text(deltas);
+                self.has_finish_reason = true;
+                deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
+            } else {
+                self.early_finish_reason = Some(reason.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if a chunk without calls starts another response after text.
+    fn reject_second_response(
+        &mut self,
+        response_id: &str,
+        has_role: bool,
+        is_without_calls: bool,
+    ) -> Result<(), ReadError> {
+        let starts_new_response = self.identity.starts_new_response(response_id, has_role);
+        if starts_new_response && self.has_text && self.calls.is_empty() && is_without_calls {
+            let why = "another response started within the stream";
+            return Err(ReadError::Corrupted(why.into()));
+        }
+        Ok(())
+    }
+
+    fn read_plain_text(&mut self, text: &str, deltas: &mut Vec<Delta>) {
+        let new = self.text.push(text);
+        self.turn.add_text(&new);
+        if !new.is_empty() {
+            self.has_text = true;
+            deltas.push(Delta::Text(new));
+        }
+    }
+
     /// Returns a delta without the text that earlier deltas already contained.
     fn strip_repeated_text<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
