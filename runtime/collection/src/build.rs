@@ -39,7 +39,7 @@ pub async fn build_cached(
     {
         return Ok(task);
     }
-    on_progress("not built on this machine yet; downloading the source and carving it");
+    on_progress("not built on this machine yet; downloading the source and removing code from it");
     let draft = draft_task(recipe, sources).await?;
     let FrozenTask { task, flaky_tests: flaky, left_out_tests: left_out } =
         freeze(draft, backend, sources, on_progress).await?;

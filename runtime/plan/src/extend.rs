@@ -180,7 +180,8 @@ fn merge_arms(
     for arm in &record.arms {
         if !run_config.arms.iter().any(|one| one.id == arm.id) {
             say(format!(
-                "note: arm `{}` is not in the configuration; this arm stays unchanged",
+                "note: arm `{}` is not in the configuration or not matched by --arms; this arm \
+                 stays unchanged",
                 arm.name
             ));
         }

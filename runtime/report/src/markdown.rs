@@ -39,7 +39,9 @@ pub fn report_markdown(
         let short = report.arms.len() > MAX_ARMS_WITH_ALL_METRICS;
         let pairs = comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved");
         let controls = comparison.controls.iter().filter(|pair| pair.metric == "resolved");
-        for pair in pairs.chain(controls) {
+        let pairs = pairs.map(|pair| (pair, ""));
+        let controls = controls.map(|pair| (pair, "control: "));
+        for (pair, kind) in pairs.chain(controls) {
             let arms = (&pair.a_arm, &pair.b_arm);
             if !short && last.is_some_and(|last| last != arms) {
                 out.push('\n');
@@ -49,7 +51,7 @@ pub fn report_markdown(
             // If two arms have no results to compare, all their metrics have the same sentence.
             if sentence != last_sentence {
                 // Writing to a string cannot fail.
-                let _ = writeln!(out, "- {sentence}");
+                let _ = writeln!(out, "- {kind}{sentence}");
             }
             last_sentence = sentence;
         }

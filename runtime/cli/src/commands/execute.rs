@@ -290,5 +290,23 @@ fn board_for_trials(trials: &[KnownTrial]) -> ProgressBoard {
 
 fn halt_message(fault: &Fault, trials: usize) -> String {
     let fault = progress::refer_to_printed(&fault.to_string());
-    format!("halted: {fault}; {} not started", count_with_noun(trials, "trial"))
+    match trials {
+        0 => format!("halted: {fault}"),
+        _ => format!("halted: {fault}; {} not started", count_with_noun(trials, "trial")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::FaultLayer;
+
+    use super::*;
+
+    #[test]
+    fn halt_message_omits_zero_unstarted_trials() {
+        let fault = Fault::new(FaultLayer::Model, "unique to this test");
+        assert_eq!(halt_message(&fault, 0), "halted: model fault: unique to this test");
+        let of_two = halt_message(&fault, 2);
+        assert_eq!(of_two, "halted: model fault: unique to this test; 2 trials not started");
+    }
 }

@@ -89,7 +89,7 @@ fn difference_phrase(pair: &Pair, difference: f64) -> String {
     let size = format_metric_value(pair, difference.abs());
     let none = difference == 0.0;
     match pair.metric.as_str() {
-        "resolved" if none => format!("{a} resolves as much as {b}"),
+        "resolved" if none => format!("{a} resolves as many tasks as {b}"),
         "resolved" => format!("{a} resolves {size} points {more} than {b}"),
         "passed_rate" if none => format!("{a} passes as many F2P tests as {b}"),
         "passed_rate" => format!("{a} passes {size} points {more} of the F2P tests than {b}"),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use proctor_report::{
     Comparison, Curve, CurveCost, CurvePoint, FactorDifference, FirstResolved, Gate, GateReport,
-    GateResult, LongTextStyle, Pair, PairDifferences, TaskFacts, TrialResult, build_report,
-    compare, comparison_text, comparison_text_with_style, curve_csv, curve_html, curve_text,
+    GateResult, GroupSelection, LongTextStyle, Pair, PairDifferences, TaskFacts, TrialResult,
+    build_report, compare, comparison_text, comparison_text_with_style, curve_csv, curve_html,
+    curve_text, report_markdown,
 };
 use proctor_statistics::{mcnemar_exact_p, wilson_interval};
 use proctor_types::{
@@ -397,6 +398,9 @@ fn compare_lists_controls_separately_without_changing_p_values() {
     }
     let text = comparison_text(&comparison);
     assert!(text.contains("a vs gold (control)\n") && text.contains("a vs b\n"), "{text}");
+    let report = build_report(trials.clone());
+    let page = report_markdown(&report, Some(&comparison), GroupSelection::default());
+    assert!(page.contains("\n- control: `gold` resolves ") && page.contains("\n- `a` "), "{page}");
     // One arm with its controls.
     let one: Vec<_> = trials.into_iter().filter(|trial| trial.arm_name != "b").collect();
     let found = compare(&one, None);
