@@ -17,6 +17,7 @@ use crate::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
+    cut_points::is_cut_off,
     fences,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
@@ -76,6 +77,29 @@ impl TrialGateway {
         Ok(describe_unknown_stop(check, request.max_output, response))
     }
 
+    /// Returns why a response must be requested again if a limit that the server does not report cut
+    /// off its last call. Such a server reports that the model ended the response. Models rarely
+    /// end two responses in the middle of a call at the same round number of tokens.
+    fn find_cut_call(
+        &self,
+        checks: &EndpointChecks,
+        request: &OutgoingRequest,
+        response: &CollectedResponse,
+    ) -> Option<AttemptFailure> {
+        let output = response.usage.map_or(0, |usage| usage.output);
+        let is_cut = response.reported_stop != Some(StopReason::Length)
+            && checks.hidden_cap.is_round(output)
+            && response.calls().last().is_some_and(is_cut_off);
+        let is_hidden_limit = is_cut
+            && self.cut_points().repeats_output(output)
+            && request.max_output.is_none_or(|most| output < most);
+        let why = || format!("the response ended in the middle of a call after {output} tokens");
+        is_hidden_limit.then(|| match request.max_output {
+            None => AttemptFailure::new(FailureKind::OutputCapped, why()),
+            Some(_) => AttemptFailure::corrupted_response(why(), &checks.length.hint),
+        })
+    }
+
     /// Returns why a complete response must be requested again, or `None` if it is accepted as the
     /// model's own output.
     ///
@@ -123,6 +147,9 @@ impl TrialGateway {
                 );
                 return Ok(Some(AttemptFailure::corrupted_response(why, &checks.length.hint)));
             }
+        }
+        if let Some(trouble) = self.find_cut_call(checks, request, response) {
+            return Ok(Some(trouble));
         }
         if model.tool_check == Some(false) {
             return Ok(None);

@@ -26,6 +26,7 @@ mod attempts;
 mod checks;
 mod clock;
 mod context_window;
+mod cut_points;
 mod defects;
 mod endpoint;
 mod endpoint_failures;
