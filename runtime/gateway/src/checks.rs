@@ -178,6 +178,7 @@ pub(crate) struct LengthCheck {
     pub explicit_limit: u64,
     pub share: f64,
     pub least_window: u64,
+    pub window_share: f64,
     pub least_own: u64,
     pub hint: String,
 }

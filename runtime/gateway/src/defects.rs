@@ -17,6 +17,7 @@ use crate::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
+    context_window::ContextWindowRules,
     cut_points::is_cut_off,
     fences,
     outgoing_request::OutgoingRequest,
@@ -124,19 +125,18 @@ impl TrialGateway {
             Api::Gemini => checks.length.least_own,
             Api::Messages => 0,
         };
-        let is_capped = response.reported_stop == Some(StopReason::Length)
-            && request.max_output.is_none()
-            && output < least_own;
+        let is_length = response.reported_stop == Some(StopReason::Length);
+        let total = response.usage.map_or(0, |usage| usage.input + usage.output);
+        // Note the total also if the response is requested again for another reason.
+        let repeats_total = is_length && total > 0 && self.cut_points().repeats_total(total);
+        let is_capped = is_length && request.max_output.is_none() && output < least_own;
         if is_capped {
             let why = format!(
                 "the response ended after {output} tokens at an output limit that the request did not set"
             );
             return Ok(Some(AttemptFailure::new(FailureKind::OutputCapped, why)));
         }
-        if let Some(most) =
-            request.max_output.filter(|_| response.reported_stop == Some(StopReason::Length))
-        {
-            let total = response.usage.map_or(0, |usage| usage.input + usage.output);
+        if let Some(most) = request.max_output.filter(|_| is_length) {
             let room = self.route().context_window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
@@ -146,6 +146,17 @@ impl TrialGateway {
                     "the response ended after {output} tokens, but the request allows {most}"
                 );
                 return Ok(Some(AttemptFailure::corrupted_response(why, &checks.length.hint)));
+            }
+            let window =
+                ContextWindowRules::shipped()?.window_or_least(self.route().context_window);
+            let is_hidden_window = repeats_total
+                && (output as f64) < most as f64 * checks.length.share
+                && (total as f64) < window as f64 * checks.length.window_share;
+            if is_hidden_window {
+                let why = format!(
+                    "the server's context window is full after {total} tokens of prompt and output"
+                );
+                return Ok(Some(AttemptFailure::corrupted_response(why, &checks.cut.hint)));
             }
         }
         if let Some(trouble) = self.find_cut_call(checks, request, response) {
