@@ -2,6 +2,7 @@
 from mock import *
 READ = "cat numerals/*.py; for i in $(seq 1 108); do echo \"entry $i: the parser reads each numeral from left to right, adds the value of every letter, and rejects the rest\"; done"
 class C(Case):
+    timeout = 150
     def answer(self, conv, k, body):
         ms = [{a: b for a, b in m.items() if not a.startswith('reasoning')} for m in body['messages']]
         n = n_of(ms) + n_of(body.get('tools', []))
