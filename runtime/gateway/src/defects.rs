@@ -212,6 +212,7 @@ impl TrialGateway {
             lacks_valid_arguments(call)
                 || is_foreign(call)
                 || checks.trimmed.is_trimmed(&call.arguments)
+                || checks.wrapped.is_wrapped(&call.arguments)
         };
         let mut doubts_calls = response.calls().any(is_odd) && !halts.writes_malformed_calls(model);
         if !halts.returns_unescaped_calls(model) {
@@ -331,6 +332,13 @@ impl Inspection {
                     "the arguments of a call to `{name}` lost their spaces"
                 )))
             };
+            let wrapped = || {
+                let is_wrapped = |call: &&ToolCall| checks.wrapped.is_wrapped(&call.arguments);
+                let name = &self.calls.iter().find(is_wrapped)?.name;
+                Some(Defect::BrokenCall(format!(
+                    "the command in a call to `{name}` still has the quotes of JSON"
+                )))
+            };
             let masked = || {
                 let is_requested =
                     |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
@@ -341,7 +349,8 @@ impl Inspection {
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
                 Some(Defect::EndpointProblem(why, checks.masked.hint.clone()))
             };
-            return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
+            let found = found.or_else(escaped).or_else(broken).or_else(trimmed);
+            return found.or_else(wrapped).or_else(masked);
         }
         if self.is_end_of_turn && checks.hidden_cap.matches(self.output_tokens, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output_tokens);
