@@ -2,6 +2,7 @@
 
 use proctor_types::{Fault, FaultLayer, ShippedTable};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::{anomalies::AnomalyCheck, fences, patterns::Patterns};
 
@@ -20,6 +21,7 @@ pub(crate) struct EndpointChecks {
     pub error_text: ErrorTextCheck,
     pub hidden_cap: HiddenCapCheck,
     pub trimmed: TrimmedArgumentsCheck,
+    pub wrapped: WrappedArgumentsCheck,
     pub undecoded: UndecodedTextCheck,
     pub masked: MaskedOutputCheck,
     pub run_of_one: RepeatedCharacterCheck,
@@ -80,6 +82,13 @@ pub(crate) struct AnswerAsReasoningCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimmedArgumentsCheck {
     pub least_letters: usize,
+}
+
+/// Detects a stream parser that left commands in the form of JSON strings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrappedArgumentsCheck {
+    pub names: Vec<String>,
 }
 
 /// Detects a server that did not decode byte-level tokens, so that marks such as `\u{120}` appear
@@ -178,6 +187,7 @@ pub(crate) struct LengthCheck {
     pub explicit_limit: u64,
     pub share: f64,
     pub least_window: u64,
+    pub window_share: f64,
     pub least_own: u64,
     pub hint: String,
 }
@@ -279,6 +289,25 @@ impl TrimmedArgumentsCheck {
         arguments.len() >= self.least_letters
             && !arguments.contains(' ')
             && letters() >= self.least_letters
+    }
+}
+
+impl WrappedArgumentsCheck {
+    /// Whether a call's command is a JSON string with several words. The name of a program may be
+    /// in quotes, but not a program with its arguments.
+    pub(crate) fn is_wrapped(&self, arguments: &str) -> bool {
+        // Don't parse arguments in which no value starts with a quotation mark.
+        if !arguments.contains("\"\\\"") {
+            return false;
+        }
+        let Ok(fields) = serde_json::from_str::<Map<String, Value>>(arguments) else {
+            return false;
+        };
+        let mut values = self.names.iter().filter_map(|name| fields.get(name)?.as_str());
+        values.any(|value| {
+            serde_json::from_str::<String>(value)
+                .is_ok_and(|command| command.trim().contains(char::is_whitespace))
+        })
     }
 }
 
@@ -473,6 +502,22 @@ mod tests {
         assert!(!checks.trimmed.is_trimmed(&format!("{long} {long}")));
         assert!(!checks.trimmed.is_trimmed("{\"path\":\"/testbed/numerals/roman.py\"}"));
         assert!(!checks.trimmed.is_trimmed(&"\u{4e00}".repeat(400)));
+    }
+
+    #[test]
+    fn commands_in_the_form_of_json_are_wrapped() {
+        let check = &EndpointChecks::shipped().expect("a valid table").wrapped;
+        let of = |command: &str| {
+            check.is_wrapped(&json!({ "command": command, "timeout": null }).to_string())
+        };
+        for command in ["ls -la", "cat > a.py <<'E'\nx = \"1\"\nE", "echo \"a\""] {
+            assert!(of(&json!(command).to_string()) && !of(command), "{command}");
+        }
+        for command in ["\"./run.sh\"", "\"$PYTHON\" -m pytest", "\"a b\" \"c\"", "\"ls -la"] {
+            assert!(!of(command), "{command}");
+        }
+        let edit = json!({"command": "replace", "old_str": "\"a b\""}).to_string();
+        assert!(!check.is_wrapped(&edit), "a text may be in quotes");
     }
 
     #[test]

@@ -50,8 +50,14 @@ impl ContextWindowRules {
         output_tokens: u64,
         window: Option<u64>,
     ) -> bool {
-        let window = window.unwrap_or(self.least_window);
+        let window = self.window_or_least(window);
         estimated as f64 * self.tokenizer_error + output_tokens as f64 >= window as f64
+    }
+
+    /// Returns the model's context window, or the smallest window that any model has if it is
+    /// unknown.
+    pub(crate) fn window_or_least(&self, window: Option<u64>) -> u64 {
+        window.unwrap_or(self.least_window)
     }
 
     /// Whether an overflow may be due to the request's output limit and not to the conversation.
@@ -85,6 +91,8 @@ mod tests {
         assert!(rules.is_overflow_plausible(2_000, 0, Some(4_096 - 100)));
         assert!(!rules.is_overflow_plausible(2_000, 0, Some(128_000)));
         assert!(rules.is_overflow_plausible(2_000, 126_000, Some(128_000)));
+        assert_eq!(rules.window_or_least(None), 8192);
+        assert_eq!(rules.window_or_least(Some(4096)), 4096);
     }
 
     #[test]

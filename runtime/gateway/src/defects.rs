@@ -17,6 +17,8 @@ use crate::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
+    context_window::ContextWindowRules,
+    cut_points::is_cut_off,
     fences,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
@@ -76,6 +78,29 @@ impl TrialGateway {
         Ok(describe_unknown_stop(check, request.max_output, response))
     }
 
+    /// Returns why a response must be requested again if a limit that the server does not report cut
+    /// off its last call. Such a server reports that the model ended the response. Models rarely
+    /// end two responses in the middle of a call at the same round number of tokens.
+    fn find_cut_call(
+        &self,
+        checks: &EndpointChecks,
+        request: &OutgoingRequest,
+        response: &CollectedResponse,
+    ) -> Option<AttemptFailure> {
+        let output = response.usage.map_or(0, |usage| usage.output);
+        let is_cut = response.reported_stop != Some(StopReason::Length)
+            && checks.hidden_cap.is_round(output)
+            && response.calls().last().is_some_and(is_cut_off);
+        let is_hidden_limit = is_cut
+            && self.cut_points().repeats_output(output)
+            && request.max_output.is_none_or(|most| output < most);
+        let why = || format!("the response ended in the middle of a call after {output} tokens");
+        is_hidden_limit.then(|| match request.max_output {
+            None => AttemptFailure::new(FailureKind::OutputCapped, why()),
+            Some(_) => AttemptFailure::corrupted_response(why(), &checks.length.hint),
+        })
+    }
+
     /// Returns why a complete response must be requested again, or `None` if it is accepted as the
     /// model's own output.
     ///
@@ -100,19 +125,18 @@ impl TrialGateway {
             Api::Gemini => checks.length.least_own,
             Api::Messages => 0,
         };
-        let is_capped = response.reported_stop == Some(StopReason::Length)
-            && request.max_output.is_none()
-            && output < least_own;
+        let is_length = response.reported_stop == Some(StopReason::Length);
+        let total = response.usage.map_or(0, |usage| usage.input + usage.output);
+        // Note the total also if the response is requested again for another reason.
+        let repeats_total = is_length && total > 0 && self.cut_points().repeats_total(total);
+        let is_capped = is_length && request.max_output.is_none() && output < least_own;
         if is_capped {
             let why = format!(
                 "the response ended after {output} tokens at an output limit that the request did not set"
             );
             return Ok(Some(AttemptFailure::new(FailureKind::OutputCapped, why)));
         }
-        if let Some(most) =
-            request.max_output.filter(|_| response.reported_stop == Some(StopReason::Length))
-        {
-            let total = response.usage.map_or(0, |usage| usage.input + usage.output);
+        if let Some(most) = request.max_output.filter(|_| is_length) {
             let room = self.route().context_window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
@@ -123,6 +147,20 @@ impl TrialGateway {
                 );
                 return Ok(Some(AttemptFailure::corrupted_response(why, &checks.length.hint)));
             }
+            let window =
+                ContextWindowRules::shipped()?.window_or_least(self.route().context_window);
+            let is_hidden_window = repeats_total
+                && (output as f64) < most as f64 * checks.length.share
+                && (total as f64) < window as f64 * checks.length.window_share;
+            if is_hidden_window {
+                let why = format!(
+                    "the server's context window is full after {total} tokens of prompt and output"
+                );
+                return Ok(Some(AttemptFailure::corrupted_response(why, &checks.cut.hint)));
+            }
+        }
+        if let Some(trouble) = self.find_cut_call(checks, request, response) {
+            return Ok(Some(trouble));
         }
         if model.tool_check == Some(false) {
             return Ok(None);
@@ -174,6 +212,7 @@ impl TrialGateway {
             lacks_valid_arguments(call)
                 || is_foreign(call)
                 || checks.trimmed.is_trimmed(&call.arguments)
+                || checks.wrapped.is_wrapped(&call.arguments)
         };
         let mut doubts_calls = response.calls().any(is_odd) && !halts.writes_malformed_calls(model);
         if !halts.returns_unescaped_calls(model) {
@@ -293,6 +332,13 @@ impl Inspection {
                     "the arguments of a call to `{name}` lost their spaces"
                 )))
             };
+            let wrapped = || {
+                let is_wrapped = |call: &&ToolCall| checks.wrapped.is_wrapped(&call.arguments);
+                let name = &self.calls.iter().find(is_wrapped)?.name;
+                Some(Defect::BrokenCall(format!(
+                    "the command in a call to `{name}` still has the quotes of JSON"
+                )))
+            };
             let masked = || {
                 let is_requested =
                     |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
@@ -303,7 +349,8 @@ impl Inspection {
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
                 Some(Defect::EndpointProblem(why, checks.masked.hint.clone()))
             };
-            return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
+            let found = found.or_else(escaped).or_else(broken).or_else(trimmed);
+            return found.or_else(wrapped).or_else(masked);
         }
         if self.is_end_of_turn && checks.hidden_cap.matches(self.output_tokens, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output_tokens);

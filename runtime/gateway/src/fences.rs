@@ -5,7 +5,7 @@
 //! without streaming. If a fence is also missing from the second response, the model itself omitted
 //! it.
 
-use proctor_types::REASONING_TAGS;
+use proctor_types::closing_reasoning_tags;
 
 use crate::{
     TrialGateway,
@@ -63,9 +63,9 @@ impl TrialGateway {
 
 /// Returns the text after the reasoning that a server left in it, if there is any.
 pub(crate) fn text_after_reasoning(text: &str) -> Option<&str> {
-    let ends = REASONING_TAGS.iter().map(|(_, end)| *end);
-    let mut ends = ends.chain([HARMONY_ANSWER_HEADER]);
-    ends.find_map(|end| text.rsplit_once(end)).map(|(_, answer)| answer)
+    let tag = closing_reasoning_tags(text).pop();
+    let harmony = || text.rsplit_once(HARMONY_ANSWER_HEADER).map(|(_, answer)| answer);
+    tag.map(|tag| tag.after).or_else(harmony)
 }
 
 /// Whether a fence is missing from the code blocks of a response's text.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn incomplete_blocks_in_reasoning_are_ignored() {
-        for end in ["</think>", "<channel|>", "<|channel|>final<|message|>"] {
+        for end in ["</think>", "</mm:think>", "<channel|>", "<|channel|>final<|message|>"] {
             let draft = format!("draft\n````bash\nls\n{end}");
             assert!(!has_incomplete_block(&format!("{draft}```bash\nls\n```")), "{end}");
             assert!(has_incomplete_block(&format!("{draft}```bash\nls\n")), "{end}");

@@ -19,12 +19,14 @@
 
 mod admission;
 mod anomalies;
+mod answer_in_reasoning;
 mod ask;
 mod attempt_failure;
 mod attempts;
 mod checks;
 mod clock;
 mod context_window;
+mod cut_points;
 mod defects;
 mod endpoint;
 mod endpoint_failures;

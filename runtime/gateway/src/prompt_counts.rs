@@ -37,8 +37,8 @@ const RECOUNT_FACTOR: f64 = 1.1;
 /// What the gateway has learned from the endpoint's token counts for a trial's prompts.
 #[derive(Debug, Default)]
 pub(crate) struct PromptCounts {
-    /// The count for the last request that got a response.
-    last: Option<PromptCount>,
+    /// The counts for the requests that got a response, in order.
+    counts: Vec<PromptCount>,
     /// The count for the last request that got a response with a call.
     last_with_call: Option<PromptCount>,
     /// The request whose count is in doubt, identified by the number of responses before it, and
@@ -86,17 +86,30 @@ impl PromptCounts {
         if whole.calls().next().is_some() {
             self.last_with_call = Some(count.clone());
         }
-        self.last = Some(count);
+        self.counts.push(count);
     }
 
-    /// Whether the count has fallen since the last request although the conversation has grown.
+    /// Returns the count for the last request that got a response.
+    fn last(&self) -> Option<&PromptCount> {
+        self.counts.last()
+    }
+
+    /// Whether the count has fallen although the conversation has grown by `least_growth`. The
+    /// conversation may have grown over several requests.
     fn has_fallen(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        let has_fallen = |last: &PromptCount| {
-            last.server == count.server
-                && count.tokens < last.tokens
-                && count.request_bytes >= last.request_bytes + check.least_growth
+        let is_shorter = |earlier: &PromptCount| {
+            count.request_bytes >= earlier.request_bytes + check.least_growth
         };
-        !self.has_reasoned && self.last.as_ref().is_some_and(has_fallen)
+        let Some(at) = self.counts.iter().rposition(is_shorter) else { return false };
+        let earlier = &self.counts[at];
+        // An endpoint that excludes cached tokens counts only the part since the last request. The
+        // size of a request from the record may be unknown.
+        let is_comparable = at + 1 == self.counts.len()
+            || (earlier.request_bytes > 0 && self.exceeds_new_part(check, count));
+        !self.has_reasoned
+            && is_comparable
+            && earlier.server == count.server
+            && count.tokens < earlier.tokens
     }
 
     /// Returns how many tokens are missing from a count that has fallen since the last response with
@@ -116,7 +129,7 @@ impl PromptCounts {
     /// Whether the count is too large to cover only the part of the conversation that is new since
     /// the last response. An endpoint that excludes cached tokens counts only this part.
     fn exceeds_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        self.last.as_ref().is_some_and(|last| {
+        self.last().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
             count.tokens as f64 > new_bytes / BYTES_PER_TOKEN * check.new_part_factor
         })
@@ -125,7 +138,7 @@ impl PromptCounts {
     /// Whether the count is too small to cover even the part of the conversation that is new since
     /// the last response.
     fn lacks_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        self.last.as_ref().is_some_and(|last| {
+        self.last().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
             (count.tokens as f64) < new_bytes / BYTES_PER_TOKEN * check.new_part_share
         })
@@ -134,7 +147,7 @@ impl PromptCounts {
     /// Whether the count has neither grown nor fallen since the last request although the conversation has, and the
     /// count is not that of the new part alone.
     pub(crate) fn is_stalled(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        let has_stalled = self.last.as_ref().is_some_and(|last| {
+        let has_stalled = self.last().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes);
             let growth = count.tokens.saturating_sub(last.tokens) as f64;
             let most = new_bytes as f64 / BYTES_PER_TOKEN * check.stalled_share;
@@ -323,6 +336,15 @@ mod tests {
             !PromptCounts::default().has_fallen(check(), &count(10, 99_999)),
             "no response yet"
         );
+        // The conversation grows by little with each request.
+        let mut counts = after(506, 2194);
+        let whole = CollectedResponse::default();
+        counts.add(&whole, count(680, 3806));
+        assert!(!counts.has_fallen(check(), &count(391, 4100)));
+        assert!(counts.has_fallen(check(), &count(391, 4229)));
+        assert!(!counts.has_fallen(check(), &count(520, 4229)), "it is more than for the first");
+        assert!(!counts.has_fallen(check(), &count(110, 4229)), "the count of the new part alone");
+        let counts = after(3436, 13_859);
         // Another provider of the router counts differently.
         let server = (None, Some("B".to_owned()));
         let of_another = PromptCount { server, ..count(3255, 22_466) };

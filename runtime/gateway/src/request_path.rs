@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, RequestError, TrialGateway,
+    answer_in_reasoning::move_answer_to_text,
     attempt_failure::{AttemptFailure, FailureKind},
     attempts::Attempts,
     checks::EndpointChecks,
@@ -540,11 +541,13 @@ impl TrialGateway {
         let usage = usage.unwrap_or_default();
         client.on_settled(&response, &usage);
         let mut answer = ModelResponse { usage, cost_usd, ..response.to_model_response() };
+        let has_moved_answer = move_answer_to_text(&mut answer);
         let end_token = &EndpointChecks::shipped()?.end_token;
         let has_next_turns = end_token.strip_next_turns(&mut answer.content);
         let has_end_token = end_token.strip_end_tokens(&mut answer.content);
-        if has_next_turns {
-            // The next request must not contain the invented turns.
+        if has_next_turns || has_moved_answer {
+            // The next request must not contain the invented turns. It must contain the answer as
+            // text, because chat templates drop earlier reasoning.
             answer.native = None;
         } else if has_end_token {
             // The next request must contain the turn exactly as the endpoint wrote it.

@@ -18,6 +18,7 @@ use crate::{
     admission::AdmissionRequest,
     anomalies::Anomalies,
     clock::WaitKind,
+    cut_points::CutPoints,
     endpoint::Endpoint,
     halts::{Halts, RequestOrigin},
     limiter::Limiter,
@@ -66,6 +67,7 @@ pub struct TrialGateway {
     /// The usage that the endpoint reported, beside the lengths of requests and responses.
     audit: Mutex<UsageAudit>,
     anomalies: Mutex<Anomalies>,
+    cut_points: Mutex<CutPoints>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
     redacted_request: Mutex<Bytes>,
@@ -120,6 +122,7 @@ impl TrialGateway {
             counts: Mutex::default(),
             audit: Mutex::default(),
             anomalies: Mutex::default(),
+            cut_points: Mutex::default(),
             redacted_request: Mutex::default(),
             cancel_sender: watch::Sender::new(false),
         }
@@ -247,6 +250,11 @@ impl TrialGateway {
     /// Returns the anomalies of the responses in this try.
     pub(crate) fn anomalies(&self) -> MutexGuard<'_, Anomalies> {
         self.anomalies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns where the endpoint cut off the responses in this try.
+    pub(crate) fn cut_points(&self) -> MutexGuard<'_, CutPoints> {
+        self.cut_points.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a request without the key, for the record. A conversation grows at its end, so only

@@ -88,7 +88,9 @@ pub use plural::*;
 pub use python_json::parse_python_json;
 pub use quality::*;
 pub use reason::*;
-pub use reasoning_tags::REASONING_TAGS;
+pub use reasoning_tags::{
+    ClosingReasoningTag, closing_reasoning_tags, split_reasoning, strip_opening_reasoning_tag,
+};
 pub use recorded_config::{CONFIG_VERSION, RecordedArm, RecordedConfig};
 pub use repository_settings::*;
 pub use request_changes::*;

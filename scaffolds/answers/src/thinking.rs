@@ -4,7 +4,7 @@
 //! of Harmony. In this format of gpt-oss, a response is `<|channel|>analysis<|message|>...<|end|>`,
 //! followed by `<|start|>assistant<|channel|>final<|message|>...<|return|>`.
 
-use proctor_types::REASONING_TAGS;
+use proctor_types::{split_reasoning, strip_opening_reasoning_tag};
 
 /// The parts of a Harmony message: what may precede its channel, the channel, and the text's start
 /// and end.
@@ -20,33 +20,17 @@ pub fn answer_after_thinking(response: &str) -> Option<&str> {
     if is_harmony(text) {
         return Some(harmony_answer(text));
     }
-    for (start, end) in REASONING_TAGS {
-        if let Some(rest) = text.strip_prefix(start) {
-            return rest.split_once(end).map(|(_, after)| after);
-        }
+    match split_reasoning(text) {
+        Some((_, answer)) => Some(answer),
+        None if strip_opening_reasoning_tag(text).is_some() => None,
+        None => Some(response),
     }
-    let mut tags = REASONING_TAGS.iter();
-    let after = tags.find_map(|(start, end)| text_after_lone_end(response, start, end));
-    Some(after.unwrap_or(response))
 }
 
 /// Returns the answer without the reasoning before it. If the reasoning does not end, returns an
 /// empty answer, because the response was cut off during reasoning.
 pub(crate) fn strip_thinking(answer: &str) -> &str {
     answer_after_thinking(answer).unwrap_or_default()
-}
-
-/// Returns the text after an end tag without a start tag. Ignores a tag that the model mentions or
-/// writes to a file, and a tag after the answer, which some templates leave there.
-fn text_after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
-    text.match_indices(end).find_map(|(at, tag)| {
-        let (before, after) = (&text[..at], &text[at + tag.len()..]);
-        let ends_reasoning = !before.contains(start)
-            && !is_mentioned_tag(before, after)
-            && !after.trim().is_empty()
-            && has_whole_blocks(after);
-        ends_reasoning.then_some(after)
-    })
 }
 
 /// Whether a text begins with the header of a Harmony message.
@@ -90,17 +74,8 @@ fn last_harmony_message<'a>(text: &'a str, channel: &str) -> Option<&'a str> {
     whole.or(messages.first()).copied()
 }
 
-/// Whether a tag between the two texts is part of a sentence or a quotation.
-fn is_mentioned_tag(text_before: &str, text_after: &str) -> bool {
-    // A line that begins with backticks may be a fence.
-    let line = text_before.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
-    let opens = |quote: char| line.matches(quote).count() % 2 == 1;
-    let follows_word = line.ends_with(' ') && !line.trim().is_empty();
-    follows_word || opens('"') || opens('`') || text_after.starts_with(['\'', '"'])
-}
-
-/// Returns whether the text has an even number of code fences. If the tag is inside a code block,
-/// the text after the tag has an odd number.
+/// Returns whether the text has an even number of code fences. If the text begins inside a code
+/// block, it has an odd number.
 fn has_whole_blocks(text: &str) -> bool {
     text.lines().filter(|line| line.starts_with("```")).count().is_multiple_of(2)
 }
@@ -115,6 +90,8 @@ mod tests {
         assert_eq!(strip_thinking("<think>cut"), "");
         assert_eq!(strip_thinking("a <think>b</think>"), "a <think>b</think>");
         assert_eq!(answer_after_thinking("<think>cut"), None);
+        // MiniMax M3.
+        assert_eq!(strip_thinking("<mm:think>draft</mm:think>answer"), "answer");
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub(crate) enum Action {
     DropReasoningBesideText,
     /// Adds the name of the called function to each tool result without one.
     NameToolResults,
+    /// Puts each tool result that is JSON, but not an object, into an object.
+    WrapJsonResults,
     /// Gives calls short ids.
     ShortenIds,
     /// Replaces invalid characters in the names of called functions.
@@ -190,6 +192,7 @@ impl Repair {
                     > 0
             }),
             Action::NameToolResults => turns::name_tool_results(body),
+            Action::WrapJsonResults => turns::wrap_json_results(body),
             Action::ShortenIds => ids::shorten_ids(body),
             Action::SanitizeNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
@@ -413,6 +416,20 @@ mod tests {
         let wanted = json!({"messages": [first, named("b", "g"), named("a", "own"), again,
             named("a", "h"), result("x")]});
         assert_eq!(apply_twice(Api::Chat, Action::NameToolResults, body), wanted);
+    }
+
+    #[test]
+    fn tool_results_that_are_json_become_objects() {
+        let messages = |texts: [&str; 5]| {
+            let result = |text: &str| json!({"role": "tool", "tool_call_id": "a", "content": text});
+            let user = json!({"role": "user", "content": "2"});
+            let messages: Vec<Value> = texts.into_iter().map(result).chain([user]).collect();
+            json!({ "messages": messages })
+        };
+        let body = messages(["2", "[1]", "{\"a\": 1}", "2 files", ""]);
+        let wanted =
+            messages(["{\"result\":\"2\"}", "{\"result\":\"[1]\"}", "{\"a\": 1}", "2 files", ""]);
+        assert_eq!(apply_twice(Api::Chat, Action::WrapJsonResults, body), wanted);
     }
 
     #[test]

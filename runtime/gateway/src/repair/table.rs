@@ -125,6 +125,7 @@ impl RepairRow {
             "unique_ids" => Action::MakeIdsUnique,
             "text_or_reasoning" => Action::DropReasoningBesideText,
             "tool_names" => Action::NameToolResults,
+            "object_results" => Action::WrapJsonResults,
             "short_ids" => Action::ShortenIds,
             "plain_names" => Action::SanitizeNames,
             "json_arguments" => Action::WrapArguments,
@@ -237,6 +238,11 @@ mod tests {
                 Api::Chat,
                 "* GenerateContentRequest.contents[3].parts[0].function_response.name: Name cannot be empty.\n",
                 Action::NameToolResults,
+            ),
+            (
+                Api::Chat,
+                "Invalid value at 'contents[4].parts[0].function_response.response' (type.googleapis.com/google.protobuf.Struct), 2",
+                Action::WrapJsonResults,
             ),
             (
                 Api::Chat,

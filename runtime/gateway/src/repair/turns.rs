@@ -129,6 +129,23 @@ pub(super) fn name_tool_results(body: &mut Map<String, Value>) -> bool {
     })
 }
 
+/// Puts each tool result that is JSON, but not an object, into an object. Gateways to Gemini decode
+/// such a result, although Gemini accepts only objects. They send any other text as this object.
+pub(super) fn wrap_json_results(body: &mut Map<String, Value>) -> bool {
+    change_each(items(body.get_mut("messages")), |message| {
+        let text = message["content"].as_str().filter(|_| message["role"] == "tool");
+        let Some(text) = text else { return false };
+        let is_text_or_object =
+            serde_json::from_str::<Value>(text).map_or(true, |value| value.is_object());
+        if is_text_or_object {
+            return false;
+        }
+        let object = json!({ "result": text }).to_string();
+        message["content"] = object.into();
+        true
+    })
+}
+
 /// Puts each call into its own turn, followed by its result.
 pub(super) fn split_calls(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };

@@ -9,6 +9,7 @@ mod edit_history;
 mod edit_spec;
 mod edit_view;
 mod error;
+mod name_prefix;
 mod search;
 mod search_spec;
 mod shell;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     Tool, ToolContext, ToolError, ToolOutput, arguments,
     edit::{Edit, EditSettings},
+    name_prefix::strip_name_prefix,
     search::{Search, SearchSettings},
     shell::Shell,
     specs::SUBMIT,
@@ -57,13 +58,21 @@ impl Toolbox {
         Self { tools, context }
     }
 
-    /// Records the call, runs it, and records the result.
+    /// Returns the name of the tool that a call uses, without a proxy's prefix.
+    fn tool_name<'a>(&self, call: &'a ToolCall) -> &'a str {
+        let tools: Vec<&'static str> = self.tools.iter().map(|tool| tool.name()).collect();
+        strip_name_prefix(&call.name, &tools)
+    }
+
+    /// Records the call, runs it, and records the result. The record of the call contains the name
+    /// of the tool, and the record of the response the name as the endpoint sent it.
     pub(crate) async fn call(
         &mut self,
         session: &mut dyn Session,
         call: &ToolCall,
     ) -> Result<ToolCallResult, Stop> {
-        if let Some(done) = session.recorded_result(&call.id, &call.name).await? {
+        let name = self.tool_name(call);
+        if let Some(done) = session.recorded_result(&call.id, name).await? {
             if let Some(edited) = &done.file_edit {
                 self.tools.iter_mut().for_each(|tool| tool.restore_edit(edited));
             }
@@ -76,10 +85,10 @@ impl Toolbox {
         }
         let read = parse_call_arguments(call);
         let recorded = read.clone().unwrap_or_else(|_| Value::from(call.arguments.as_str()));
-        session.record_tool_call(&call.id, &call.name, recorded).await?;
+        session.record_tool_call(&call.id, name, recorded).await?;
         let start = Instant::now();
         let done = match read {
-            Ok(arguments) => self.run_tool(&call.name, arguments).await,
+            Ok(arguments) => self.run_tool(name, arguments).await,
             Err(error) => Err(error),
         };
         let (output, malformed) = match done {
@@ -95,7 +104,7 @@ impl Toolbox {
         };
         let done = FinishedToolCall {
             call_id: call.id.clone(),
-            name: call.name.clone(),
+            name: name.to_owned(),
             shown_output: output.shown_output,
             full_output: output.full_output,
             exit_status: output.exit_status,
@@ -114,13 +123,14 @@ impl Toolbox {
         call: &ToolCall,
         shown_output: String,
     ) -> Result<(), Stop> {
-        if session.recorded_result(&call.id, &call.name).await?.is_some() {
+        let name = self.tool_name(call);
+        if session.recorded_result(&call.id, name).await?.is_some() {
             return Ok(());
         }
         let recorded =
             parse_call_arguments(call).unwrap_or_else(|_| Value::from(call.arguments.as_str()));
-        session.record_tool_call(&call.id, &call.name, recorded).await?;
-        let (call_id, name) = (call.id.clone(), call.name.clone());
+        session.record_tool_call(&call.id, name, recorded).await?;
+        let (call_id, name) = (call.id.clone(), name.to_owned());
         session
             .record_tool_result(FinishedToolCall {
                 call_id,

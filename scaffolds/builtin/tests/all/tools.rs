@@ -48,6 +48,29 @@ async fn tools_solve_a_task() {
     assert_eq!(kinds, ["asked", "called", "returned", "called", "returned"]);
 }
 
+#[tokio::test]
+async fn tools_ignore_a_proxys_prefix_of_their_names() {
+    let mut session = ScriptedSession::new(vec![
+        tool_call_response(&[("mcp__tools__shell", r#"{"command":"echo a"}"#)]),
+        tool_call_response(&[("mcp__tools__submit", "")]),
+    ])
+    .await;
+    assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
+    let done: Vec<_> = session
+        .tool_results()
+        .iter()
+        .map(|done| (done.name.clone(), done.shown_output.clone(), done.is_malformed))
+        .collect();
+    let wanted = [("shell", "a", false), ("submit", "Submitted.", false)];
+    assert_eq!(done, wanted.map(|(name, shown, bad)| (name.to_owned(), shown.to_owned(), bad)));
+    // The endpoint gets the name back that it sent.
+    let asks = session.model_requests();
+    let Message::Assistant { tool_calls, .. } = &asks[1].messages[2] else {
+        panic!("{:?}", asks[1].messages[2])
+    };
+    assert_eq!(tool_calls[0].name, "mcp__tools__shell");
+}
+
 fn kind(action: &SessionAction) -> &'static str {
     match action {
         SessionAction::Asked(_) => "asked",
