@@ -16,6 +16,9 @@ pub(crate) struct AttemptFailure {
     pub retry_after: Option<Duration>,
     /// How to fix the cause of the failure, if known.
     pub hint: Option<String>,
+    /// Whether the trial must start again. A check that compares requests found the failure, and
+    /// after a resume it could not find it again, because it has not seen the earlier requests.
+    pub restarts_trial: bool,
 }
 
 /// Kinds of failure. Each kind has its own retry limit.
@@ -46,7 +49,14 @@ pub(crate) enum FailureKind {
 impl AttemptFailure {
     pub(crate) fn new(kind: FailureKind, reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Self { kind, short_reason: first_words(&reason), reason, retry_after: None, hint: None }
+        Self {
+            kind,
+            short_reason: first_words(&reason),
+            reason,
+            retry_after: None,
+            hint: None,
+            restarts_trial: false,
+        }
     }
 
     /// Describes a corrupted response, with a hint on how to prevent the corruption.

@@ -110,6 +110,9 @@ impl TrialGateway {
             "check that the endpoint is running, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(FaultLayer::Model, what).hint(hint);
+        if failure.restarts_trial {
+            return fault.cause(FaultCause::Invalid);
+        }
         // A corrupted response affects only one trial: the endpoint does respond.
         if failure.kind != FailureKind::Corrupted && halts.is_down(model, first_failure_at) {
             fault = fault.cause(if never { FaultCause::Silent } else { FaultCause::Outage });

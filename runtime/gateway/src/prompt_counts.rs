@@ -280,7 +280,10 @@ impl TrialGateway {
             let why = format!(
                 "the endpoint {what}: it counted {counted} tokens for a conversation of {bytes} bytes"
             );
-            AttemptFailure::corrupted_response(why, hint)
+            AttemptFailure {
+                restarts_trial: true,
+                ..AttemptFailure::corrupted_response(why, hint)
+            }
         })
     }
 

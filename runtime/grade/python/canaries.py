@@ -46,6 +46,11 @@ for feature in __future__.all_feature_names:
     FUTURE |= getattr(__future__, feature).compiler_flag
 
 
+def is_class(value):
+    # Unlike `type()`, `isinstance` believes `__class__`, which `list[int]` forwards to `list` before Python 3.11.
+    return issubclass(type(value), type)
+
+
 class NoCanary(Exception):
     """No canary can be made from this test. Any other exception has no honest cause."""
 
@@ -434,7 +439,7 @@ def original_name(item):
 def function_of(item):
     """Returns the function in the test's file, without its decorators' wrappers. Calls no code outside of pytest."""
     holder, name = getattr(item, "cls", None) or getattr(item, "module", None), original_name(item)
-    if isinstance(holder, type):
+    if is_class(holder):
         found = next((DICT_OF(base)[name] for base in MRO_OF(holder) if name in DICT_OF(base)), None)
     else:
         found = vars(holder).get(name) if isinstance(holder, types.ModuleType) else None

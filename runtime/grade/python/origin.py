@@ -18,6 +18,11 @@ import types
 MAX_REPORTS = 20  # Maximum number of reports. More would add nothing new.
 
 
+def is_class(value):
+    # Unlike `type()`, `isinstance` believes `__class__`, which `list[int]` forwards to `list` before Python 3.11.
+    return issubclass(type(value), type)
+
+
 def text(value):
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -162,7 +167,7 @@ class Origin:
         """Returns the part of the library that an object belongs to or is built from."""
         if isinstance(value, types.ModuleType):
             return self._of_module(value.__name__, getattr(value, "__file__", None))
-        if isinstance(value, type):
+        if is_class(value):
             for base in value.__mro__:
                 module = sys.modules.get(base.__module__)
                 place = self._of_module(base.__module__, getattr(module, "__file__", None))
@@ -186,7 +191,7 @@ class Origin:
         for module in list(sys.modules.values()):
             if isinstance(module, types.ModuleType) and self._is_original(getattr(module, "__file__", None)):
                 values = list(vars(module).values())
-                inner = [vars(it).values() for it in values if isinstance(it, type)]
+                inner = [vars(it).values() for it in values if is_class(it)]
                 if any(it is kind for it in values) or any(it is kind for some in inner for it in some):
                     return False
         return kind.__name__ in self._class_names()

@@ -192,6 +192,11 @@ MAX_ENTRIES = 1000  # Maximum length of each list. A further entry says that the
 SHARE = 50  # Checks between tests take at most 1/50 of the time.
 
 
+def is_class(value):
+    # Unlike `type()`, `isinstance` believes `__class__`, which `list[int]` forwards to `list` before Python 3.11.
+    return issubclass(type(value), type)
+
+
 def text(value):
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -278,7 +283,7 @@ def places(value):
         if not file.startswith("/"):
             return [text(module or file)]
         return sorted({text(file), text(module)}) if isinstance(module, str) else [text(file)]
-    holder = value if isinstance(value, type) else type(value)
+    holder = value if is_class(value) else type(value)
     found = set()
     for base in MRO_OF(holder)[:-1]:
         for member in list(DICT_OF(base).values()):
@@ -300,7 +305,7 @@ def holders():
         if isinstance(module, types.ModuleType) and (key.startswith(ENGINE) or key in ENGINES):
             yield key, module
             for value in list(vars(module).values()):
-                if isinstance(value, type) and value.__module__ == key:
+                if is_class(value) and value.__module__ == key:
                     yield key + "." + value.__qualname__, value
 
 
@@ -1685,7 +1690,7 @@ class Sight:
                 value = vars(holder)[name]
                 # A new name that shadows a name in the builtins or a base class.
                 further = self._builtins if isinstance(holder, types.ModuleType) else ()
-                if name in further or (isinstance(holder, type) and isinstance(value, BINDINGS)):
+                if name in further or (is_class(holder) and isinstance(value, BINDINGS)):
                     self._report("patched", label + "." + name, places(value))
         for label, module in self._modules.items():
             if sys.modules.get(label) is not module:
@@ -1717,7 +1722,7 @@ class Sight:
         self._engine_codes, self._engine_classes, self._engine_files = {}, {}, set()
         for _, holder in holders():
             for value in [holder] + list(vars(holder).values()):
-                if isinstance(value, type) and self._claims(value):
+                if is_class(value) and self._claims(value):
                     self._engine_classes[id(value)] = value
                 found = [value.fget, value.fset] if isinstance(value, property) else [unwrapped(value)]
                 for function in found:
@@ -1738,7 +1743,7 @@ class Sight:
 
     def _places(self, value):
         """Returns the files of a value, or an empty name if it only claims to belong to pytest or its libraries."""
-        if isinstance(value, type):
+        if is_class(value):
             return places(value) if self._is_own_class(value) else [""]
         function = unwrapped(value)
         if isinstance(function, types.FunctionType):
@@ -1769,11 +1774,11 @@ class Sight:
             if finder is not None:
                 objects.append(finder)
                 for part in [finder] + [loader for _, loader in getattr(finder, "_loaders", ())]:
-                    kind = part if isinstance(part, type) else type(part)
+                    kind = part if is_class(part) else type(part)
                     if kind not in IMPORTERS:
                         self._report("patched", "an import hook", self._places(kind))
         for thing in objects:
-            if isinstance(thing, type):
+            if is_class(thing):
                 continue
             for name, value in list(getattr(thing, "__dict__", {}).items()):
                 label = "%s.%s" % (NAME_OF(type(thing)), name)
@@ -1875,7 +1880,7 @@ class Sight:
             for name, value in list(known.items()):
                 if isinstance(value, BINDINGS):
                     self._snapshot.append((key + "." + text(name), known, name, value, state(value)))
-                if isinstance(value, type) and vars(value).get("__module__") == key:
+                if is_class(value) and vars(value).get("__module__") == key:
                     for inner_name, method in list(vars(value).items()):
                         if isinstance(method, (types.FunctionType,) + WRAPPERS):
                             label = "%s.%s.%s" % (key, NAME_OF(value), text(inner_name))
@@ -2046,7 +2051,7 @@ class Sight:
             for code in codes:
                 bodies.setdefault(code.co_name, []).append(code)
             for value in list(known.values()):
-                if isinstance(value, type) and DICT_OF(value).get("__module__") == key:
+                if is_class(value) and DICT_OF(value).get("__module__") == key:
                     body = bodies.get(NAME_OF(value), ())
                     if len(body) == 1:
                         self._check_class_of_tests("%s.%s" % (key, NAME_OF(value)), value, body[0], genuine)
@@ -2085,7 +2090,7 @@ class Sight:
         names = {code.co_name for code in codes}
         holders = [(key, module)]
         for name, value in list(vars(module).items()):
-            if isinstance(value, type) and value.__module__ == key:
+            if is_class(value) and value.__module__ == key:
                 holders.append((key + "." + text(name), value))
         for label, holder in holders:
             for name, value in list(vars(holder).items()):
@@ -2115,7 +2120,7 @@ class Sight:
         file = known.get("__file__")
         for value in list(known.values()):
             # Only a class's own module may define its methods.
-            if isinstance(value, type) and value.__module__ == key:
+            if is_class(value) and value.__module__ == key:
                 for name, method in list(vars(value).items()):
                     if type(method) in WRAPPERS:
                         method = unwrapped(method)
@@ -2141,7 +2146,7 @@ class Sight:
             elif standard:
                 continue
             else:
-                module = (value if isinstance(value, type) else kind).__module__
+                module = (value if is_class(value) else kind).__module__
                 if not isinstance(module, str) or module not in graded:
                     continue
             if not self._imports(key, file, graded):
