@@ -87,6 +87,12 @@ def test_a_run_has_arms_trials_and_numbers(finished: proctor.Run) -> None:
     failed = finished.trial("demo__roman-1", arm="noop")
     assert (failed.resolved, failed.reason) == (False, "never_edited")
     assert proctor.Run(finished.path).trials == finished.trials
+    assert finished.trial("demo__roman-1", arm="NOO") == failed
+    assert finished.trial("demo__roman-1", arm=failed.arm_id) == failed
+    with pytest.raises(LookupError, match="'oo' matches several arms: tools, noop"):
+        finished.trial("demo__roman-1", arm="oo")
+    with pytest.raises(LookupError, match="no trial matches .*'other'"):
+        finished.trial("demo__roman-1", arm="other")
     with pytest.raises(LookupError, match="tasks: demo__roman-1; arms: noop, tools"):
         finished.trial("demo__roman-2")
     with pytest.raises(LookupError, match="2 trials"):
@@ -100,7 +106,7 @@ def test_runs_are_compared_and_drawn_as_curves(finished: proctor.Run) -> None:
     assert {pair.a, pair.b} == {"tools", "noop"}
     assert pair.sentence in str(comparison)
     curve = finished.curve(steps=[1, 5], arms=["tools"])
-    assert curve.series("tools") == ([1, 5], [1.0, 1.0])
+    assert curve.series("tools") == curve.series("tool") == ([1, 5], [1.0, 1.0])
     with pytest.raises(KeyError, match="the curve has: tools"):
         curve.series("other")
     with pytest.raises(ValueError, match="one kind of limit"):

@@ -16,6 +16,7 @@ import pytest
 
 import proctor
 from proctor import _binary, _errors, _frames, _progress
+from proctor._results import select_names
 from proctor._run import _incomplete, toml
 from proctor._session import Session
 
@@ -40,6 +41,22 @@ def test_toml_writes_what_set_reads(value: Any, text: str) -> None:
 def test_toml_rejects_what_toml_has_not() -> None:
     with pytest.raises(TypeError):
         toml(None)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("tools", ["tools"]),
+        ("scripted", ["tools/scripted"]),
+        ("TOOLS/", ["tools/scripted"]),
+        ("tool", ["tools", "tools/scripted"]),
+        ("b", ["bash"]),
+        ("codex", []),
+    ],
+)
+def test_part_of_a_name_selects_it(query: str, found: list[str]) -> None:
+    names = ["tools", "tools/scripted", "bash", "tools", "a/b"]
+    assert select_names(names, query) == found
 
 
 def test_message_and_hint_are_unwrapped() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -13,6 +13,17 @@ from . import _binary
 from ._errors import ConfigError
 
 JSON = Mapping[str, Any]
+
+
+def select_names(names: Iterable[str], query: str) -> list[str]:
+    """Returns the query if it is a name. Otherwise, returns the names that start with it, or else the names that
+    contain it, regardless of case. `proctor show` uses the same rule."""
+    distinct = list(dict.fromkeys(names))
+    if query in distinct:
+        return [query]
+    wanted = query.lower()
+    starting = [name for name in distinct if name.lower().startswith(wanted)]
+    return starting or [name for name in distinct if wanted in name.lower()]
 
 
 def _interval(ends: Optional[list[float]]) -> Optional[tuple[float, float]]:
@@ -309,9 +320,11 @@ class Curve:
         )
 
     def series(self, arm: str) -> tuple[list[float], list[float]]:
-        """Returns an arm's budgets and resolved rates for plotting."""
-        points = sorted((point for point in self.points if point.arm == arm), key=lambda p: p.at)
-        if not points:
-            known = ", ".join(sorted({point.arm for point in self.points}))
-            raise KeyError(f"unknown arm {arm!r}; the curve has: {known}")
+        """Returns an arm's budgets and resolved rates for plotting. ``arm`` is a name, or a part of only one name."""
+        found = select_names((point.arm for point in self.points), arm)
+        if len(found) != 1:
+            problem = f"{arm!r} matches several arms" if found else f"unknown arm {arm!r}"
+            known = ", ".join(found or sorted({point.arm for point in self.points}))
+            raise KeyError(f"{problem}; the curve has: {known}")
+        points = sorted((point for point in self.points if point.arm == found[0]), key=lambda p: p.at)
         return [point.at for point in points], [point.resolved_rate for point in points]

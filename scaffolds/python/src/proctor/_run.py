@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
 from . import _binary, _frames
 from ._errors import EndpointError, IncompleteRun, error_of
 from ._progress import Progress
-from ._results import Arm, Comparison, Curve, Trial
+from ._results import Arm, Comparison, Curve, Trial, select_names
 
 if TYPE_CHECKING:
     import pandas
@@ -86,11 +86,16 @@ class Run:
         return [Trial.of(data, str(self.path), names) for data in report["tasks"]]
 
     def trial(self, task: str, arm: Optional[str] = None, attempt: int = 1) -> Trial:
-        """Returns one trial. ``arm`` is a name or an id; optional if the run has a single arm."""
+        """Returns one trial. ``arm`` is a name, a part of only one name, or an id. It is optional if the run has a
+        single arm."""
         trials = self.trials
         found = [one for one in trials if one.task == task and one.attempt == attempt]
         if arm is not None:
-            found = [one for one in found if arm in (one.arm, one.arm_id)]
+            # Match the names of all arms, so that the same part selects the same arm for every task.
+            names = select_names((one.arm for one in trials), arm)
+            if len(names) > 1:
+                raise LookupError(f"{arm!r} matches several arms: {_first(names)}")
+            found = [one for one in found if one.arm in names or one.arm_id == arm]
         if len(found) == 1:
             return found[0]
         tasks = sorted({one.task for one in trials})
