@@ -129,6 +129,18 @@ def test_a_trial_shows_its_parts(finished: proctor.Run) -> None:
         trial.tree(step=99)
 
 
+def test_show_returns_tracebacks_and_steps(finished: proctor.Run) -> None:
+    failed = finished.trial("demo__roman-1", arm="noop").show()
+    assert "not resolved: never edited" in failed
+    assert "cannot import name 'from_roman'" in failed
+    trial = finished.trial("demo__roman-1", arm="tools")
+    assert "18 of 18 tests passed" in trial.show()
+    step = trial.show(step=1)
+    assert "== call: shell ==" in step and "def from_roman" in step
+    with pytest.raises(proctor.ConfigError, match="no step 99"):
+        trial.show(step=99)
+
+
 @needs("export", "parquet", "jsonl")
 def test_a_run_is_a_frame_of_every_kind(finished: proctor.Run) -> None:
     rows = finished.frame("trials", to="records")

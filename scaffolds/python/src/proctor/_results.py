@@ -180,7 +180,10 @@ class Trial:
         )
 
     def _part(self, part: str, step: Optional[int] = None, *more: str) -> bytes:
-        arguments = ["show", "--print", part, *more]
+        return self._show(step, "--print", part, *more)
+
+    def _show(self, step: Optional[int], *options: str) -> bytes:
+        arguments = ["show", *options]
         if step is not None:
             arguments += ["--step", str(step)]
         # The name may start with a dash.
@@ -205,6 +208,13 @@ class Trial:
         """The verdict with the status of each test; None if the trial has no verdict."""
         verdict: Optional[dict[str, Any]] = json.loads(self._part("verdict"))
         return verdict
+
+    def show(self, step: Optional[int] = None) -> str:
+        """Returns the output of ``proctor show``: the steps, and up to ten failed tests with their tracebacks.
+
+        With ``step``, returns one step in full: the message, tool calls, outputs and file changes.
+        """
+        return self._show(step).decode("utf-8", "replace")
 
     def tree(self, step: Optional[int] = None) -> Tree:
         """Returns the work directory after a step. Step 0 is the initial state; the default is the final state."""
