@@ -59,6 +59,31 @@ def test_part_of_a_name_selects_it(query: str, found: list[str]) -> None:
     assert select_names(names, query) == found
 
 
+def test_remarks_include_doubtful_verdicts() -> None:
+    def trial(task: str, integrity: Any, **more: Any) -> dict[str, Any]:
+        verdict = {"outcome": "submitted", "resolved": True, "passed_rate": 1.0}
+        return {"task": task, "arm": "a1", "attempt": 2, "integrity": integrity, **verdict, **more}
+
+    run = proctor.Run.__new__(proctor.Run)
+    run.path = Path("runs/x")
+    run._report = {
+        "arms": [{"arm": "a1", "name": "tools"}],
+        "remarks": ["The run has 5 of 9 tasks."],
+        "tasks": [
+            trial("t1", "clean"),
+            trial("t2", "suspect", evidence_classes=["grader_in_process", "other"]),
+            trial("t3", "unverified"),
+            trial("t4", "contaminated"),
+            trial("t5", None),
+        ],
+    }
+    assert run.remarks == [
+        "The run has 5 of 9 tasks.",
+        "tools / t2 / 2: the verdict is suspect (grader in process, other); verdict.json has the evidence.",
+        "tools / t4 / 2: the verdict is contaminated; verdict.json has the evidence.",
+    ]
+
+
 def test_message_and_hint_are_unwrapped() -> None:
     stderr = (
         "some note\nerror: a.toml:3: key `budget.step`: unknown\n       key\n"

@@ -70,8 +70,9 @@ class Run:
 
     @property
     def remarks(self) -> list[str]:
-        """Caveats about the results, one sentence each."""
-        return list(self._read().get("remarks", []))
+        """Caveats about the results: the report's remarks, then one sentence per suspect or contaminated verdict."""
+        doubtful = [trial for trial in self.trials if trial.integrity in ("suspect", "contaminated")]
+        return [*self._read().get("remarks", []), *map(_doubt, doubtful)]
 
     @property
     def arms(self) -> list[Arm]:
@@ -228,6 +229,13 @@ def toml(value: Any) -> str:
 def _first(names: Sequence[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _doubt(trial: Trial) -> str:
+    classes = ", ".join(name.replace("_", " ") for name in trial.data.get("evidence_classes", []))
+    evidence = f" ({classes})" if classes else ""
+    name = f"{trial.arm} / {trial.task} / {trial.attempt}"
+    return f"{name}: the verdict is {trial.integrity}{evidence}; verdict.json has the evidence."
 
 
 class _Listener:
