@@ -117,15 +117,22 @@ fn every_rule_has_explanation_evidence_and_test() {
 /// Returns the rules that a patch of several new files violates.
 fn violated_rules_in_files(files: &[(&str, &str)]) -> BTreeSet<String> {
     let patch: String = files.iter().map(|(path, text)| patch(path, "", text)).collect();
-    let (before, owned) = (BTreeMap::new(), BTreeSet::from(["roman".to_owned()]));
-    let screened = |_: &str| true;
+    violated_rules_of_patch(&patch, &BTreeMap::new(), &|_| true)
+}
+
+/// Returns the rules that a patch of the package `roman` violates.
+fn violated_rules_of_patch(
+    patch: &str,
+    original_files: &BTreeMap<String, CurrentFile>,
+    is_screened: &(dyn Fn(&str) -> bool + Sync),
+) -> BTreeSet<String> {
     let input = ScreeningInput {
-        changes: &PatchChanges::new(patch.as_bytes(), &before),
+        changes: &PatchChanges::new(patch.as_bytes(), original_files),
         gold_patch: None,
-        original_files: &before,
-        owned_modules: &owned,
+        original_files,
+        owned_modules: &BTreeSet::from(["roman".to_owned()]),
         is_judged_by_pytest: false,
-        is_screened: &screened,
+        is_screened,
     };
     screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
 }

@@ -5,6 +5,8 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
+use super::shapes::BoundedVisitor;
+
 /// Methods that add a value to a collection.
 const STORING_METHODS: [&str; 8] =
     ["add", "append", "appendleft", "insert", "put", "put_nowait", "setdefault", "update"];
@@ -147,6 +149,12 @@ impl<'n> OperandFinder<'n> {
     }
 }
 
+impl<'b> BoundedVisitor<'b> for OperandFinder<'_> {
+    fn depth(&mut self) -> &mut usize {
+        &mut self.depth
+    }
+}
+
 impl<'b> Visitor<'b> for OperandFinder<'_> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         if let Stmt::Assign(assign) = stmt {
@@ -155,11 +163,7 @@ impl<'b> Visitor<'b> for OperandFinder<'_> {
             self.found.is_stored |=
                 assign.targets.iter().any(is_outside) && self.is_made_of_operand(&assign.value);
         }
-        if let Some(depth) = self.depth.checked_sub(1) {
-            self.depth = depth;
-            visitor::walk_stmt(self, stmt);
-            self.depth += 1;
-        }
+        self.descend(|own| visitor::walk_stmt(own, stmt));
     }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
@@ -187,10 +191,6 @@ impl<'b> Visitor<'b> for OperandFinder<'_> {
             }
             _ => {}
         }
-        if let Some(depth) = self.depth.checked_sub(1) {
-            self.depth = depth;
-            visitor::walk_expr(self, expr);
-            self.depth += 1;
-        }
+        self.descend(|own| visitor::walk_expr(own, expr));
     }
 }

@@ -128,19 +128,36 @@ pub(super) fn used_names_and_attributes(expr: &Expr, depth: usize) -> BTreeSet<&
     names.names
 }
 
+/// A visitor that stops at a maximum nesting depth, because code may be nested so deeply that the
+/// stack overflows.
+pub(super) trait BoundedVisitor<'b>: Visitor<'b> + Sized {
+    /// How many levels the visitor may still descend.
+    fn depth(&mut self) -> &mut usize;
+
+    /// Visits the children of a node, unless they are nested too deeply.
+    fn descend(&mut self, visit_children: impl FnOnce(&mut Self)) {
+        let Some(depth) = self.depth().checked_sub(1) else { return };
+        *self.depth() = depth;
+        visit_children(self);
+        *self.depth() += 1;
+    }
+}
+
 struct NameCollector<'b> {
     depth: usize,
     takes_attributes: bool,
     names: BTreeSet<&'b str>,
 }
 
+impl<'b> BoundedVisitor<'b> for NameCollector<'b> {
+    fn depth(&mut self) -> &mut usize {
+        &mut self.depth
+    }
+}
+
 impl<'b> Visitor<'b> for NameCollector<'b> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
-        if let Some(depth) = self.depth.checked_sub(1) {
-            self.depth = depth;
-            visitor::walk_stmt(self, stmt);
-            self.depth += 1;
-        }
+        self.descend(|own| visitor::walk_stmt(own, stmt));
     }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
@@ -153,11 +170,7 @@ impl<'b> Visitor<'b> for NameCollector<'b> {
             }
             _ => {}
         }
-        if let Some(depth) = self.depth.checked_sub(1) {
-            self.depth = depth;
-            visitor::walk_expr(self, expr);
-            self.depth += 1;
-        }
+        self.descend(|own| visitor::walk_expr(own, expr));
     }
 }
 
@@ -223,6 +236,12 @@ struct StatementFinder {
     depth: usize,
 }
 
+impl<'b> BoundedVisitor<'b> for StatementFinder {
+    fn depth(&mut self) -> &mut usize {
+        &mut self.depth
+    }
+}
+
 impl<'b> Visitor<'b> for StatementFinder {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         match stmt {
@@ -230,10 +249,8 @@ impl<'b> Visitor<'b> for StatementFinder {
             Stmt::Raise(_) if self.kind == StatementKind::Raise => self.has_match = true,
             _ => {}
         }
-        if !self.has_match && self.depth > 0 {
-            self.depth -= 1;
-            visitor::walk_stmt(self, stmt);
-            self.depth += 1;
+        if !self.has_match {
+            self.descend(|own| visitor::walk_stmt(own, stmt));
         }
     }
 
@@ -245,10 +262,8 @@ impl<'b> Visitor<'b> for StatementFinder {
             }
             _ => {}
         }
-        if !self.has_match && self.depth > 0 {
-            self.depth -= 1;
-            visitor::walk_expr(self, expr);
-            self.depth += 1;
+        if !self.has_match {
+            self.descend(|own| visitor::walk_expr(own, expr));
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::CurrentFile;
 
-use super::{patch, text_file};
-use crate::{PatchChanges, ScreeningInput, screen};
+use super::{patch, text_file, violated_rules_of_patch};
+use crate::PatchChanges;
 
 /// Returns a patch that adds a symbolic link.
 fn link_patch(path: &str, target: &str) -> String {
@@ -23,17 +23,7 @@ fn violated_rules_behind_link(link: &str, target: &str, text: &str) -> BTreeSet<
         ("docs/old.txt".to_owned(), old),
         ("roman/old".to_owned(), CurrentFile::Link { target: "../docs/old.txt".into() }),
     ]);
-    let owned = BTreeSet::from(["roman".to_owned()]);
-    let screened = |path: &str| !path.starts_with("tests/");
-    let input = ScreeningInput {
-        changes: &PatchChanges::new(patch.as_bytes(), &before),
-        gold_patch: None,
-        original_files: &before,
-        owned_modules: &owned,
-        is_judged_by_pytest: false,
-        is_screened: &screened,
-    };
-    screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
+    violated_rules_of_patch(&patch, &before, &|path| !path.starts_with("tests/"))
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::Walker;
 use crate::python::{
     constant::constant_string,
     parser::{nests_too_deeply, parse},
+    shapes::BoundedVisitor,
 };
 
 /// Characters that indicate code. A string without any of them only names a type.
@@ -40,6 +41,12 @@ struct StringCollector {
     strings: Vec<(TextRange, String)>,
 }
 
+impl<'b> BoundedVisitor<'b> for StringCollector {
+    fn depth(&mut self) -> &mut usize {
+        &mut self.depth
+    }
+}
+
 impl<'b> Visitor<'b> for StringCollector {
     fn visit_expr(&mut self, expr: &'b Expr) {
         if matches!(expr, Expr::StringLiteral(_))
@@ -48,10 +55,6 @@ impl<'b> Visitor<'b> for StringCollector {
         {
             self.strings.push((expr.range(), text));
         }
-        if let Some(depth) = self.depth.checked_sub(1) {
-            self.depth = depth;
-            visitor::walk_expr(self, expr);
-            self.depth += 1;
-        }
+        self.descend(|own| visitor::walk_expr(own, expr));
     }
 }
