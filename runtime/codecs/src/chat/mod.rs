@@ -9,10 +9,12 @@ mod response;
 mod stream;
 mod turn;
 mod write;
+mod writer;
 
 pub use read::{join_text, read_reasoning, read_request};
 pub use response::{
     finish_reason, native_turn, read_response, reasoning_detail, usage, write_response,
 };
-pub use stream::{ChatReader, ChatWriter};
+pub use stream::ChatReader;
 pub use write::{write_call, write_request, write_tool_spec};
+pub use writer::ChatWriter;
