@@ -120,10 +120,11 @@ impl TrialGateway {
             kinds.push(AnomalyKind::StalledCount);
         }
         if let Some(usage) = usage.filter(|usage| !usage.estimated) {
-            if checks.reported_usage.excess_output(response, usage) > 0 {
+            let excess_output = checks.reported_usage.excess_output(response, usage);
+            if excess_output > 0 {
                 kinds.push(AnomalyKind::LostOutput);
             }
-            self.usage_audit().add(&checks.reported_usage, &request.body, response, usage);
+            self.usage_audit().add(&request.body, usage, excess_output);
         }
         if has_markup(checks, response) {
             kinds.push(AnomalyKind::LeftoverMarkup);

@@ -16,8 +16,9 @@ pub(crate) struct AttemptFailure {
     pub retry_after: Option<Duration>,
     /// How to fix the cause of the failure, if known.
     pub hint: Option<String>,
-    /// Whether the trial must start again. A check that compares requests found the failure, and
-    /// after a resume it could not find it again, because it has not seen the earlier requests.
+    /// Whether the trial must start again instead of being resumed. A check that compares the request
+    /// with earlier ones found the failure. After a resume, the gateway knows the size of only the
+    /// last of them ([`crate::RecordedResponse`]), so the check could miss the failure.
     pub restarts_trial: bool,
 }
 

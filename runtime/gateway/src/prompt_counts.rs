@@ -126,26 +126,30 @@ impl PromptCounts {
         (!self.has_reasoned).then_some(expected - count.tokens as f64)
     }
 
-    /// Whether the count is too large to cover only the part of the conversation that is new since
-    /// the last response. An endpoint that excludes cached tokens counts only this part.
+    /// Estimates the tokens of the part of the conversation that is new since the last response. An
+    /// endpoint that excludes cached tokens counts only this part. Returns `None` before the first
+    /// response.
+    fn new_part(&self, count: &PromptCount) -> Option<f64> {
+        let new_bytes = count.request_bytes.saturating_sub(self.last()?.request_bytes);
+        Some(new_bytes as f64 / BYTES_PER_TOKEN)
+    }
+
+    /// Whether the count is too large to cover only the new part.
     fn exceeds_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        self.last().is_some_and(|last| {
-            let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
-            count.tokens as f64 > new_bytes / BYTES_PER_TOKEN * check.new_part_factor
-        })
+        let new_part = self.new_part(count);
+        new_part.is_some_and(|tokens| count.tokens as f64 > tokens * check.new_part_factor)
     }
 
-    /// Whether the count is too small to cover even the part of the conversation that is new since
-    /// the last response.
-    fn lacks_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
-        self.last().is_some_and(|last| {
-            let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
-            (count.tokens as f64) < new_bytes / BYTES_PER_TOKEN * check.new_part_share
-        })
+    /// Whether the count is not that of the new part alone: it is too large, or too small to cover
+    /// even this part.
+    fn differs_from_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        let new_part = self.new_part(count);
+        let is_less = |tokens: f64| (count.tokens as f64) < tokens * check.new_part_share;
+        self.exceeds_new_part(check, count) || new_part.is_some_and(is_less)
     }
 
-    /// Whether the count has neither grown nor fallen since the last request although the conversation has, and the
-    /// count is not that of the new part alone.
+    /// Whether the count has neither grown nor fallen since the last request although the
+    /// conversation has grown, and the count is not that of the new part alone.
     pub(crate) fn is_stalled(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let has_stalled = self.last().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes);
@@ -160,14 +164,13 @@ impl PromptCounts {
                 && new_bytes >= check.least_growth
                 && is_equal
         });
-        has_stalled && (self.exceeds_new_part(check, count) || self.lacks_new_part(check, count))
+        has_stalled && self.differs_from_new_part(check, count)
     }
 
     /// Whether a prompt has so many bytes per counted token that it must be counted locally.
     fn needs_local_count(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let limit = SUSPICIOUS_BYTES_PER_TOKEN.max(self.complete_bytes_per_token * RECOUNT_FACTOR);
-        count.bytes_per_token() > limit
-            && (self.exceeds_new_part(check, count) || self.lacks_new_part(check, count))
+        count.bytes_per_token() > limit && self.differs_from_new_part(check, count)
     }
 
     /// Returns whether a count is still in doubt, given the count of an earlier attempt for the same

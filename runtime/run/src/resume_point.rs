@@ -193,8 +193,8 @@ impl ResumePoint {
         let last = self.exchanges.len().saturating_sub(1);
         for (index, exchange) in self.exchanges.iter().enumerate() {
             let Some(body) = read(exchange.response.as_ref()) else { continue };
-            // The gateway compares the next request only with the last one. Don't read the others,
-            // because each contains the whole conversation.
+            // The last request matters most, because the gateway compares the next one with it. Don't
+            // read the others, because each contains the whole conversation.
             let request = exchange.request.as_ref().filter(|_| index == last);
             let request_bytes = read(request).map_or(0, |request| request.len());
             gateway.remember_response(&RecordedResponse { body, request_bytes });

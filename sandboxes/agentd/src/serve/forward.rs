@@ -135,7 +135,7 @@ impl ForwardedConnection {
         }
     }
 
-    /// Writes the host's data until there is none, or until the connection accepts no more.
+    /// Writes the host's pending data to the connection. Stops when the connection would block.
     fn write_input(&mut self, server: &Server, stream: &Stream, fd: &OwnedFd) -> Result<(), Errno> {
         while self.writes_connection && !stream.is_cancelled() {
             if self.pending_bytes.is_empty() {
