@@ -48,10 +48,10 @@ pub fn snapshot(
     let started = Instant::now();
     // Take one snapshot at a time, because each replaces the table of the last one.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
+    let first = if request.fresh { None } else { sent.roots.get(&request.root) };
+    let first = first.map(root::file_id).transpose()?;
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
     let root = root::open_root(&request.root, first, known.unwrap_or_default())?;
-    let identity = root.as_ref().map(root::file_id).transpose()?;
     let before = match request.fresh {
         true => None,
         false => sent.tables.remove(&request.root),
@@ -83,8 +83,8 @@ pub fn snapshot(
             }
             sent.hashes.extend(new_hashes);
             sent.tables.insert(request.root.clone(), seen);
-            if let Some(identity) = first.or(identity) {
-                sent.roots.insert(request.root.clone(), identity);
+            if let (None, Some(root)) = (first, root) {
+                sent.roots.insert(request.root.clone(), root);
             }
             Ok(Reply::Snapshot(reply))
         }
