@@ -154,7 +154,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         plan.contains("added: 1 arm, 0 tasks, 0 attempts\ntrial demo__roman-0/tools/1\n"),
         "{plan}"
     );
-    assert!(plan.contains("2 trials to run; 12 of 14 exist already"), "{plan}");
+    assert!(plan.contains("2 trials to run; 12 of 14 already exist"), "{plan}");
     assert_eq!(
         (crossed.request_count(), trial_files(&out)),
         (asked, before.clone()),

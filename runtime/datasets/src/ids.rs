@@ -34,7 +34,7 @@ pub(crate) fn select_by_ids(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, 
         return Ok(out);
     }
     let (count, first) = (missing.len(), missing.iter().take(3).cloned().collect::<Vec<_>>());
-    Err(fault(format!("{count} ids have no valid row, such as {}", first.join(", "))))
+    Err(fault(format!("no valid row for {count} ids, such as {}", first.join(", "))))
 }
 
 /// Reads a JSON list, or one id per line.
@@ -49,5 +49,5 @@ fn parse_ids(text: &str) -> Result<Vec<String>, String> {
     list.into_iter()
         .map(text)
         .collect::<Option<_>>()
-        .ok_or_else(|| "contains something other than ids".into())
+        .ok_or_else(|| "contains values that are not ids".into())
 }

@@ -32,7 +32,7 @@ pub fn failure_messages(run_dir: &Path, jobs: &[Job]) -> Vec<String> {
     let line = |(message, ids): (&String, &Vec<&str>)| match ids.as_slice() {
         [id] => format!("job {id}: {message}"),
         ids => {
-            format!("{} jobs, the first is {}: {message}", ids.len(), ids.first().unwrap_or(&""))
+            format!("{} jobs, first {}: {message}", ids.len(), ids.first().unwrap_or(&""))
         }
     };
     let mut lines: Vec<String> = messages.iter().take(MAX_MESSAGES).map(line).collect();
@@ -89,7 +89,7 @@ mod tests {
         log("7_3", "trials are left\n");
         let jobs = [new_job("7_0", "FAILED"), new_job("7_1", "FAILED"), new_job("7_2", "RUNNING")];
         let said = failure_messages(run.path(), &jobs);
-        assert_eq!(said, ["2 jobs, the first is 7_0: wrong version (hint: install it)"]);
+        assert_eq!(said, ["2 jobs, first 7_0: wrong version (hint: install it)"]);
         assert!(failure_messages(run.path(), &[new_job("7_3", "FAILED")]).is_empty());
         let without = failure_messages(run.path(), &[new_job("7_4", "NODE_FAIL")]);
         assert!(without[0].contains("7_4") && without[0].contains("without a log"), "{without:?}");

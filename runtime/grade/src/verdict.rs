@@ -47,7 +47,7 @@ pub(crate) fn build_verdict(
     let (resolved, why) = match blocking {
         Some(evidence) => (false, format!("{}: {}", evidence.kind, evidence.what)),
         None if f2p.passed.is_empty() && f2p.failed.is_empty() => {
-            (false, "the task has no fail-to-pass test that counts".into())
+            (false, "all fail-to-pass tests of the task are ignored".into())
         }
         None if !is_complete => (false, "the test run did not end properly".into()),
         None => summarize_groups(&f2p, &p2p),

@@ -159,7 +159,7 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
         let trials = count_with_noun(arm.outgrown, "trial");
         let text = format!(
-            "{}: outgrown in {trials}: a response used more than the amount reserved for its request. Token and cost limits may be exceeded by more than the last response.",
+            "{}: in {trials}, a response used more than the amount reserved for its request. Token and cost limits may be exceeded by more than the last response.",
             arm.name
         );
         add(FindingRank::Informational, text);

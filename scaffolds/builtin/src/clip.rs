@@ -54,7 +54,7 @@ impl RawOutput {
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         if self.missing_bytes > 0 {
-            bytes.extend(format!("\n[{} bytes were not kept]\n", self.missing_bytes).bytes());
+            bytes.extend(format!("\n[{} bytes omitted]\n", self.missing_bytes).bytes());
         }
         bytes.extend(self.tail);
         bytes

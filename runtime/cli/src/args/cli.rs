@@ -167,13 +167,13 @@ pub enum Command {
     },
     /// Print the JSON Schema of a file format. Editors can use it to check and complete files.
     Schema {
-        /// The kind of file that the schema describes.
+        /// The file format to describe.
         #[arg(value_enum, value_name = "KIND")]
         of: SchemaKind,
     },
     /// Print a shell completion script. In bash, load it with `source <(proctor completions bash)`.
     Completions {
-        /// The shell.
+        /// The shell to complete commands in.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -235,7 +235,7 @@ fn parse_age(text: &str) -> Result<Duration, String> {
     number.and_then(|number| number.checked_mul(seconds)).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// The kind of file that a schema describes.
+/// A file format with a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SchemaKind {
     /// A run configuration.

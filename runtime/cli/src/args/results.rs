@@ -31,7 +31,7 @@ pub struct LabelArgs {
 pub struct ShowArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// The task's id, or a part of the id that identifies the task.
+    /// The task's id, or any part of it that no other task's id contains.
     pub task: Option<String>,
     /// The arm's name, a part of the name, or the first digits of the arm's id.
     pub arm: Option<String>,

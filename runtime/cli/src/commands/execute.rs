@@ -248,7 +248,7 @@ pub async fn execute_plan(
         tell!("{}", wrap_long_lines(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
-        tell!("not listed: {} whose faults could not be recorded", count_with_noun(more, "trial"));
+        tell!("and {} more whose faults could not be recorded", count_with_noun(more, "trial"));
     }
     // `close` ends the event stream, which stops the watcher.
     let ended = running.close(trials);

@@ -167,7 +167,7 @@ fn dependency_signs_line(label: &str, signs: &DependencySigns) -> Option<String>
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);
     Some(format!(
-        "{} of {label} use in the task's tests, such as {test}, line {line}: {text}",
+        "{} of {label} use in the task's tests, for example {test}, line {line}: {text}",
         count_with_noun(count, "sign")
     ))
 }

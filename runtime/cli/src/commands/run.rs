@@ -189,7 +189,7 @@ fn show_extension(
     }
     let there = all - missing.len();
     print::print_escaped(&format!(
-        "{} to run; {there} of {all} exist already\n",
+        "{} to run; {there} of {all} already exist\n",
         count_with_noun(missing.len(), "trial")
     ))?;
     Ok(())

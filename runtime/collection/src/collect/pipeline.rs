@@ -325,7 +325,7 @@ fn cache_outcome(
 fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Task(made) => format!(
-            "new task: {} to write, {} to pass",
+            "new task: {} of code to write, {} to pass",
             count_with_noun(made.facts.lines, "line"),
             count_with_noun(made.facts.fail_to_pass, "test")
         ),

@@ -193,9 +193,9 @@ impl Report {
             ("tests found", stages.tests),
             ("tests that pass every time", stages.steady_tests),
             ("test files", stages.test_files),
-            ("that test something of the package", stages.with_tops),
-            ("with other files that can keep passing", stages.with_other_files),
-            ("something can be removed", stages.masked),
+            ("that call the package's code", stages.with_tops),
+            ("with enough other test files that must keep passing", stages.with_other_files),
+            ("with code that can be removed", stages.masked),
             ("verified: gold resolves, noop does not", stages.verified),
             ("of FeatureBench's size", stages.meets_minima),
         ];
@@ -231,7 +231,7 @@ impl Report {
         out.push_str(&match attacked.tasks.len() {
             0 => "\nAttacks on grading: not tried on any remaining task.\n".to_owned(),
             tasks => format!(
-                "\nAttacks on grading: {} tried on {}. None was resolved undetected.\n",
+                "\nAttacks on grading: {} tried on {}. None resolved a task undetected.\n",
                 count_with_noun(attacked.attacks, "patch"),
                 count_with_noun(tasks, "task")
             ),
@@ -450,10 +450,7 @@ mod tests {
         }
         // A dry run omits the later stages instead of showing zeros.
         let dry = Report::new(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
-        assert!(
-            dry.contains("| that test something of the package | 6 |\n\nThis is a dry run"),
-            "{dry}"
-        );
+        assert!(dry.contains("| that call the package's code | 6 |\n\nThis is a dry run"), "{dry}");
         assert!(!dry.contains("verified") && !dry.contains("Level 2"), "{dry}");
     }
 }

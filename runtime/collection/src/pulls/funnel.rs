@@ -31,8 +31,8 @@ impl Stage {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Tests, "change tests"),
         (Self::Components, "add a function or a class"),
-        (Self::Share, "have most of their edited lines in these"),
-        (Self::Intent, "are about a feature"),
+        (Self::Share, "have most of their edited lines in new functions or classes"),
+        (Self::Intent, "are meant to add a feature"),
         (Self::Size, "have a small enough patch"),
         (Self::Run, "have tests that fail before the change and pass after it"),
         (Self::Verify, "are resolved by gold but not by noop"),
@@ -155,7 +155,7 @@ impl PullReport {
                 }
                 if header.untried_count > 0 {
                     remaining -= header.untried_count;
-                    funnel.push(("... of which were tried".to_owned(), remaining));
+                    funnel.push(("... and were tried".to_owned(), remaining));
                 }
                 remaining -= faults.len();
             }
@@ -228,7 +228,7 @@ impl PullReport {
             let share = mean(|task| task.new_lines) / mean(|task| task.edited_lines).max(1.0);
             out.push_str(&format!(
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
-                 | lines of new components | {:.1} |\n| their share | {:.1}% |\n| functions added | {:.2} |\n\
+                 | lines of new components | {:.1} |\n| share of lines edited | {:.1}% |\n| functions added | {:.2} |\n\
                  | classes added | {:.2} |\n",
                 count_with_noun(tasks.len(), set),
                 mean(|task| task.files),
@@ -261,7 +261,7 @@ impl PullReport {
         let ran: Vec<&PullReject> =
             self.rejects.iter().filter(|reject| reject.stage >= Stage::Run).collect();
         if !ran.is_empty() {
-            out.push_str("\n| ran without becoming a task | because |\n| --- | --- |\n");
+            out.push_str("\n| ran but did not become a task | because |\n| --- | --- |\n");
             out.extend(ran.into_iter().map(reject_row));
         }
         if !self.rejects.is_empty() {

@@ -47,7 +47,7 @@ pub(super) fn find_exclusions(candidate: &Candidate, settings: &LiteSettings) ->
     if_so(deletes, "deleted_file", "it deletes a code file".into());
     if_so(files > settings.files, "files", format!("it changes {files} code files"));
     if_so(hunks > settings.hunks, "hunks", format!("its patch has {hunks} hunks"));
-    let of_answer = format!("its change has {tokens} tokens as a response");
+    let of_answer = format!("a response with its change would have {tokens} tokens");
     if_so(tokens > settings.tokens, "tokens", of_answer);
     if_so(candidate.classes > 0, "class", "it adds a class".into());
     if_so(functions > settings.functions, "functions", format!("it adds {functions} functions"));

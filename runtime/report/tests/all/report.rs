@@ -615,11 +615,8 @@ fn report_notes_outgrown_responses() {
     let report = build_report(vec![result, trial("tools", "t2", submitted_ending(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
     let report_text = render_text(&report);
-    assert!(
-        report_text.contains("tools: outgrown in 1 trial: a response used more"),
-        "{report_text}"
-    );
-    assert!(!render_text(&three_arms()).contains("outgrown"));
+    assert!(report_text.contains("tools: in 1 trial, a response used more"), "{report_text}");
+    assert!(!render_text(&three_arms()).contains("reserved for its request"));
 }
 
 #[test]

@@ -83,5 +83,5 @@ fn capture_with_missing_bytes_shows_both_ends() {
     let (head, cut, tail) = clip_to_parts(&gap, 100);
     assert_eq!((head.as_str(), tail.as_str()), ("0123456789", "yz"));
     assert!(cut.about && cut.bytes == 988);
-    assert_eq!(gap.into_bytes(), b"0123456789\n[988 bytes were not kept]\nyz");
+    assert_eq!(gap.into_bytes(), b"0123456789\n[988 bytes omitted]\nyz");
 }

@@ -256,7 +256,7 @@ impl Scaffold for SingleShot {
 fn determine_finish(record: &AnswerRecord, is_truncated: bool) -> Finish {
     let exited = |cause, why: &str| Finish::Exited { cause, reason: why.to_owned() };
     if record.probe.is_some() {
-        return exited(ExitCause::Finished, "a probe changes nothing");
+        return exited(ExitCause::Finished, "a probe makes no changes");
     }
     match (record.applied, is_truncated) {
         (true, false) => Finish::Submitted,

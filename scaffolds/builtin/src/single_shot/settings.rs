@@ -108,7 +108,8 @@ pub(super) fn resolve_settings(
         }
     }
     if settings["format"] == "patch" && arm_settings.contains_key("matching") {
-        let what = "has no effect: a patch is applied as the benchmark applies it".to_owned();
+        let what =
+            "has no effect: patches are applied with the benchmark's own commands".to_owned();
         return Err(wrong("matching", what, "remove the key".into()));
     }
     let tokens = match (arm_settings.get(CONTEXT_TOKENS_KEY), settings["retrieval"].as_str()) {
