@@ -223,8 +223,8 @@ mod tests {
         let kept = "# Implement `f` in p\n\nPut it back.\n\n## Rules\n\n- Do it.\n";
         assert_eq!(apply_statement(&task(first, 1), statement_spec(false, false)).statement, kept);
         let second = "# Write `f`\n\n## What `agent_code` must have\n\n```python\ndef f():\n```\n\n\
-                      ## What the tests require besides\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
-        let kept = "# Write `f`\n\n## What the tests require besides\n\n- This.\n\n## Rules\n";
+                      ## What else the tests require\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
+        let kept = "# Write `f`\n\n## What else the tests require\n\n- This.\n\n## Rules\n";
         assert_eq!(apply_statement(&task(second, 2), statement_spec(false, false)).statement, kept);
         assert!(!has_interfaces(&task("# Fix it\n\n## Rules\n", 1)));
     }
