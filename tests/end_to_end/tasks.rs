@@ -30,8 +30,8 @@ fn tasks_folder_is_relative_to_the_current_directory() {
         String::from_utf8(output.stdout).unwrap()
     };
     let all = here(&["tasks", "list", "--tasks", "rows/test.jsonl"]);
-    for spelt in ["rows", "rows/", "./rows/", "./rows/.", "rows#split=test", "."] {
-        assert_eq!(here(&["tasks", "list", "--tasks", spelt]), all, "{spelt}");
+    for address in ["rows", "rows/", "./rows/", "./rows/.", "rows#split=test", "."] {
+        assert_eq!(here(&["tasks", "list", "--tasks", address]), all, "{address}");
     }
     let plan = here(&["run", "run.toml", "--dry-run"]);
     assert!(plan.contains("1 trial: "), "{plan}");

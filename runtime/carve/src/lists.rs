@@ -36,7 +36,7 @@ fn item_removal(text: &str, start: usize, end: usize) -> Edit {
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::deletion(first, last);
     }
-    // The item is the last one on its line, so don't leave trailing white space.
+    // The item is the last one on its line, so don't leave trailing whitespace.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
         return Edit::deletion(
@@ -48,7 +48,7 @@ fn item_removal(text: &str, start: usize, end: usize) -> Edit {
     Edit::deletion(start, end + spaces)
 }
 
-/// Finds the comma after an item, skipping white space and comments.
+/// Finds the comma after an item, skipping whitespace and comments.
 pub(super) fn comma_after(text: &str, mut offset: usize) -> Option<usize> {
     loop {
         let rest = &text[offset..];

@@ -1,6 +1,6 @@
 //! Changes single fields of a JSON object and leaves all other bytes unchanged.
 //!
-//! Parsing and reserializing a body would keep its meaning, but not its white space, escapes and
+//! Parsing and reserializing a body would keep its meaning, but not its whitespace, escapes and
 //! number formats. Prefix caching requires identical bytes, and so does the promise to pass data on
 //! unchanged.
 

@@ -128,8 +128,8 @@ impl<'a> DatasetLoader<'a> {
                 }
             };
             for folder in folders {
-                let spelt = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-                let key = (spelt, options.clone());
+                let canonical = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+                let key = (canonical, options.clone());
                 if !self.loaded_files.contains(&key) {
                     self.load_harbor_folder(&folder);
                     self.loaded_files.push(key);
@@ -165,8 +165,8 @@ impl<'a> DatasetLoader<'a> {
         let task_count = (self.dataset.tasks.len(), self.dataset.bad_rows.len());
         for file in &source.files {
             // Two patterns may spell the same file differently. Don't load its rows twice.
-            let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
-            let key = (spelt, source.options.clone());
+            let canonical = file.canonicalize().unwrap_or_else(|_| file.clone());
+            let key = (canonical, source.options.clone());
             if !self.loaded_files.contains(&key) {
                 self.load_file(file, &source)?;
                 self.loaded_files.push(key);

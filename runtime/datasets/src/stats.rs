@@ -20,7 +20,7 @@ pub struct TaskStats {
     pub repo: Option<String>,
     /// The date, such as `2024-05-01`.
     pub date: Option<String>,
-    /// Number of words in the statement, separated by white space.
+    /// Number of words in the statement, separated by whitespace.
     pub statement_words: usize,
     /// `None` for a task without a reference solution, and for a task that starts from an empty
     /// directory.

@@ -123,8 +123,8 @@ mod tests {
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
         let except: Vec<_> =
             exceptions.iter().map(|text| AddressException::parse(text).unwrap()).collect();
-        let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
-        let said = match dialled {
+        let dialed = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
+        let said = match dialed {
             Ok((_, address)) => address.to_string(),
             Err(DialError::NotPublic(address)) => format!("private {address}"),
             Err(DialError::Failed(why)) => format!("failed {why}"),

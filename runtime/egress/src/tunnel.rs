@@ -76,10 +76,10 @@ impl EgressProxy {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = self.limits.connect_timeout();
-        let dialled =
+        let dialed =
             dial(origin, self.resolver.as_ref(), &self.policy.address_exceptions, limit).await;
         // Report the failure inside the tunnel, because clients show responses only from there.
-        let Ok((mut upstream, address)) = dialled else {
+        let Ok((mut upstream, address)) = dialed else {
             return self.inspect_requests(origin, stream).await;
         };
         let request = UrlRequest {

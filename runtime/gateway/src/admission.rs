@@ -89,8 +89,8 @@ impl Admission {
         self.queue_times.1
     }
 
-    /// Marks the attempt as one without a usable response. Its usage does not count towards the
-    /// trial's own limits, but towards shared limits.
+    /// Marks the attempt as one without a usable response. Its usage does not count toward the
+    /// trial's own limits, but toward shared limits.
     pub(crate) fn mark_failed(mut self) -> Self {
         self.is_failed = true;
         self

@@ -72,7 +72,7 @@ impl Clock {
     }
 
     /// Returns the clock of a resumed trial. Earlier failed attempts and the waits after them do
-    /// not count towards the limits, because the endpoint caused them.
+    /// not count toward the limits, because the endpoint caused them.
     pub(crate) fn resume_from(prior_usage: &PriorUsage) -> Self {
         let PriorUsage {
             elapsed,
@@ -106,7 +106,7 @@ impl Clock {
         self.prior_elapsed + self.started_at.elapsed()
     }
 
-    /// Returns the time that counts towards a wall limit. Of the time that this try has lost to the
+    /// Returns the time that counts toward a wall limit. Of the time that this try has lost to the
     /// endpoint, at most `max_loss` is excluded, so that a trial ends even if its endpoint never
     /// recovers.
     pub(crate) fn wall_time(&self, max_loss: Duration) -> Duration {
@@ -120,7 +120,7 @@ impl Clock {
         state.wait_time + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Returns the time that counts towards a working limit. See [`Self::wall_time`].
+    /// Returns the time that counts toward a working limit. See [`Self::wall_time`].
     pub(crate) fn working_time(&self, max_loss: Duration) -> Duration {
         // Waits are excluded anyway.
         let lost = self.lost_time.confirmed_in_attempts().min(max_loss);

@@ -1107,7 +1107,7 @@ class Sight:
                         audit(event, arguments)
                     finally:
                         limit_to(was)
-            except Exception as error:  # Continue, because an exception here would change the test's behaviour.
+            except Exception as error:  # Continue, because an exception here would change the test's behavior.
                 self.failed("checking reads on " + event, error)
 
         sys.addaudithook(safely)

@@ -307,7 +307,7 @@ pub fn curve_html(curve: &Curve) -> String {
 }
 
 fn plot_svg(curve: &Curve) -> String {
-    const COLOURS: [&str; 6] = ["#1b6ca8", "#c8553d", "#3a7d44", "#8e5ea2", "#b8860b", "#444444"];
+    const COLORS: [&str; 6] = ["#1b6ca8", "#c8553d", "#3a7d44", "#8e5ea2", "#b8860b", "#444444"];
     const LEFT: f64 = 50.0;
     const RIGHT: f64 = 620.0;
     const TOP: f64 = 15.0;
@@ -347,7 +347,7 @@ fn plot_svg(curve: &Curve) -> String {
         }
     }
     for (index, arm) in arms.into_iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        let color = COLORS[index % COLORS.len()];
         let points: Vec<&CurvePoint> =
             curve.points.iter().filter(|point| point.arm == *arm).collect();
         let line: Vec<String> = points
@@ -356,7 +356,7 @@ fn plot_svg(curve: &Curve) -> String {
             .collect();
         let _ = writeln!(
             svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
             line.join(" ")
         );
         for point in &points {
@@ -364,7 +364,7 @@ fn plot_svg(curve: &Curve) -> String {
             if let Some([lower, upper]) = point.interval {
                 let _ = writeln!(
                     svg,
-                    "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
+                    "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{color}\" \
                      stroke-opacity=\".45\"/>",
                     y(lower),
                     y(upper)
@@ -372,14 +372,14 @@ fn plot_svg(curve: &Curve) -> String {
             }
             let _ = writeln!(
                 svg,
-                "<circle cx=\"{at:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"/>",
+                "<circle cx=\"{at:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{color}\"/>",
                 y(point.resolved_rate)
             );
         }
         let name = points.first().map_or("", |point| point.name.as_str());
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{colour}\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{color}\">{}</text>",
             RIGHT + 12.0,
             TOP + 14.0 + 18.0 * index as f64,
             escape_xml(name)

@@ -79,7 +79,7 @@ impl TrialPrefixes {
                     lost_seconds,
                     ..
                 } => {
-                    // As in a real run, failed attempts and lost time count towards no limit.
+                    // As in a real run, failed attempts and lost time count toward no limit.
                     if error.is_none() {
                         tokens += usage.map_or(0, |usage| usage.input + usage.output);
                         cost += cost_usd.unwrap_or_default();

@@ -30,8 +30,8 @@ pub fn bca_interval(
     let below = distribution.partition_point(is_below) as f64;
     let up_to = distribution.partition_point(is_up_to) as f64;
     let bias = quantile((below + up_to) / (2.0 * draws));
-    let centre = jackknife.iter().sum::<f64>() / jackknife.len() as f64;
-    let power = |exponent| jackknife.iter().map(|one| (centre - one).powi(exponent)).sum::<f64>();
+    let center = jackknife.iter().sum::<f64>() / jackknife.len() as f64;
+    let power = |exponent| jackknife.iter().map(|one| (center - one).powi(exponent)).sum::<f64>();
     let squares = power(2);
     let size = jackknife.iter().fold(0.0_f64, |most, one| most.max(one.abs()));
     let varies = !is_rounding_error(squares.sqrt(), size);

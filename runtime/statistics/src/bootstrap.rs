@@ -173,20 +173,20 @@ fn bonett_price_interval(clusters: &[Cluster], level: f64) -> Interval {
         count => differing.iter().sum::<f64>() / count as f64,
     };
     let squares: f64 = parts.iter().map(|one| one.1 * one.1).sum::<f64>() + n * mean * mean;
-    let centre = n * mean / (n + 2.0);
-    let variance = ((squares + 2.0 * added) / (n + 2.0) - centre * centre).max(0.0);
+    let center = n * mean / (n + 2.0);
+    let variance = ((squares + 2.0 * added) / (n + 2.0) - center * center).max(0.0);
     let half = two_sided_t(level, n + 1.0) * (variance / (n + 2.0)).sqrt();
     // The center is closer to 0 than the difference, which the interval must contain.
-    [(centre - half).min(mean), (centre + half).max(mean)]
+    [(center - half).min(mean), (center + half).max(mean)]
 }
 
 /// Returns Student's interval, or `None` with one cluster or if nothing varies: two tasks that
 /// agree by chance must not yield an interval of zero width.
 fn student_interval(clusters: &[Cluster], level: f64) -> Option<Interval> {
-    let (size, centre, deviation) =
+    let (size, center, deviation) =
         (clusters.len() as f64, mean(clusters), standard_deviation(clusters));
     let half = two_sided_t(level, size - 1.0) * deviation / size.sqrt();
-    (clusters.len() > 1 && deviation > 0.0).then_some([centre - half, centre + half])
+    (clusters.len() > 1 && deviation > 0.0).then_some([center - half, center + half])
 }
 
 fn standard_deviation(clusters: &[Cluster]) -> f64 {

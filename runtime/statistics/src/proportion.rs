@@ -12,12 +12,12 @@ pub fn wilson_interval(successes: f64, trials: f64, level: f64) -> Option<Interv
     }
     let share = (successes / trials).clamp(0.0, 1.0);
     let z2 = two_sided_z(level).powi(2);
-    let centre = share + z2 / (2.0 * trials);
+    let center = share + z2 / (2.0 * trials);
     let half = (z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials))).sqrt();
     let scale = 1.0 + z2 / trials;
     // Rounding must not move the end away from 0 or 1.
-    let lower = if share <= 0.0 { 0.0 } else { ((centre - half) / scale).max(0.0) };
-    let upper = if share >= 1.0 { 1.0 } else { ((centre + half) / scale).min(1.0) };
+    let lower = if share <= 0.0 { 0.0 } else { ((center - half) / scale).max(0.0) };
+    let upper = if share >= 1.0 { 1.0 } else { ((center + half) / scale).min(1.0) };
     Some([lower, upper])
 }
 

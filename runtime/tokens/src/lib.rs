@@ -1,7 +1,7 @@
 //! Counts tokens locally.
 //!
 //! Proctor uses local counts to check requests before sending them, to truncate long outputs, and
-//! for values labelled as estimates. The endpoint's own numbers always take precedence. Tables and
+//! for values labeled as estimates. The endpoint's own numbers always take precedence. Tables and
 //! algorithm come from `tiktoken-rs`. [`Tokenizer`] adds models that provide a `tokenizer.json`.
 
 #![warn(missing_docs)]

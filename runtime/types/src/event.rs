@@ -239,7 +239,7 @@ pub enum Event {
         from: ForkOrigin,
         /// Hash of the restored manifest of the work directory.
         snapshot: String,
-        /// What the original trial had spent by that step. This spending counts towards the new
+        /// What the original trial had spent by that step. This spending counts toward the new
         /// trial's limits if the conversation is copied.
         spent: crate::Spending,
         /// Blob hash of the changes outside the work directory, if there are any and they were

@@ -15,7 +15,7 @@ pub fn is_bytecode(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }
 
-/// Looks up every string in the marshalled code as a name. Strings with several lines (docstrings)
+/// Looks up every string in the marshaled code as a name. Strings with several lines (docstrings)
 /// are also looked up as text.
 ///
 /// Does not parse the code, but tries every position as the start of a string. The format differs

@@ -1,4 +1,4 @@
-//! Fingerprints of text that stay the same under the usual changes in a copy: different white space
+//! Fingerprints of text that stay the same under the usual changes in a copy: different whitespace
 //! and quotes, trailing commas, markers of diffs, quotations or comments, and escapes of string
 //! literals and HTML.
 //!
@@ -18,7 +18,7 @@ const MIX_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 #[repr(u8)]
 enum ByteClass {
     Text = 0,
-    /// Ignored everywhere: white space, quotes and commas.
+    /// Ignored everywhere: whitespace, quotes and commas.
     Blank = 1,
     /// Ignored at the start of a line: markers of diffs, quotations, comments and columns.
     Mark,

@@ -21,7 +21,7 @@ impl RawPath {
         Self::from(path.trim_start_matches("./"))
     }
 
-    /// Parses a path from `/proc/self/mountinfo`, where white space and backslashes are written as
+    /// Parses a path from `/proc/self/mountinfo`, where whitespace and backslashes are written as
     /// a backslash and three octal digits.
     pub fn from_mountinfo(text: &[u8]) -> Self {
         let mut out = Vec::with_capacity(text.len());

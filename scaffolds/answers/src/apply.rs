@@ -18,7 +18,7 @@ pub enum MatchMode {
     #[default]
     Exact,
     /// In the same way as FEA-Bench's own code: ignores blank lines at the start and end of a
-    /// snippet and white space at line ends, and strips `a/` or `b/` from a path.
+    /// snippet and whitespace at line ends, and strips `a/` or `b/` from a path.
     Reference,
 }
 

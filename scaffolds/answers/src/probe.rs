@@ -31,7 +31,7 @@ pub fn parse_named_definitions(answer: &str) -> Vec<NamedDefinition> {
 }
 
 impl NamedDefinition {
-    /// Returns whether both name the same definition. Ignores white space, a final colon and the
+    /// Returns whether both name the same definition. Ignores whitespace, a final colon and the
     /// spacing of annotations.
     pub fn matches(&self, file: &str, signature: &str) -> bool {
         self.file == file && normalize_signature(&self.signature) == normalize_signature(signature)

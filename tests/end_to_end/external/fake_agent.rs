@@ -371,7 +371,7 @@ fn long_statement_reaches_the_agent() {
 }
 
 /// Requests from a sub-agent are recorded as steps with the sub-agent's name. These steps do not
-/// count towards a limit on main steps.
+/// count toward a limit on main steps.
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();

@@ -199,8 +199,8 @@ async fn run_shell(
             CommandEvent::Exited(exited) => break exited,
         }
     };
-    let signalled = exited.signal.map_or(1, |signal| 128 + signal);
-    let status = exited.code.unwrap_or(signalled);
+    let signal_status = exited.signal.map_or(1, |signal| 128 + signal);
+    let status = exited.code.unwrap_or(signal_status);
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
 }
 

@@ -2,7 +2,7 @@
 //! not affect its neighbors, and an array is never parsed as a whole, which would use a lot of
 //! memory.
 
-/// Returns the end of the value that starts at `start`, which must not be white space. `None` if
+/// Returns the end of the value that starts at `start`, which must not be whitespace. `None` if
 /// the text ends first, or the brackets do not match.
 pub(super) fn find_value_end(text: &[u8], start: usize) -> Option<usize> {
     match text.get(start)? {
@@ -69,7 +69,7 @@ pub(super) fn next_object_line(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of the first byte from `start` on that is not white space.
+/// Returns the offset of the first byte from `start` on that is not whitespace.
 pub(super) fn skip_space(text: &[u8], start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     start + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())

@@ -15,7 +15,7 @@ use crate::parsers::{
 
 static SPACES_PATTERN: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
 
-/// Collapses white space to single spaces.
+/// Collapses whitespace to single spaces.
 fn collapse_spaces(text: &str) -> String {
     strip(&SPACES_PATTERN.replace_all(text, " ")).to_owned()
 }

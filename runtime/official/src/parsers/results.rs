@@ -12,9 +12,9 @@ use crate::parsers::{
 /// The rules by which a parser reads lines.
 struct LineRules {
     parser: ParserName,
-    /// Whether white space around the line is removed before matching.
+    /// Whether whitespace around the line is removed before matching.
     trims_line: bool,
-    /// Whether white space around the name is removed.
+    /// Whether whitespace around the name is removed.
     trims_name: bool,
     /// Patterns in the order in which they are tried, each with the resulting status. The group
     /// `word` captures the status word, and the group `name` the test's name.

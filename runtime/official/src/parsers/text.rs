@@ -24,7 +24,7 @@ pub fn python_pattern(text: &str) -> Regex {
     pattern(&text.replace(r"\s", SPACE).replace(r"\S", r"[^\s\x1c-\x1f]"))
 }
 
-/// Returns the number of white space characters at the beginning of a line.
+/// Returns the number of whitespace characters at the beginning of a line.
 pub fn indent_width(line: &str) -> usize {
     line.chars().take_while(|c| is_space(*c)).count()
 }

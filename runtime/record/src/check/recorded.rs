@@ -22,7 +22,7 @@ impl RecordedJson {
         serde_json::from_str(self.0.get())
     }
 
-    /// Whether a file contains the same JSON, ignoring white space and key order.
+    /// Whether a file contains the same JSON, ignoring whitespace and key order.
     pub(crate) fn matches_file(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();

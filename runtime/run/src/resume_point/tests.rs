@@ -256,7 +256,7 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     );
 }
 
-/// Failed attempts are billed, but do not count towards the trial's own limits after a resume.
+/// Failed attempts are billed, but do not count toward the trial's own limits after a resume.
 #[test]
 fn failed_attempts_are_charged_apart_from_delivered_responses() {
     let (mut record, _) = create_record_with_unfinished_step();

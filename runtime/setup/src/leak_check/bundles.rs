@@ -18,7 +18,7 @@ use proctor_types::{Fault, FaultCause, FaultLayer, Source, Task};
 use super::{
     patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, build_secrets, module_names},
+    secrets::{LabeledSecrets, build_secrets, module_names},
 };
 
 /// A copy of a task's hidden content, or of the package that the task works on.
@@ -67,7 +67,7 @@ fn find_copies_by_content(
 ) -> Result<(), Fault> {
     loop {
         let left = (0..tasks.len()).filter(|at| !copies.contains_key(at));
-        let mut together = LabelledSecrets::default();
+        let mut together = LabeledSecrets::default();
         let mut suffixes: BTreeSet<String> = policy.host.suffixes.iter().cloned().collect();
         suffixes.insert("pyc".into());
         let (mut blocks, mut names) = (Vec::new(), Vec::new());

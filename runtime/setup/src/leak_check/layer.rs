@@ -15,7 +15,7 @@ use super::{
     leak::{Leak, LeakKind},
     patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, build_secrets, secrets_digest},
+    secrets::{LabeledSecrets, build_secrets, secrets_digest},
 };
 use crate::{
     HiddenCopies, PREPARATION,
@@ -33,7 +33,7 @@ const FINDINGS_VERSION: u32 = 2;
 /// prepare every sandbox of the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
-    pub(super) labelled: LabelledSecrets,
+    pub(super) labeled: LabeledSecrets,
     /// Leaks outside the work directory.
     pub leaks: Vec<Leak>,
     pub workdir: WorkdirFindings,
@@ -155,7 +155,7 @@ impl LayerFindings {
     /// Returns the findings of a task that hides nothing.
     pub fn empty() -> Self {
         Self {
-            labelled: LabelledSecrets::default(),
+            labeled: LabeledSecrets::default(),
             leaks: Vec::new(),
             workdir: WorkdirFindings::default(),
             tools: ToolFiles::default(),
@@ -180,9 +180,9 @@ impl LayerFindings {
             }
             None => BTreeMap::new(),
         };
-        let labelled = build_secrets(task, &hidden, &source, policy)?;
+        let labeled = build_secrets(task, &hidden, &source, policy)?;
         let unmatched = find_unmatched_paths(handle, task, &workdir).await?;
-        let found = Self::search_secrets(handle, task, labelled, vec![workdir]).await?;
+        let found = Self::search_secrets(handle, task, labeled, vec![workdir]).await?;
         Ok(Self { unmatched, ..found })
     }
 
@@ -196,13 +196,13 @@ impl LayerFindings {
         handle: &SandboxHandle,
         task: &Task,
     ) -> Result<Self, Fault> {
-        Self::search_secrets(handle, task, self.labelled.clone(), Vec::new()).await
+        Self::search_secrets(handle, task, self.labeled.clone(), Vec::new()).await
     }
 
     async fn search_secrets(
         handle: &SandboxHandle,
         task: &Task,
-        labelled_secrets: LabelledSecrets,
+        labeled_secrets: LabeledSecrets,
         skipped_paths: Vec<RawPath>,
     ) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
@@ -230,11 +230,11 @@ impl LayerFindings {
             suffixes: None,
             limits: policy.limits,
         });
-        let mut leak_check = Self { labelled: labelled_secrets, ..Self::empty() };
+        let mut leak_check = Self { labeled: labeled_secrets, ..Self::empty() };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
             leak_check.leaks.extend(
-                reply.findings.iter().map(|found| Leak::from_finding(found, &leak_check.labelled)),
+                reply.findings.iter().map(|found| Leak::from_finding(found, &leak_check.labeled)),
             );
             leak_check.unseen.add_reply(&reply);
         }
@@ -267,7 +267,7 @@ impl LayerFindings {
         let limits = LeakPolicy::get()?.limits;
         let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits };
         let reply = self.scan(handle, request).await?;
-        let found = reply.findings.iter().map(|found| Leak::from_finding(found, &self.labelled));
+        let found = reply.findings.iter().map(|found| Leak::from_finding(found, &self.labeled));
         self.workdir.leaks = found.collect();
         Ok(())
     }
@@ -340,7 +340,7 @@ impl LayerFindings {
         request: ScanRequest,
     ) -> Result<ScanReply, Fault> {
         handle
-            .scan(request, &self.labelled.secrets)
+            .scan(request, &self.labeled.secrets)
             .await
             .map_err(|error| error.to_fault("searching for hidden content"))
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, roots};
 use serde::{Deserialize, Serialize};
 
-use super::secrets::LabelledSecrets;
+use super::secrets::LabeledSecrets;
 
 /// The location of content that must not be in a sandbox. Never contains the content itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl fmt::Display for Leak {
 }
 
 impl Leak {
-    pub(super) fn from_finding(finding: &Finding, labels: &LabelledSecrets) -> Self {
+    pub(super) fn from_finding(finding: &Finding, labels: &LabeledSecrets) -> Self {
         let path = finding.path.as_bytes();
         let repository = roots::repository_root(path);
         let (kind, what) = match &finding.what {

@@ -15,7 +15,7 @@ use super::{
 /// Fingerprints, with a description for each. The descriptions are for users and are never sent to
 /// the sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LabelledSecrets {
+pub(crate) struct LabeledSecrets {
     pub secrets: Secrets,
     /// Descriptions of the blocks in `secrets`, in the same order.
     pub blocks: Vec<String>,
@@ -39,14 +39,14 @@ pub(crate) fn build_secrets(
     hidden: &BTreeMap<String, Vec<u8>>,
     source: &BTreeMap<String, Vec<u8>>,
     policy: &LeakPolicy,
-) -> Result<LabelledSecrets, Fault> {
+) -> Result<LabeledSecrets, Fault> {
     let mut out = SecretsBuilder {
         policy,
         visible_hashes: HashSet::new(),
-        labelled_secrets: LabelledSecrets::default(),
+        labeled_secrets: LabeledSecrets::default(),
     };
     let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
-    out.labelled_secrets.secrets.import_roots = roots.cloned().collect();
+    out.labeled_secrets.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(patch_lines_by_file).unwrap_or_default();
     let gold = task.gold.as_deref().map(patch_lines_by_file).unwrap_or_default();
     // Lines that stay in the work directory are not secret.
@@ -83,7 +83,7 @@ pub(crate) fn build_secrets(
         }
         modules.extend(module_name(path, policy));
     }
-    out.labelled_secrets.secrets.modules = modules.into_iter().collect();
+    out.labeled_secrets.secrets.modules = modules.into_iter().collect();
     for (path, content) in hidden {
         out.add_hidden_file(path, &[to_lines(content)]);
     }
@@ -91,7 +91,7 @@ pub(crate) fn build_secrets(
         out.add_hidden_file(&path, &side.added_runs);
     }
     out.limit_window_count(policy.prints.windows);
-    Ok(out.labelled_secrets)
+    Ok(out.labeled_secrets)
 }
 
 fn to_lines(content: &[u8]) -> Vec<String> {
@@ -143,11 +143,11 @@ struct SecretsBuilder<'a> {
     policy: &'a LeakPolicy,
     /// Hashes of windows in lines that stay visible to the agent.
     visible_hashes: HashSet<u64>,
-    labelled_secrets: LabelledSecrets,
+    labeled_secrets: LabeledSecrets,
 }
 
 /// Distinct windows in order. `lines_per_window` is the number of lines per window, and
-/// `byte_count` the total number of bytes without white space.
+/// `byte_count` the total number of bytes without whitespace.
 struct Windows {
     lines_per_window: usize,
     hashes: Vec<u64>,
@@ -211,8 +211,8 @@ impl SecretsBuilder<'_> {
         // If there are at most three windows, require all of them, because one or two could match
         // by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
-        self.labelled_secrets.blocks.push(label);
-        self.labelled_secrets.secrets.blocks.push(Block {
+        self.labeled_secrets.blocks.push(label);
+        self.labeled_secrets.secrets.blocks.push(Block {
             need: need as u32,
             lines: windows.lines_per_window as u8,
             windows: windows.hashes.clone(),
@@ -272,19 +272,19 @@ impl SecretsBuilder<'_> {
             },
             names: gone.iter().map(|name| fingerprint::hash_bytes(name.as_bytes())).collect(),
         };
-        self.labelled_secrets.secrets.names.push(set);
-        self.labelled_secrets.names.push(format!("compiled code of {path}"));
+        self.labeled_secrets.secrets.names.push(set);
+        self.labeled_secrets.names.push(format!("compiled code of {path}"));
     }
 
     /// If there are too many windows for one request, removes some of them at regular distances.
     fn limit_window_count(&mut self, max_windows: usize) {
         let all: usize =
-            self.labelled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
+            self.labeled_secrets.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(max_windows.max(1));
         if step < 2 {
             return;
         }
-        for block in &mut self.labelled_secrets.secrets.blocks {
+        for block in &mut self.labeled_secrets.secrets.blocks {
             let share = f64::from(block.need) / block.windows.len().max(1) as f64;
             block.windows = block.windows.iter().copied().step_by(step).collect();
             block.need = ((block.windows.len() as f64 * share).ceil() as u32).max(1);

@@ -56,7 +56,7 @@ pub(crate) async fn verify_sandbox(
     let reply = findings.scan(handle, request).await?;
     let mut unseen = findings.unseen;
     unseen.add_reply(&reply);
-    let own = reply.findings.iter().map(|found| Leak::from_finding(found, &findings.labelled));
+    let own = reply.findings.iter().map(|found| Leak::from_finding(found, &findings.labeled));
     let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(surroundings::search_surroundings(handle, task).await?);
     let mut seen = Vec::new();

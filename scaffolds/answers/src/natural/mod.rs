@@ -10,7 +10,7 @@
 //! snippet = { line } [ "\ No newline at end of file" ]
 //! ```
 //!
-//! Each marker is on its own line; white space around it is ignored. An empty old snippet means
+//! Each marker is on its own line; whitespace around it is ignored. An empty old snippet means
 //! that the file is missing or empty. As in a diff, the optional last line of a snippet means that
 //! the file ends without a line feed. If neither snippet has this line, the end of the file does
 //! not change.
