@@ -33,6 +33,8 @@ const FINDINGS_VERSION: u32 = 2;
 /// prepare every sandbox of the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
+    // Cached findings use this spelling.
+    #[serde(rename = "labelled")]
     pub(super) labeled: LabeledSecrets,
     /// Leaks outside the work directory.
     pub leaks: Vec<Leak>,
