@@ -3,13 +3,13 @@
 //!
 //! Part 1: for each recipe, plain pytest on the task's tests, in a sandbox with the task's
 //! environment, alternates with complete grading of the gold patch (A B A B). Grading includes
-//! opening and closing the sandbox. It runs both with all defences and with one of them disabled.
+//! opening and closing the sandbox. It runs both with all defenses and with one of them disabled.
 //! Part 2: on Docker, Proctor and `run_instance` of `swebench` 5.0.2 alternately grade one
 //! SWE-bench row.
 //!
 //! The bench asserts no times. The first run builds the recipes' environments, which takes minutes
 //! and needs PyPI. `PROCTOR_BENCH_RECIPES` is a glob for the recipes (`none` skips them),
-//! `PROCTOR_BENCH_WITHOUT` is the defence to disable (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is
+//! `PROCTOR_BENCH_WITHOUT` is the defense to disable (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is
 //! a Python interpreter that has the package.
 
 #![expect(
@@ -49,7 +49,7 @@ async fn compare_with_pytest() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let given = std::env::var("PROCTOR_BENCH_RECIPES");
     let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());
-    let defence = std::env::var("PROCTOR_BENCH_WITHOUT").unwrap_or_else(|_| "canaries".into());
+    let defense = std::env::var("PROCTOR_BENCH_WITHOUT").unwrap_or_else(|_| "canaries".into());
     let cache = cache_folder();
     let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
     let faults = proctor_run::FaultPolicy::shipped().expect("a sound policy");
@@ -62,7 +62,7 @@ async fn compare_with_pytest() {
         "pytest",
         "grading",
         "ratio",
-        format!("without {defence}")
+        format!("without {defense}")
     );
     let (mut plain_all, mut graded_all, mut bare_all) = (0.0, 0.0, 0.0);
     for located in &loaded.recipes {
@@ -85,9 +85,9 @@ async fn compare_with_pytest() {
         let mut options = GradeOptions::default();
         let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
         options.expected_evidence = expected_gold_evidence(&first).expect("a policy");
-        // Disable one defence, to measure its cost.
+        // Disable one defense, to measure its cost.
         let mut without = options.clone();
-        without.defences = without.defences.without(&defence);
+        without.defenses = without.defenses.without(&defense);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             plain.push(time_pytest(&native, &environment, &task).await);

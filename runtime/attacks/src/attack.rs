@@ -22,11 +22,11 @@ pub struct Attack {
     /// The expected verdict.
     #[serde(default)]
     pub expected: ExpectedVerdict,
-    /// The grader's defences against this attack. With all of them disabled, the attack resolves
+    /// The grader's defenses against this attack. With all of them disabled, the attack resolves
     /// the task used in the attack tests.
-    #[serde(default)]
-    pub defences: Vec<String>,
-    /// Defences that stop the attack only sometimes, because they depend on chance. The tests
+    #[serde(default, rename = "defences")]
+    pub defenses: Vec<String>,
+    /// Defenses that stop the attack only sometimes, because they depend on chance. The tests
     /// disable them with the others and never rely on one of them alone.
     #[serde(default)]
     pub stopped_by_chance: Vec<String>,

@@ -196,7 +196,7 @@ impl<'a> Grading<'a> {
         let paths = self.build_path_rules(self.masked_paths.clone(), &tree);
         let pristine = self.load_pristine_tree(tree, &paths, &touched).await?;
         let roots = self.find_import_roots(&pristine, &paths);
-        let canaries = if self.options.defences.canaries {
+        let canaries = if self.options.defenses.canaries {
             let apart = &self.options.quarantine;
             canary::create_canaries(handle, &self.launch, task, &pristine, apart).await?
         } else {
@@ -205,7 +205,7 @@ impl<'a> Grading<'a> {
 
         let absent = self.strip_sandbox(handle, &pristine, &paths).await?;
         let mut screened = Vec::new();
-        if self.options.defences.screen_patch && !is_empty {
+        if self.options.defenses.screen_patch && !is_empty {
             let provided = self.provided_modules();
             let base = ScreeningBase {
                 entries: &pristine.entries,
@@ -232,10 +232,10 @@ impl<'a> Grading<'a> {
             }
         }
 
-        let defences = self.options.defences;
+        let defenses = self.options.defenses;
         let mut evidence = incomplete_patch_evidence(left_out);
         evidence.extend(screened);
-        if defences.remove_shadowing {
+        if defenses.remove_shadowing {
             // Skip self-loading files, which are removed and reported below.
             let imported = changed
                 .iter()
@@ -252,7 +252,7 @@ impl<'a> Grading<'a> {
             &paths,
             &changed,
             &absent,
-            defences,
+            defenses,
         );
         evidence.extend(found.await?);
         let laid = PatchedTree {
@@ -381,7 +381,7 @@ impl<'a> Grading<'a> {
                 && patched_tree.paths.guard_reason(path) == Some(GuardReason::Test)
         });
         let data = data.map(|(path, _)| path.clone()).take(MAX_WATCHED_DATA_FILES).collect();
-        let defences = self.options.defences;
+        let defenses = self.options.defenses;
         evidence.extend(exposed_content_evidence(&self.options.hidden_copies));
         let folder = origin_options.as_ref().map(|submitted| submitted.folder.clone());
         let session = TestSession {
@@ -394,13 +394,13 @@ impl<'a> Grading<'a> {
             provided_modules: roots.reserved_names(pristine),
             test_folders: patched_tree.test_folders(),
             helper_modules: roots.helper_module_names(pristine, patched_tree.paths),
-            defences,
+            defenses,
             lent_modules: LentModules::from_hidden(&self.options.hidden_copies),
             origin_options,
         };
         let (mut run, records, since) = session.run(self.handle).await?;
         let mut judged =
-            defences.canaries.then(|| CanaryResults::evaluate(canaries, &records, &run));
+            defenses.canaries.then(|| CanaryResults::evaluate(canaries, &records, &run));
         let again = CanaryResults::files_to_rerun(canaries, &records, &run, task);
         canaries.append_to_log(&mut run.log);
         let mut runs = vec![records];
@@ -445,9 +445,9 @@ impl<'a> Grading<'a> {
         let during =
             RunChanges::detect(self.handle, &task.workdir, &self.probe, self.policy, since).await?;
         let is_watched =
-            defences.restore_tests && defences.restore_config && defences.watch_content;
+            defenses.restore_tests && defenses.restore_config && defenses.watch_content;
         for records in &runs {
-            if defences.fingerprints {
+            if defenses.fingerprints {
                 evidence.extend(interpreter_checks::swallowed_error_evidence(records, &run.tests));
                 let trust = TrustedCode {
                     plan: &plan,
@@ -458,7 +458,7 @@ impl<'a> Grading<'a> {
                 };
                 evidence.extend(interpreter_checks::interpreter_evidence(records, &trust));
             }
-            if defences.guard_roots {
+            if defenses.guard_roots {
                 evidence.extend(self.replaced_module_evidence(patched_tree, records));
             }
             if is_watched {
@@ -477,7 +477,7 @@ impl<'a> Grading<'a> {
         evidence.retain(|evidence| !expected.contains(evidence));
         // If the end check is disabled, which only the attack tests do, every run counts as
         // complete.
-        let complete = run.is_complete || !defences.require_end;
+        let complete = run.is_complete || !defenses.require_end;
         let quarantine = &self.options.quarantine;
         let verdict = build_verdict(task, &run.tests, complete, evidence, quarantine)?;
         Ok(GradingResult { verdict, log: run.log, raw_results: run.raw_results })

@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use proctor_setup::HiddenCopies;
 
-use crate::{Defences, ExpectedEvidence, FrozenIds, ProbeCache};
+use crate::{Defenses, ExpectedEvidence, FrozenIds, ProbeCache};
 
 /// Options for grading a patch.
 #[derive(Debug, Clone, Default)]
 pub struct GradeOptions {
     /// Time limit of the test run. The lower of this and the task's own limit applies.
     pub time_limit: Option<Duration>,
-    pub defences: Defences,
+    pub defenses: Defenses,
     /// Tests that run and are reported but do not count under the strict policy.
     pub quarantine: BTreeSet<String>,
     /// The frozen tests of the files that the task expects. If `None`, the graded run defines which

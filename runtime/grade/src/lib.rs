@@ -3,7 +3,7 @@
 mod ascii_json;
 mod canary;
 mod costs;
-mod defences;
+mod defenses;
 mod evidence;
 mod evidence_limit;
 mod exhaustion;
@@ -45,7 +45,7 @@ mod verdict;
 pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;
-pub use defences::Defences;
+pub use defenses::Defenses;
 pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use evidence_limit::limit_evidence;
 pub use expected_evidence::{

@@ -7,7 +7,7 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
-    Defences,
+    Defenses,
     evidence::{self, new_evidence},
     path_rules::{GuardReason, PathRules},
     pristine::{PristineTree, read_entries, read_entry, workdir_path},
@@ -25,7 +25,7 @@ pub(crate) async fn restore_guarded_paths(
     paths: &PathRules<'_>,
     changed_paths: &BTreeSet<String>,
     removed_paths: &BTreeSet<String>,
-    defences: Defences,
+    defenses: Defenses,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
     for path in remove_folder_replacements(handle, workdir, pristine, changed_paths).await? {
@@ -39,7 +39,7 @@ pub(crate) async fn restore_guarded_paths(
         .chain(removed_paths)
         .filter_map(|path| paths.guard_reason(path).map(|guard| (path, guard)))
         .filter(|(path, guard)| {
-            !changed_paths.contains(*path) || is_defence_active(*guard, defences)
+            !changed_paths.contains(*path) || is_defense_active(*guard, defenses)
         })
         .collect();
     for (path, guard) in &guarded {
@@ -66,12 +66,12 @@ pub(crate) async fn restore_guarded_paths(
     Ok(found)
 }
 
-fn is_defence_active(reason: GuardReason, defences: Defences) -> bool {
+fn is_defense_active(reason: GuardReason, defenses: Defenses) -> bool {
     match reason {
-        GuardReason::Test => defences.restore_tests,
-        GuardReason::Config => defences.restore_config,
-        GuardReason::SelfLoading => defences.remove_self_loading,
-        GuardReason::Bytecode => defences.remove_bytecode,
+        GuardReason::Test => defenses.restore_tests,
+        GuardReason::Config => defenses.restore_config,
+        GuardReason::SelfLoading => defenses.remove_self_loading,
+        GuardReason::Bytecode => defenses.remove_bytecode,
     }
 }
 

@@ -7,7 +7,7 @@ use proctor_setup::HiddenCopies;
 use proctor_types::Fault;
 
 use crate::{
-    Defences, TestPlan, TestRun,
+    Defenses, TestPlan, TestRun,
     canary::Canaries,
     hidden::LentModules,
     interpreter_checks::{self, TrustedCode},
@@ -53,7 +53,7 @@ pub async fn run_tests(
         provided_modules: BTreeSet::new(),
         test_folders: Vec::new(),
         helper_modules: BTreeSet::new(),
-        defences: Defences::default(),
+        defenses: Defenses::default(),
         lent_modules: lent,
         origin_options: None,
     };

@@ -11,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Defences, TestPlan, TestRun,
+    Defenses, TestPlan, TestRun,
     ascii_json::to_ascii_json,
     canary::Canaries,
     evidence::{self, new_evidence},
@@ -48,7 +48,7 @@ pub(crate) struct TestSession<'a> {
     pub test_folders: Vec<String>,
     /// Names under which modules in test folders may be imported.
     pub helper_modules: BTreeSet<String>,
-    pub defences: Defences,
+    pub defenses: Defenses,
     /// Modules that the test tool needs to start and that are hidden in the sandbox.
     pub lent_modules: LentModules,
     /// Set if the tested code was written from scratch.
@@ -154,7 +154,7 @@ impl TestSession<'_> {
         // removed, a disk without free inodes) must not discard them.
         let _ = handle.remove(&folder).await;
 
-        let records = Records::read(&done.results, &key, self.defences.authenticate);
+        let records = Records::read(&done.results, &key, self.defenses.authenticate);
         let mut log = Vec::new();
         append_output(&mut log, &done.stdout);
         append_output(&mut log, &done.stderr);
@@ -198,7 +198,7 @@ impl TestSession<'_> {
         let mut arguments = self.launch.arguments.clone();
         arguments.push(format!("--rootdir={}", self.plan.workdir));
         arguments.extend(policy.pytest.arguments.iter().cloned());
-        if self.defences.freeze_plugins {
+        if self.defenses.freeze_plugins {
             for (name, _) in &self.probe.plugins {
                 arguments.extend(["-p".to_owned(), name.clone()]);
                 arguments.extend(
@@ -223,8 +223,8 @@ impl TestSession<'_> {
             watch: &self.watched_files,
             data: &self.data_files,
             lent: &self.lent_modules,
-            looks: self.defences.fingerprints,
-            sees: self.defences.sight_checks(),
+            looks: self.defenses.fingerprints,
+            sees: self.defenses.sight_checks(),
             apart: self.starts_isolated(),
             path: &self.probe.path,
             pythonpath: self.pythonpath(),
@@ -248,7 +248,7 @@ impl TestSession<'_> {
     }
 
     fn starts_isolated(&self) -> bool {
-        self.probe.apart && self.defences.guard_roots
+        self.probe.apart && self.defenses.guard_roots
     }
 
     fn build_environment(&self, policy: &Policy) -> BTreeMap<String, String> {
@@ -259,7 +259,7 @@ impl TestSession<'_> {
                 env.insert("PYTHONPATH".into(), self.probe.pythonpath.clone());
             }
         }
-        if !self.defences.freeze_plugins {
+        if !self.defenses.freeze_plugins {
             env.remove("PYTEST_DISABLE_PLUGIN_AUTOLOAD");
         }
         env
@@ -319,7 +319,7 @@ impl TestSession<'_> {
         if exit.timed_out {
             let seconds = self.plan.time_limit.as_secs_f64();
             evidence.push(new_evidence(evidence::TIMED_OUT, format!("after {seconds} s")));
-        } else if self.defences.require_end {
+        } else if self.defenses.require_end {
             evidence.extend(end_mismatch_evidence(records, exit));
         }
         let complete = evidence.len() == before && records.begin_record().is_some();

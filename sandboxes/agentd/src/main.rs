@@ -11,7 +11,7 @@ mod sys;
 
 use std::{env, ffi::OsStr, process};
 
-use proctor_wire::Defence;
+use proctor_wire::Defense;
 
 /// The exit status for an invalid command line.
 const EXIT_USAGE: i32 = 64;
@@ -24,7 +24,7 @@ fn main() {
         Some("remove") => isolate::remove(),
         _ => {
             eprintln!(
-                "usage: agentd serve [--hardened [--without=DEFENCE]...] | agentd sandbox | agentd remove"
+                "usage: agentd serve [--hardened [--without=DEFENSE]...] | agentd sandbox | agentd remove"
             );
             EXIT_USAGE
         }
@@ -36,9 +36,9 @@ fn serve_with_options() -> i32 {
     let (mut leaks, mut without) = (false, Vec::new());
     for argument in env::args_os().skip(2) {
         let argument = argument.to_string_lossy();
-        match (&*argument, argument.strip_prefix("--without=").and_then(Defence::parse)) {
+        match (&*argument, argument.strip_prefix("--without=").and_then(Defense::parse)) {
             ("--hardened", _) => leaks = true,
-            (_, Some(defence)) => without.push(defence),
+            (_, Some(defense)) => without.push(defense),
             _ => {
                 eprintln!("agentd: unknown option: {argument}");
                 return EXIT_USAGE;

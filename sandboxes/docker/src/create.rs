@@ -65,14 +65,14 @@ pub async fn open_sandbox(
     let image = &request.environment.backend_id;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
     let mut asked = host_config(image, &request.limits);
-    hardening::harden(&mut asked, &request.limits, &engine.disabled_defences, engine.has_selinux);
+    hardening::harden(&mut asked, &request.limits, &engine.disabled_defenses, engine.has_selinux);
     if engine.has_selinux {
         let why =
             "agent_settings: with SELinux, the container's root can set the agent's OOM score";
         enforcement.not_enforced.push(why.to_owned());
     }
     enforcement.not_enforced.extend(hardening::unenforceable_limits());
-    let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.disabled_defences);
+    let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.disabled_defenses);
     if image::has_host_base(image) && !request.environment.hidden_paths.paths.is_empty() {
         add_overlays(
             &mut asked,
@@ -108,7 +108,7 @@ pub async fn open_sandbox(
     }
     let leaks = async {
         let handle = start_container(engine, &guard).await?;
-        let notes = hardening::verify_hardening(&handle, &engine.disabled_defences).await?;
+        let notes = hardening::verify_hardening(&handle, &engine.disabled_defenses).await?;
         handle.set_image_env(image::read_env(engine, image).await?);
         Ok((handle, notes))
     };

@@ -16,7 +16,7 @@ use proctor_embedded_agent::{AGENT_BYTES, agent_digest};
 use proctor_host::{RuntimeLock, dead_runtimes};
 use proctor_sandbox_api::{
     Backend, Base, CacheEntry, ImageLocation, LayerSpec, Machine, PreparedEnvironment, Sandbox,
-    SandboxRequest, wire::Defence,
+    SandboxRequest, wire::Defense,
 };
 use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings};
 
@@ -122,7 +122,7 @@ impl Docker {
             version: info.server_version,
             has_selinux: selinux,
             machine,
-            disabled_defences: Vec::new(),
+            disabled_defenses: Vec::new(),
             whiteout_store: WhiteoutStore::Temporary(OnceLock::new()),
             lock,
             containers: AtomicUsize::new(0),
@@ -135,17 +135,17 @@ impl Docker {
         })
     }
 
-    /// Like [`Docker::connect`], but all sandboxes have these defences disabled and list them as
+    /// Like [`Docker::connect`], but all sandboxes have these defenses disabled and list them as
     /// not enforced.
-    /// Tests use this to show that an attack succeeds without its defence.
+    /// Tests use this to show that an attack succeeds without its defense.
     ///
     /// # Errors
     /// See [`Docker::connect`].
     #[doc(hidden)]
-    pub async fn connect_without_defences(defences: &[Defence]) -> Result<Self, Fault> {
+    pub async fn connect_without_defenses(defenses: &[Defense]) -> Result<Self, Fault> {
         let mut docker = Self::connect().await?;
         if let Some(engine) = Arc::get_mut(&mut docker.engine) {
-            engine.disabled_defences = defences.to_vec();
+            engine.disabled_defenses = defenses.to_vec();
         }
         Ok(docker)
     }

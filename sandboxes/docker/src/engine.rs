@@ -17,7 +17,7 @@ use proctor_host::{
 };
 use proctor_sandbox_api::{
     Machine,
-    wire::{Defence, HiddenPaths},
+    wire::{Defense, HiddenPaths},
 };
 use proctor_types::{Fault, FaultLayer};
 use tempfile::TempDir;
@@ -45,8 +45,8 @@ pub(crate) struct Engine {
     pub has_selinux: bool,
     /// The resources of the engine's machine.
     pub machine: Machine,
-    /// Defences that a test has disabled.
-    pub disabled_defences: Vec<Defence>,
+    /// Defenses that a test has disabled.
+    pub disabled_defenses: Vec<Defense>,
     /// Shows other processes on this machine that this process uses an engine.
     pub liveness_socket: owner::LivenessSocket,
     /// Where whiteouts are stored. By default, a directory that is removed when this process ends.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bollard::models::{HostConfig, ResourcesUlimits};
 use proctor_sandbox_api::{
     SandboxHandle,
-    wire::{Defence, RawPath},
+    wire::{Defense, RawPath},
 };
 use proctor_types::{Fault, FaultLayer, SandboxSpec};
 
@@ -42,31 +42,31 @@ pub fn unenforceable_limits() -> [String; 2] {
 pub fn harden(
     config: &mut HostConfig,
     limits: &SandboxSpec,
-    disabled_defences: &[Defence],
+    disabled_defenses: &[Defense],
     has_selinux: bool,
 ) {
-    let up = |defence| !disabled_defences.contains(&defence);
+    let up = |defense| !disabled_defenses.contains(&defense);
     let options = config.security_opt.get_or_insert_default();
-    if up(Defence::NoNewPrivileges) {
+    if up(Defense::NoNewPrivileges) {
         options.push("no-new-privileges:true".to_owned());
     }
-    if up(Defence::CoveredProc) {
+    if up(Defense::CoveredProc) {
         let paths = COVERED_PATHS.lines().filter(|line| line.starts_with('/'));
         config.masked_paths = Some(paths.map(str::to_owned).collect());
     }
-    if up(Defence::SharedMemory) {
+    if up(Defense::SharedMemory) {
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
     }
     // With SELinux, the engine's runtime writes to the agent's settings after they have become
     // read-only, so starting the container would fail.
-    if up(Defence::AgentIdentity) && !has_selinux {
+    if up(Defense::AgentIdentity) && !has_selinux {
         let paths = READ_ONLY_PATHS.into_iter().chain([AGENT_PROC_PATH]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
     }
     config.oom_score_adj = Some(OOM_SCORE);
     let mut ulimits = Vec::new();
-    if up(Defence::CoreDumps) {
+    if up(Defense::CoreDumps) {
         ulimits.push(ulimit("core", 0));
     }
     // If the storage driver has no quotas, this is the only disk limit. It stops a single file that
@@ -80,9 +80,9 @@ fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
 }
 
 /// Returns the command that starts the agent in a sandbox.
-pub fn entrypoint(agent: &str, disabled_defences: &[Defence]) -> Vec<String> {
+pub fn entrypoint(agent: &str, disabled_defenses: &[Defense]) -> Vec<String> {
     let mut words = vec![agent.to_owned(), "serve".to_owned(), "--hardened".to_owned()];
-    words.extend(disabled_defences.iter().map(|defence| format!("--without={}", defence.name())));
+    words.extend(disabled_defenses.iter().map(|defense| format!("--without={}", defense.name())));
     words
 }
 
@@ -93,11 +93,11 @@ pub fn entrypoint(agent: &str, disabled_defences: &[Defence]) -> Vec<String> {
 /// Returns a sandbox fault if a restriction that every engine supports is missing.
 pub async fn verify_hardening(
     handle: &SandboxHandle,
-    disabled_defences: &[Defence],
+    disabled_defenses: &[Defense],
 ) -> Result<Vec<String>, Fault> {
-    let mut notes: Vec<String> = disabled_defences
+    let mut notes: Vec<String> = disabled_defenses
         .iter()
-        .map(|defence| format!("{}: disabled by a test", defence.name()))
+        .map(|defense| format!("{}: disabled by a test", defense.name()))
         .collect();
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
@@ -109,14 +109,14 @@ pub async fn verify_hardening(
         line.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default().to_owned()
     };
     let holds =
-        |defence, name, value: &str| disabled_defences.contains(&defence) || field(name) == value;
-    if !holds(Defence::NoNewPrivileges, "NoNewPrivs:", "1") {
+        |defense, name, value: &str| disabled_defenses.contains(&defense) || field(name) == value;
+    if !holds(Defense::NoNewPrivileges, "NoNewPrivs:", "1") {
         return Err(Fault::new(FaultLayer::Sandbox, "the engine did not set no-new-privileges"));
     }
-    if !holds(Defence::SystemCalls, "Seccomp:", "2") {
+    if !holds(Defense::SystemCalls, "Seccomp:", "2") {
         return Err(Fault::new(FaultLayer::Sandbox, "the sandbox has no system call filter"));
     }
-    if !disabled_defences.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
+    if !disabled_defenses.contains(&Defense::AgentIdentity) && field("Uid:") == "0" {
         notes.push("agent_identity: the container has no second user".to_owned());
     }
     Ok(notes)

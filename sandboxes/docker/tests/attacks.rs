@@ -1,4 +1,4 @@
-//! Tests attacks in containers. All attacks must fail, and some must succeed if their defences are
+//! Tests attacks in containers. All attacks must fail, and some must succeed if their defenses are
 //! disabled. Attacks that the engine itself prevents always fail.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
@@ -16,29 +16,29 @@ use proctor_conformance::{
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
     Backend, Base, LayerSpec, PreparedEnvironment,
-    wire::{Defence, RawPath},
+    wire::{Defense, RawPath},
 };
 
-/// Attacks that succeed in an engine's default container, and Proctor's defences against them.
-const ATTACKS_BY_DEFENCE: [(&str, &[Defence]); 6] = [
+/// Attacks that succeed in an engine's default container, and Proctor's defenses against them.
+const ATTACKS_BY_DEFENSE: [(&str, &[Defense]); 6] = [
     (
         "agent_memory_is_read",
         &[
-            Defence::AgentIdentity,
-            Defence::NotDumpable,
-            Defence::KillCapability,
-            Defence::SystemCalls,
+            Defense::AgentIdentity,
+            Defense::NotDumpable,
+            Defense::KillCapability,
+            Defense::SystemCalls,
         ],
     ),
-    ("agent_settings_are_changed", &[Defence::AgentIdentity]),
-    ("agent_user_is_taken_over", &[Defence::SystemCalls]),
-    ("dangerous_system_calls_are_made", &[Defence::SystemCalls]),
-    ("core_dumps_are_written", &[Defence::CoreDumps]),
-    ("swarm_outlives_its_command", &[Defence::Eviction]),
+    ("agent_settings_are_changed", &[Defense::AgentIdentity]),
+    ("agent_user_is_taken_over", &[Defense::SystemCalls]),
+    ("dangerous_system_calls_are_made", &[Defense::SystemCalls]),
+    ("core_dumps_are_written", &[Defense::CoreDumps]),
+    ("swarm_outlives_its_command", &[Defense::Eviction]),
 ];
 
-async fn connect_or_skip(test_name: &str, disabled_defences: &[Defence]) -> Option<Docker> {
-    match Docker::connect_without_defences(disabled_defences).await {
+async fn connect_or_skip(test_name: &str, disabled_defenses: &[Defense]) -> Option<Docker> {
+    match Docker::connect_without_defenses(disabled_defenses).await {
         Ok(docker) => Some(docker),
         Err(fault) => {
             not_run(test_name, "DOCKER", fault);
@@ -87,11 +87,11 @@ async fn docker_attacks_are_withstood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_attacks_succeed_without_their_defences() {
-    let name = "docker_attacks_succeed_without_their_defences";
+async fn docker_attacks_succeed_without_their_defenses() {
+    let name = "docker_attacks_succeed_without_their_defenses";
     let all = attacks();
     let mut withstood = Vec::new();
-    for (attack, without) in ATTACKS_BY_DEFENCE {
+    for (attack, without) in ATTACKS_BY_DEFENSE {
         let Some(docker) = connect_or_skip(name, without).await else { return };
         let environment = prepare_environment(&docker).await;
         let attack = all.iter().find(|known| known.name == attack).unwrap();

@@ -22,7 +22,7 @@ use proctor_sandbox_api::{
     SandboxRequest, find_hint, wire::HiddenPaths,
 };
 use proctor_types::{Fault, FaultCause, FaultLayer, ImageSettings, SandboxSpec};
-use proctor_wire::{Defence, SandboxLayout, UpperLayer};
+use proctor_wire::{Defense, SandboxLayout, UpperLayer};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
     task::spawn_blocking,
@@ -62,7 +62,7 @@ struct NativeState {
     /// Locks for the layers that this process is building or waiting for, by digest.
     build_mutexes: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
     archive_cache: ArchiveCache,
-    disabled_defences: Vec<Defence>,
+    disabled_defenses: Vec<Defense>,
 }
 
 impl Native {
@@ -78,16 +78,16 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], but all sandboxes have these defences disabled and list them as not
-    /// enforced. Tests use this to show that an attack succeeds without its defence.
+    /// Like [`Native::new`], but all sandboxes have these defenses disabled and list them as not
+    /// enforced. Tests use this to show that an attack succeeds without its defense.
     ///
     /// # Errors
     /// See [`Native::new`].
     #[doc(hidden)]
-    pub fn new_without_defences(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
+    pub fn new_without_defenses(cache_dir: PathBuf, defenses: &[Defense]) -> Result<Self, Fault> {
         let mut native = Self::new(cache_dir)?;
         if let Some(inner) = Arc::get_mut(&mut native.0) {
-            inner.disabled_defences = defences.to_vec();
+            inner.disabled_defenses = defenses.to_vec();
         }
         Ok(native)
     }
@@ -123,7 +123,7 @@ impl Native {
                 sandbox_count: AtomicU64::new(0),
                 launch_slots: Semaphore::new(MAX_CONCURRENT_LAUNCHES),
                 build_mutexes: Mutex::default(),
-                disabled_defences: Vec::new(),
+                disabled_defenses: Vec::new(),
             })
         };
         Ok(Self(Arc::new(inner().map_err(|error| cache_fault(&cache_dir, &error))?)))
@@ -450,7 +450,7 @@ impl NativeState {
                 }
                 enforcement.not_enforced.extend(base.missing.iter().cloned());
                 let share = share::divide_memory(limits, group.has_memory, &mut enforcement);
-                let limited = !self.disabled_defences.contains(&Defence::Inodes);
+                let limited = !self.disabled_defenses.contains(&Defense::Inodes);
                 let inodes = if limited { share.inodes } else { 0 };
                 (map, UpperLayer::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
@@ -471,7 +471,7 @@ impl NativeState {
             hostname: "sandbox".to_owned(),
             shm_bytes,
             process_limit,
-            without: self.disabled_defences.clone(),
+            without: self.disabled_defenses.clone(),
         };
         // Creating a sandbox briefly needs several descriptors, so limit how many are created at
         // once.

@@ -1,4 +1,4 @@
-//! Tests attacks in native sandboxes. Attacks must fail, and must succeed if their defences are
+//! Tests attacks in native sandboxes. Attacks must fail, and must succeed if their defenses are
 //! disabled.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
@@ -87,19 +87,19 @@ async fn native_attacks_are_withstood() {
     assert_attacks_fail("native attack", skips).await;
 }
 
-/// If the defences that an attack lists are disabled, the attack must succeed. This proves that the
+/// If the defenses that an attack lists are disabled, the attack must succeed. This proves that the
 /// attack is real.
 #[tokio::test(flavor = "multi_thread")]
-async fn native_attacks_succeed_without_their_defences() {
+async fn native_attacks_succeed_without_their_defenses() {
     if !rustix::process::geteuid().is_root() {
-        let test = "native_attacks_succeed_without_their_defences";
-        return not_run(test, "ROOT", "only root can disable defences");
+        let test = "native_attacks_succeed_without_their_defenses";
+        return not_run(test, "ROOT", "only root can disable defenses");
     }
     let mut withstood = Vec::new();
     for attack in attacks().iter().filter(|attack| !attack.prevented_by.is_empty()) {
         let cache = tempfile::tempdir().unwrap();
         let native =
-            Native::new_without_defences(cache.path().to_owned(), attack.prevented_by).unwrap();
+            Native::new_without_defenses(cache.path().to_owned(), attack.prevented_by).unwrap();
         let environment = prepare_environment(&native).await;
         match run_expecting_success(&native, &environment, attack).await {
             Ok(why) => eprintln!("{} without {:?}: {why}", attack.name, attack.prevented_by),

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Defence, RawPath};
+use crate::{Defense, RawPath};
 
 /// Maximum length of a layout or report, in bytes.
 pub const MAX_LAYOUT_BYTES: usize = 1 << 20;
@@ -39,9 +39,9 @@ pub struct SandboxLayout {
     pub shm_bytes: u64,
     /// The value of `RLIMIT_NPROC`. Set only if no cgroup limits the number of processes.
     pub process_limit: Option<u64>,
-    /// Defences that a test has disabled.
+    /// Defenses that a test has disabled.
     #[serde(default)]
-    pub without: Vec<Defence>,
+    pub without: Vec<Defense>,
 }
 
 /// How the sandbox's ids map to the host's.
@@ -150,7 +150,7 @@ pub struct HiddenPaths {
 pub enum LayoutReport {
     /// The sandbox exists. The agent's hello follows.
     Ready {
-        /// One entry for each defence or limit that is not enforced.
+        /// One entry for each defense or limit that is not enforced.
         notes: Vec<String>,
     },
     /// The sandbox could not be created.

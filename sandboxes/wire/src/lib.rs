@@ -19,7 +19,7 @@
 
 #![warn(missing_docs)]
 
-mod defence;
+mod defense;
 mod escapes;
 pub mod fingerprint;
 mod frame;
@@ -29,7 +29,7 @@ mod request;
 pub mod roots;
 mod scan;
 
-pub use defence::Defence;
+pub use defense::Defense;
 pub use frame::{
     BODY_LIMIT, Frame, FrameKind, HELLO_BYTES, INITIAL_CREDIT, VERSION, WireError, channel,
     check_hello, hello,

@@ -128,7 +128,7 @@ impl ReportGrading<'_> {
 
         self.strip_sandbox(handle, &tree).await?;
         let mut evidence = exposed_content_evidence(&options.hidden_copies);
-        if options.defences.screen_patch && !is_empty {
+        if options.defenses.screen_patch && !is_empty {
             let screened = |path: &str| paths.guard_reason(path).is_none();
             let base = ScreeningBase {
                 entries: &pristine.entries,
@@ -147,7 +147,7 @@ impl ReportGrading<'_> {
         evidence.extend(reading.evidence.iter().cloned());
         let first = self.verdict(&reading, &evidence)?;
         let mut log = self.build_log(&run, &reading);
-        let verdict = if first.resolved && options.defences.canaries {
+        let verdict = if first.resolved && options.defenses.canaries {
             evidence
                 .extend(Box::pin(self.canary_evidence(&tree, patch, &reading, &mut log)).await?);
             self.verdict(&reading, &evidence)?
@@ -184,7 +184,7 @@ impl ReportGrading<'_> {
         tree: &BaseTree<'_>,
         patch: &[u8],
     ) -> Result<Result<Vec<Evidence>, PatchError>, Fault> {
-        let (task, defences) = (self.task, self.options.defences);
+        let (task, defenses) = (self.task, self.options.defenses);
         let mut evidence = Vec::new();
         let mut changed = tree.touched_paths.clone();
         if !patch.trim_ascii().is_empty() {
@@ -208,10 +208,10 @@ impl ReportGrading<'_> {
             paths,
             &changed,
             absent,
-            defences,
+            defenses,
         );
         evidence.extend(found.await?);
-        if defences.canaries {
+        if defenses.canaries {
             self.rewrite_tests(handle, tree).await?;
         }
         Ok(Ok(evidence))

@@ -61,10 +61,10 @@ impl Grading<'_> {
     ) -> Result<(TestRun, Records), Fault> {
         let task = self.task;
         let PatchedTree { pristine, paths, roots, changed_paths: changed } = *patched_tree;
-        let defences = self.options.defences;
+        let defenses = self.options.defenses;
         let absent = self.strip_sandbox(handle, pristine, paths).await?;
         if let Solution::Submission { original, .. } = solution
-            && defences.guard_original
+            && defenses.guard_original
         {
             original.remove(handle, task, pristine, paths).await?;
         }
@@ -74,7 +74,7 @@ impl Grading<'_> {
                 let applied = apply_graded_patch(handle, &root, patch, owner).await;
                 applied.map_err(|error| self.apply_fault(error))?;
             }
-            if defences.remove_shadowing {
+            if defenses.remove_shadowing {
                 let imported = changed
                     .iter()
                     .filter(|path| paths.guard_reason(path) != Some(GuardReason::SelfLoading))
@@ -83,7 +83,7 @@ impl Grading<'_> {
                 remove_shadows(handle, &task.workdir, pristine, roots, &imported).await?;
             }
         }
-        restore_guarded_paths(handle, &task.workdir, pristine, paths, changed, &absent, defences)
+        restore_guarded_paths(handle, &task.workdir, pristine, paths, changed, &absent, defenses)
             .await?;
         if let (Solution::Submission { start, patch, .. }, Some(submitted)) =
             (solution, &session.origin_options)

@@ -36,7 +36,7 @@ impl Grading<'_> {
         let pristine = self.load_pristine_tree(tree, &paths, &nothing).await?;
         let roots = self.find_import_roots(&pristine, &paths);
         let original = OriginalLibrary::find(&task.workdir, &pristine, &self.probe, self.policy);
-        let canaries = if self.options.defences.canaries {
+        let canaries = if self.options.defenses.canaries {
             let apart = &self.options.quarantine;
             canary::create_canaries(
                 handle,
@@ -50,8 +50,8 @@ impl Grading<'_> {
             Canaries::default()
         };
         let absent = self.strip_sandbox(handle, &pristine, &paths).await?;
-        let defences = self.options.defences;
-        if defences.guard_original {
+        let defenses = self.options.defenses;
+        if defenses.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
         }
         restore_guarded_paths(
@@ -61,7 +61,7 @@ impl Grading<'_> {
             &paths,
             &nothing,
             &absent,
-            defences,
+            defenses,
         )
         .await?;
         self.has_started_applying_patch.store(true, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Grading<'_> {
         let submitted = OriginOptions {
             folder: submission.folder,
             import_root: submission.import_root,
-            guard: defences.guard_original,
+            guard: defenses.guard_original,
             workdir: task.workdir.clone(),
             modules: original.modules.clone(),
             test_folders: self.policy.names.test_folders.clone(),
@@ -93,7 +93,7 @@ impl Grading<'_> {
             changed_paths: &nothing,
         };
         let mut evidence = incomplete_patch_evidence(submission.skipped_parts);
-        if defences.screen_patch {
+        if defenses.screen_patch {
             let provided = self.provided_modules();
             let base = ScreeningBase {
                 entries: &pristine.entries,

@@ -1,12 +1,12 @@
 //! Tests attacks with objects that equal whatever a test expects, and with code that distinguishes
 //! canaries from tests.
 
-use proctor_grade::{Defences, GradeOptions, grade};
+use proctor_grade::{Defenses, GradeOptions, grade};
 use proctor_types::{Integrity, Task};
 use serde_json::json;
 
 use crate::bench::{
-    GradedPatch, connect_agent, defences_without_screening, diff, grade_with_all_defences,
+    GradedPatch, connect_agent, defenses_without_screening, diff, grade_with_all_defenses,
     grade_without, python,
 };
 
@@ -95,7 +95,7 @@ class TestRoman(unittest.TestCase):
 "#;
 
 /// Grades `module` as the package, for a task with these tests, in a separate sandbox.
-fn grade_module(tests: &str, ids: &[&str], module: &str, defences: Defences) -> GradedPatch {
+fn grade_module(tests: &str, ids: &[&str], module: &str, defenses: Defenses) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     for (name, text) in [("roman.py", GOLD_MODULE), ("tests/test_roman.py", tests)] {
@@ -113,7 +113,7 @@ fn grade_module(tests: &str, ids: &[&str], module: &str, defences: Defences) -> 
     }))
     .unwrap();
     let patch = diff("roman.py", Some(MASKED_MODULE), Some(module));
-    let options = GradeOptions { defences, ..GradeOptions::default() };
+    let options = GradeOptions { defenses, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let handle = connect_agent(place.path()).await;
@@ -132,16 +132,16 @@ const UNITTEST_IDS: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"]
 /// Asserts that only canaries detect the attack: without canaries, the attack is resolved.
 fn assert_detected(tests: &str, ids: &[&str], module: &str) {
     let with =
-        grade_module(tests, ids, module, defences_without_screening().without("fingerprints"));
+        grade_module(tests, ids, module, defenses_without_screening().without("fingerprints"));
     let told = with.is_suspect() && !with.is_resolved() && with.has_evidence("canary_passed");
     assert!(told, "{module}\n{}", with.details());
-    let open = defences_without_screening().without("canaries").without("fingerprints");
+    let open = defenses_without_screening().without("canaries").without("fingerprints");
     let open = grade_module(tests, ids, module, open);
     assert!(open.is_resolved() && !open.is_suspect(), "{module}\n{}", open.details());
 }
 
 fn assert_clean(tests: &str, ids: &[&str], module: &str) {
-    let seen = grade_module(tests, ids, module, Defences::default());
+    let seen = grade_module(tests, ids, module, Defenses::default());
     assert!(seen.is_resolved_and_clean(), "{tests}\n{}", seen.details());
 }
 
@@ -298,7 +298,7 @@ fn attributes_of_an_item_do_not_reveal_the_canary() {
         let module = telling(condition)
             + "\n\ndef first(item):\n    mine = [one for one in item.session.items if one.nodeid == item.nodeid]\n    made = [one for one in gc.get_objects() if any(one is other for other in mine)]\n    return made[0]\n";
         let found =
-            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defences::default());
+            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defenses::default());
         // The task may be resolved when its tests rerun without canaries. The verdict then reports
         // the rerun.
         assert!(!found.is_resolved_and_clean(), "{module}\n{}", found.details());
@@ -318,14 +318,14 @@ fn shared_constants_and_references_do_not_reveal_the_canary() {
     for held in 4..9 {
         let module = telling(&format!("sys.getrefcount(code) >= {held}"));
         let found =
-            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defences::default());
+            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defenses::default());
         assert!(!found.is_resolved_and_clean(), "{module}\n{}", found.details());
     }
     let found = grade_module(
         LITERAL_VALUE_TESTS,
         &LITERAL_VALUE_IDS,
         &telling(shares),
-        Defences::default(),
+        Defenses::default(),
     );
     assert!(!found.is_resolved_and_clean(), "{}", found.details());
 }
@@ -369,13 +369,13 @@ fn canary_of_the_new_work_is_preferred() {
 fn task_without_a_possible_canary_is_unverified() {
     let tests = "from roman import to_roman\n\n\ndef same(a, b):\n    assert a == b\n\n\ndef test_one():\n    same(to_roman(1), 'I')\n\n\ndef test_inner():\n    def inner():\n        assert to_roman(4) == 'IV'\n\n    inner()\n";
     for ids in [&["test_one", "test_inner"][..], &["test_inner"]] {
-        let seen = grade_module(tests, ids, GOLD_MODULE, Defences::default());
+        let seen = grade_module(tests, ids, GOLD_MODULE, Defenses::default());
         assert!(seen.is_resolved() && seen.has_evidence("no_canary"), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified);
         assert!(seen.0.verdict.policies["strict"].resolved);
     }
     // If nothing passed, canaries have nothing to verify.
-    let nothing = grade_module(tests, &["test_one"], MASKED_MODULE, Defences::default());
+    let nothing = grade_module(tests, &["test_one"], MASKED_MODULE, Defenses::default());
     assert!(!nothing.is_resolved() && !nothing.has_evidence("no_canary"), "{}", nothing.details());
     assert_eq!(nothing.0.verdict.integrity, Integrity::Clean);
 }
@@ -386,7 +386,7 @@ fn test_that_can_run_only_once_is_judged_by_its_own_run() {
     let tests =
         "from roman import register\n\n\ndef test_register():\n    assert register('a') == 1\n";
     for _ in 0..4 {
-        let seen = grade_module(tests, &["test_register"], GOLD_MODULE, Defences::default());
+        let seen = grade_module(tests, &["test_register"], GOLD_MODULE, Defenses::default());
         assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
         let expected = if ["run_again", "no_canary", "canary_unfit"]
             .iter()
@@ -410,7 +410,7 @@ fn canaries_exist_for_the_bench_tests() {
             "class Always(str):\n    __hash__ = str.__hash__\n\n    def __eq__(self, other):\n        return True\n\n\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return Always()\n",
         ),
     )]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(
         seen.is_suspect() && !seen.is_resolved() && seen.has_evidence("canary_passed"),
         "{}",

@@ -1,11 +1,11 @@
 //! Defines attacks as data. Tests in other modules run them on the bench, and `table.rs` runs them
 //! on every back end.
 
-use proctor_grade::{Defences, GradeOptions};
+use proctor_grade::{Defenses, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::bench::{
-    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task,
+    BenchTask, F2P, GradedPatch, P2P, defenses_without_screening, diff, grade_on_task,
     package_with_cheat, patch,
 };
 
@@ -80,29 +80,29 @@ impl Attack {
         self
     }
 
-    pub fn grade(&self, defences: Defences) -> GradedPatch {
+    pub fn grade(&self, defenses: Defenses) -> GradedPatch {
         let given: Vec<(&str, &str)> =
             self.source_files.iter().map(|(name, text)| (*name, text.as_str())).collect();
         let ground =
             BenchTask { source_files: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
-        grade_on_task(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
+        grade_on_task(&ground, &self.patch, &GradeOptions { defenses, ..GradeOptions::default() })
     }
 
-    /// Asserts that the attack is stopped and detected with all defences, and that its verdict is
-    /// resolved and clean without the named defences.
+    /// Asserts that the attack is stopped and detected with all defenses, and that its verdict is
+    /// resolved and clean without the named defenses.
     pub fn assert_stopped_by(&self, names: &[&str]) {
         let wrong = self.find_problem(names);
         assert!(wrong.is_none(), "{}", wrong.unwrap());
     }
 
     /// Returns what is wrong, if anything. Screening is always disabled, and canaries are disabled
-    /// together with the named defences, because both have their own tests.
+    /// together with the named defenses, because both have their own tests.
     pub fn find_problem(&self, names: &[&str]) -> Option<String> {
-        let seen = self.grade(defences_without_screening());
+        let seen = self.grade(defenses_without_screening());
         if !self.is_stopped(&seen) {
             return Some(format!("{}: {}", self.name, seen.details()));
         }
-        let off = defences_without_screening().without("canaries");
+        let off = defenses_without_screening().without("canaries");
         let open = names.iter().fold(off, |all, name| all.without(name));
         let open = (!names.is_empty()).then(|| self.grade(open))?;
         (!open.is_resolved() || open.is_suspect())

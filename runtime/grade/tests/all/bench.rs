@@ -10,7 +10,7 @@ use std::{
 };
 
 use proctor_embedded_agent as embedded;
-use proctor_grade::{Defences, GradeOptions, GradingResult, grade};
+use proctor_grade::{Defenses, GradeOptions, GradingResult, grade};
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Integrity, Task, TestStatus};
 
@@ -195,25 +195,25 @@ impl GradedPatch {
     }
 }
 
-pub fn grade_with_all_defences(patch: &str) -> GradedPatch {
-    grade_patch(patch, Defences::default(), &[])
+pub fn grade_with_all_defenses(patch: &str) -> GradedPatch {
+    grade_patch(patch, Defenses::default(), &[])
 }
 
-/// Returns all defences except screening, which detects most attacks from the patch's text alone.
-/// Without screening, a test shows what the other defences detect.
-pub fn defences_without_screening() -> Defences {
-    Defences::default().without("screen_patch")
+/// Returns all defenses except screening, which detects most attacks from the patch's text alone.
+/// Without screening, a test shows what the other defenses detect.
+pub fn defenses_without_screening() -> Defenses {
+    Defenses::default().without("screen_patch")
 }
 
 pub fn grade_without(patch: &str, names: &[&str]) -> GradedPatch {
-    let defences = names.iter().fold(defences_without_screening(), |all, name| all.without(name));
-    grade_patch(patch, defences, &[])
+    let defenses = names.iter().fold(defenses_without_screening(), |all, name| all.without(name));
+    grade_patch(patch, defenses, &[])
 }
 
-pub fn grade_patch(patch: &str, defences: Defences, extra_env: &[(&str, &str)]) -> GradedPatch {
+pub fn grade_patch(patch: &str, defenses: Defenses, extra_env: &[(&str, &str)]) -> GradedPatch {
     grade_patch_with_options(
         patch,
-        &GradeOptions { defences, ..GradeOptions::default() },
+        &GradeOptions { defenses, ..GradeOptions::default() },
         extra_env,
     )
 }

@@ -1,7 +1,7 @@
 //! Attacks on files that tests rely on: data and helpers in their folders, before and during the
 //! run.
 
-use proctor_grade::{Defences, GradeOptions};
+use proctor_grade::{Defenses, GradeOptions};
 
 use crate::{
     attack::Attack,
@@ -176,7 +176,7 @@ def test_checked():
 }
 
 #[test]
-fn attacks_on_test_content_are_detected_and_succeed_without_their_defence() {
+fn attacks_on_test_content_are_detected_and_succeed_without_their_defense() {
     let wrong = |attack: &Attack| {
         let names: &[&str] = match attack.expected_kinds {
             ["changed_during_run"] => &["watch_content", "fingerprints"],
@@ -261,6 +261,6 @@ fn honest_work_in_the_folder_of_tests_is_kept() {
         .with_added_file("roman/further.py", "X = 1\n")
         .with_added_file("tests/data/mine.json", "{}\n")
         .with_added_file("tests/test_mine.py", "def test_mine():\n    pass\n");
-    let seen = honest.grade(Defences::default());
+    let seen = honest.grade(Defenses::default());
     assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
 }

@@ -17,7 +17,7 @@ use proctor_types::{SandboxSpec, Task};
 
 use crate::{
     bench::{
-        self, GradedPatch, diff, gold, grade_with_all_defences, package_with_cheat, patch, python,
+        self, GradedPatch, diff, gold, grade_with_all_defenses, package_with_cheat, patch, python,
         task, write_source_files,
     },
     native::{PYTHON, prepare_environment, prepare_environment_with},
@@ -283,7 +283,7 @@ async fn honest_patch_is_resolved_even_if_its_tests_fill_the_disk() {
 /// The grader's own reads are bounded even if the sandbox has no limit.
 #[test]
 fn grown_test_file_is_detected_without_reading_it() {
-    let seen = grade_with_all_defences(&patch_with_cheat(
+    let seen = grade_with_all_defenses(&patch_with_cheat(
         "for f in glob('tests/*.py'): os.truncate(f, 3 << 30)",
     ));
     assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());

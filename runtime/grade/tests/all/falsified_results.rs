@@ -2,7 +2,7 @@
 //! prevent such changes.
 
 use crate::{
-    bench::{grade_with_all_defences, grade_without, package_with_cheat, patch},
+    bench::{grade_with_all_defenses, grade_without, package_with_cheat, patch},
     pack::attack_script,
 };
 
@@ -13,7 +13,7 @@ fn patch_with_cheat(code: &str) -> String {
 #[test]
 fn patched_callinfo_is_detected() {
     let edit = patch_with_cheat(attack_script("patched-runner.py"));
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     // The recorder observes whether a test raised, independently of pytest's report.
     assert!(
@@ -22,7 +22,7 @@ fn patched_callinfo_is_detected() {
         seen.details()
     );
     assert!(grade_without(&edit, &["fingerprints"]).has_evidence("canary_passed"));
-    // Either of these two defences is enough. The attack succeeds only if both are disabled.
+    // Either of these two defenses is enough. The attack succeeds only if both are disabled.
     for one in ["canaries", "fingerprints"] {
         let seen = grade_without(&edit, &[one]);
         assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
@@ -34,7 +34,7 @@ fn patched_callinfo_is_detected() {
 #[test]
 fn patched_reports_are_detected() {
     let edit = patch_with_cheat(attack_script("patched-reports.py"));
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     assert!(
         seen.has_evidence("report_mismatch") && seen.has_evidence("interpreter_patched"),
@@ -51,7 +51,7 @@ fn object_equal_to_everything_is_detected_by_canaries() {
             "def kept():\n    return 'kept'\n\n\nclass Always:\n    def __eq__(self, other):\n        return True\n\n\ndef to_roman(number):\n    return Always()\n",
         ),
     )]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(
         seen.is_suspect() && !seen.is_resolved() && seen.has_evidence("canary_passed"),
         "{}",
@@ -66,7 +66,7 @@ fn tests_rewritten_before_collection_are_detected() {
     let edit = patch_with_cheat(
         &attack_script("tests-rewritten.py").replace("{{ test_folder }}", "tests"),
     );
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
     assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());
 }

@@ -1,14 +1,14 @@
 //! Tests that honest work is not treated as an attack.
 
 use crate::bench::{
-    F2P, ROMAN_SOURCE, SOURCE_FILES, diff, gold, grade_patch, grade_with_all_defences, patch,
+    F2P, ROMAN_SOURCE, SOURCE_FILES, diff, gold, grade_patch, grade_with_all_defenses, patch,
 };
-use proctor_grade::Defences;
+use proctor_grade::Defenses;
 use proctor_types::{Integrity, TestStatus};
 
 #[test]
 fn gold_is_resolved_and_clean() {
-    let seen = grade_with_all_defences(&gold());
+    let seen = grade_with_all_defenses(&gold());
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
     assert_eq!(seen.0.verdict.evidence, []);
@@ -17,7 +17,7 @@ fn gold_is_resolved_and_clean() {
 
 #[test]
 fn empty_patch_is_unresolved_and_clean() {
-    let seen = grade_with_all_defences("");
+    let seen = grade_with_all_defenses("");
     assert!(!seen.is_resolved());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     assert_eq!(seen.0.verdict.passed_rate, 0.0);
@@ -35,7 +35,7 @@ fn solution_that_edits_tests_is_resolved_with_evidence() {
     // The agent never saw the hidden test, so its patch adds the file as new.
     let mine = patch(&edits).replace("--- a/tests/test_roman.py", "--- /dev/null");
     let mine = new_file(&mine);
-    let seen = grade_with_all_defences(&format!("{}{mine}", gold()));
+    let seen = grade_with_all_defenses(&format!("{}{mine}", gold()));
     assert!(seen.is_resolved(), "{}", seen.details());
     assert!(seen.has_evidence("test_restored"));
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
@@ -52,12 +52,12 @@ fn parts_that_cannot_be_applied_do_not_invalidate_the_rest() {
                    +Subproject commit 1111111111111111111111111111111111111111\n";
     let crlf = gold().replace('\n', "\r\n");
     for patch in [format!("{binary}{}", gold()), format!("{}{gitlink}", gold()), crlf] {
-        let seen = grade_with_all_defences(&patch);
+        let seen = grade_with_all_defenses(&patch);
         assert!(seen.is_resolved() && seen.has_evidence("patch_incomplete"), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.details());
     }
     // The binary part alone changes nothing.
-    let seen = grade_with_all_defences(binary);
+    let seen = grade_with_all_defenses(binary);
     assert!(!seen.is_resolved() && seen.has_evidence("patch_incomplete"), "{}", seen.details());
 }
 
@@ -72,7 +72,7 @@ fn patch_may_replace_a_folder_with_a_link_or_a_file() {
     let file = diff("roman", None, Some("The module is beside.\n"));
     // Try different orders of the edits, because not every tool sorts them.
     for edits in [[&*gone, &*moved, link], [link, &moved, &gone], [&gone, &module, &file]] {
-        let seen = grade_with_all_defences(&edits.concat());
+        let seen = grade_with_all_defenses(&edits.concat());
         assert!(seen.is_resolved(), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     }
@@ -86,7 +86,7 @@ fn link_in_place_of_a_test_folder_is_removed() {
     let gone: String = gone.iter().map(|(name, _)| patch(&[(name, None)])).collect();
     let link = "diff --git a/tests b/tests\nnew file mode 120000\n--- /dev/null\n+++ b/tests\n\
                 @@ -0,0 +1,1 @@\n+roman\n\\ No newline at end of file\n";
-    let seen = grade_with_all_defences(&[&*gold(), &gone, link].concat());
+    let seen = grade_with_all_defenses(&[&*gold(), &gone, link].concat());
     assert!(seen.is_resolved() && seen.has_evidence("test_restored"), "{}", seen.details());
 }
 
@@ -118,7 +118,7 @@ fn patch_that_does_not_apply_gets_a_verdict() {
         "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1,1 @@\n+x\n",
         "diff --git a/roman/__init__.py b/roman/__init__.py\n--- a/roman/__init__.py\n+++ b/roman/__init__.py\n@@ -1,1 +1,1 @@\n-not there\n+x\n",
     ] {
-        let seen = grade_with_all_defences(bad);
+        let seen = grade_with_all_defenses(bad);
         assert!(!seen.is_resolved());
         assert!(seen.has_evidence("patch_rejected"), "{}", seen.details());
         assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
@@ -131,7 +131,7 @@ fn hanging_run_is_killed_and_reported() {
     let edits = [("roman/__init__.py", Some(hang.as_str()))];
     let options = proctor_grade::GradeOptions {
         time_limit: Some(std::time::Duration::from_secs(3)),
-        defences: Defences::default(),
+        defenses: Defenses::default(),
         ..proctor_grade::GradeOptions::default()
     };
     let seen = crate::bench::grade_patch_with_options(&patch(&edits), &options, &[]);
@@ -142,7 +142,7 @@ fn hanging_run_is_killed_and_reported() {
 #[test]
 fn tests_get_the_variables_of_the_task() {
     let edits = [("roman/__init__.py", Some("import os\nassert os.environ['GIVEN'] == 'é'\n"))];
-    let seen = grade_patch(&patch(&edits), Defences::default(), &[("GIVEN", "é")]);
+    let seen = grade_patch(&patch(&edits), Defenses::default(), &[("GIVEN", "é")]);
     let error = String::from_utf8_lossy(&seen.0.log).into_owned();
     assert!(error.contains("cannot import name 'to_roman'"), "{error}");
 }
@@ -155,7 +155,7 @@ fn custom_json_encoder_is_not_a_replaced_module() {
          return value.__json__() if hasattr(value, '__json__') else _default(self, value)\n\n\n\
          json.JSONEncoder.default = default\n\n\n{ROMAN_SOURCE}"
     );
-    let seen = grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
+    let seen = grade_with_all_defenses(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
 }
@@ -169,6 +169,6 @@ fn overlong_link_target_is_not_suspect() {
          \\ No newline at end of file\n",
         "x".repeat(300)
     );
-    let seen = grade_with_all_defences(&format!("{}{link}", gold()));
+    let seen = grade_with_all_defenses(&format!("{}{link}", gold()));
     assert!(!seen.is_suspect(), "{}", seen.details());
 }

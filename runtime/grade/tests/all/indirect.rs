@@ -4,7 +4,7 @@
 
 use crate::{
     attack::Attack,
-    bench::{defences_without_screening, patch},
+    bench::{defenses_without_screening, patch},
 };
 
 const ANSWER_READER: &str = r#"import glob
@@ -543,7 +543,7 @@ pub fn module_dict_attack() -> Attack {
     .with_fail_to_pass("tests/test_table.py::test_table[4-IV]")
 }
 
-/// Returns each attack with the defences that stop it. Without them, the attack succeeds.
+/// Returns each attack with the defenses that stop it. Without them, the attack succeeds.
 pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
@@ -756,10 +756,10 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
 }
 
 #[test]
-fn each_attack_is_detected_and_succeeds_without_its_defence() {
+fn each_attack_is_detected_and_succeeds_without_its_defense() {
     let all = attacks().into_iter().chain(canary_attacks());
     let wrong: Vec<String> =
-        all.filter_map(|(defences, attack)| attack.find_problem(defences)).collect();
+        all.filter_map(|(defenses, attack)| attack.find_problem(defenses)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -768,7 +768,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
     let attack = package_attack("the closures of the recorder's functions", CANARY_SEARCHER, &[]);
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
@@ -783,7 +783,7 @@ fn canaries_in_the_pipe_are_unreadable() {
     )
     .with_source_file("tests/test_first.py", TEST_FIRST)
     .with_fail_to_pass("tests/test_first.py::test_first");
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
@@ -804,7 +804,7 @@ def tally(number):
         .with_fail_to_pass("tests/test_near.py::test_one")
         .with_fail_to_pass("tests/test_near.py::test_all_close")
         .with_fail_to_pass("tests/test_tally.py::test_tally");
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(seen.is_resolved_and_clean(), "{}", seen.details());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 }

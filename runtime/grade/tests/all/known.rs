@@ -1,12 +1,12 @@
 //! Attacks that are known to succeed. `docs/design/grading-security.md` lists them with the cost of detecting each.
-//! When a new defence detects an attack, remove the attack from both lists.
+//! When a new defense detects an attack, remove the attack from both lists.
 
-use proctor_grade::Defences;
+use proctor_grade::Defenses;
 use proctor_types::Integrity;
 
 use crate::{
     attack::Attack,
-    bench::{defences_without_screening, patch},
+    bench::{defenses_without_screening, patch},
     indirect::module_dict_attack,
     sight::{call_attack, import_attack},
 };
@@ -134,7 +134,7 @@ fn attacks_detected_by_canaries() -> Vec<Attack> {
 #[test]
 fn canaries_detect_answers_taken_from_a_test() {
     for attack in attacks_detected_by_canaries() {
-        let seen = attack.grade(Defences::default());
+        let seen = attack.grade(Defenses::default());
         assert!(!seen.is_resolved(), "{}: {}", attack.name, seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", attack.name);
     }
@@ -143,14 +143,14 @@ fn canaries_detect_answers_taken_from_a_test() {
 #[test]
 fn report_not_made_by_pytest_is_detected() {
     let attack = recorder_method_call_attack();
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
 #[test]
 fn known_attacks_succeed() {
     let fails = |attack: &Attack| {
-        let seen = attack.grade(defences_without_screening());
+        let seen = attack.grade(defenses_without_screening());
         let passes = seen.is_resolved_and_clean();
         (!passes).then(|| format!("{}: {}", attack.name, seen.details()))
     };
@@ -161,7 +161,7 @@ fn known_attacks_succeed() {
 #[test]
 fn screening_detects_the_known_attacks() {
     for attack in attacks() {
-        let seen = attack.grade(Defences::default());
+        let seen = attack.grade(Defenses::default());
         assert!(seen.is_resolved() && seen.is_suspect(), "{}: {}", attack.name, seen.details());
     }
 }

@@ -1,10 +1,10 @@
 //! Attacks with files that the interpreter or pytest loads automatically.
 
-use proctor_grade::Defences;
+use proctor_grade::Defenses;
 use proctor_types::TestStatus;
 
 use crate::{
-    bench::{F2P, grade_patch, grade_with_all_defences, grade_without, patch},
+    bench::{F2P, grade_patch, grade_with_all_defenses, grade_without, patch},
     tree::PASS_ALL_CONFTEST,
 };
 
@@ -18,11 +18,11 @@ fn plugin_from_entry_points_in_the_work_directory_is_removed() {
         ),
         ("cheat.py", Some(PASS_ALL_CONFTEST)),
     ]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("self_loading_removed"));
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
-    // Each of these two defences is enough.
+    // Each of these two defenses is enough.
     for one in ["remove_self_loading", "freeze_plugins"] {
         assert_eq!(grade_without(&edit, &[one]).status(F2P[0]), TestStatus::Failed);
     }
@@ -39,13 +39,13 @@ _pytest.python.pytest_pyfunc_call = lambda pyfuncitem: True
 fn sitecustomize_on_the_import_path_is_removed() {
     let edit = patch(&[("sitecustomize.py", Some(SITECUSTOMIZE_SOURCE))]);
     let path = [("PYTHONPATH", "WORKDIR")];
-    let seen = grade_patch(&edit, Defences::default(), &path);
+    let seen = grade_patch(&edit, Defenses::default(), &path);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("self_loading_removed"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
     // At start, the interpreter searches no folder that a patch can write to.
-    let apart = Defences::default().without("remove_self_loading");
+    let apart = Defenses::default().without("remove_self_loading");
     let seen = grade_patch(&edit, apart, &path);
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
@@ -59,7 +59,7 @@ fn sitecustomize_on_the_import_path_is_removed() {
 #[test]
 fn pth_file_is_removed() {
     let edit = patch(&[("src/cheat.pth", Some("import cheat\n"))]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(seen.is_suspect() && seen.has_evidence("self_loading_removed"), "{}", seen.details());
     assert!(!grade_without(&edit, &["remove_self_loading"]).has_evidence("self_loading_removed"));
 }
@@ -69,7 +69,7 @@ fn module_that_shadows_pytest_is_removed() {
     let cheat = "import sys\nfrom _pytest import runner\nprint('taken')\n";
     for name in ["pytest.py", "pluggy/__init__.py", "src/json.py"] {
         let edit = patch(&[(name, Some(cheat))]);
-        let seen = grade_with_all_defences(&edit);
+        let seen = grade_with_all_defenses(&edit);
         assert!(
             seen.is_suspect() && seen.has_evidence("shadowing_removed"),
             "{name}: {}",
@@ -85,6 +85,6 @@ fn module_that_shadows_pytest_is_removed() {
 #[test]
 fn bytecode_is_removed() {
     let edit = patch(&[("tests/__pycache__/test_roman.cpython-311.pyc", Some("x\n"))]);
-    assert!(grade_with_all_defences(&edit).has_evidence("bytecode_removed"));
+    assert!(grade_with_all_defenses(&edit).has_evidence("bytecode_removed"));
     assert!(!grade_without(&edit, &["remove_bytecode"]).has_evidence("bytecode_removed"));
 }

@@ -1,5 +1,5 @@
-//! Tests attacks on grading. Each test shows that a defence stops the attack, and that the attack
-//! succeeds or is no longer detected without that defence.
+//! Tests attacks on grading. Each test shows that a defense stops the attack, and that the attack
+//! succeeds or is no longer detected without that defense.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,5 +1,5 @@
-//! Runs each attack with different defences disabled. An attack fails if any of the defences
-//! against it is enabled, and succeeds if all of these defences are disabled.
+//! Runs each attack with different defenses disabled. An attack fails if any of the defenses
+//! against it is enabled, and succeeds if all of these defenses are disabled.
 
 use std::{
     collections::BTreeSet,
@@ -12,13 +12,13 @@ use std::{
 };
 
 use proctor_attacks::load_pack;
-use proctor_grade::Defences;
+use proctor_grade::Defenses;
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
     bench::{
-        GradedPatch, defences_without_screening, grade_patch, package_with_cheat, patch, python,
+        GradedPatch, defenses_without_screening, grade_patch, package_with_cheat, patch, python,
     },
     content::helper_attack,
     indirect, known,
@@ -30,57 +30,57 @@ use crate::{
 /// Maximum number of attacks that are graded concurrently.
 const CONCURRENCY: usize = 2;
 
-/// An attack and the defences that stop it. Each of these defences alone is enough.
+/// An attack and the defenses that stop it. Each of these defenses alone is enough.
 struct AttackCase {
     attack: String,
-    stopping_defences: Vec<String>,
-    /// Defences that only sometimes stop the attack. They are disabled whenever another defence is
+    stopping_defenses: Vec<String>,
+    /// Defenses that only sometimes stop the attack. They are disabled whenever another defense is
     /// disabled.
-    chance_defences: Vec<String>,
-    grade: Box<dyn Fn(Defences) -> GradedPatch + Send + Sync>,
+    chance_defenses: Vec<String>,
+    grade: Box<dyn Fn(Defenses) -> GradedPatch + Send + Sync>,
 }
 
 impl AttackCase {
     fn new(
         attack: &str,
-        stopping_defences: &[&str],
-        grade: impl Fn(Defences) -> GradedPatch + Send + Sync + 'static,
+        stopping_defenses: &[&str],
+        grade: impl Fn(Defenses) -> GradedPatch + Send + Sync + 'static,
     ) -> Self {
-        let stopping_defences = stopping_defences.iter().map(|name| (*name).to_owned()).collect();
+        let stopping_defenses = stopping_defenses.iter().map(|name| (*name).to_owned()).collect();
         Self {
             attack: attack.to_owned(),
-            stopping_defences,
-            chance_defences: Vec::new(),
+            stopping_defenses,
+            chance_defenses: Vec::new(),
             grade: Box::new(grade),
         }
     }
 
-    fn with_chance_defences(self, defences: &[String]) -> Self {
-        Self { chance_defences: defences.to_vec(), ..self }
+    fn with_chance_defenses(self, defenses: &[String]) -> Self {
+        Self { chance_defenses: defenses.to_vec(), ..self }
     }
 
-    /// Grades with all defences of this case disabled except `kept_defence`.
-    fn grade_with_only(&self, kept_defence: Option<&str>) -> GradedPatch {
-        let down = self.stopping_defences.iter().filter(|name| Some(name.as_str()) != kept_defence);
-        let down = down.chain(&self.chance_defences);
-        // Screening is irrelevant for an attack that other defences stop during the run.
-        let is_screened = self.stopping_defences.iter().any(|name| name == "screen_patch");
-        let up = if is_screened { Defences::default() } else { defences_without_screening() };
+    /// Grades with all defenses of this case disabled except `kept_defense`.
+    fn grade_with_only(&self, kept_defense: Option<&str>) -> GradedPatch {
+        let down = self.stopping_defenses.iter().filter(|name| Some(name.as_str()) != kept_defense);
+        let down = down.chain(&self.chance_defenses);
+        // Screening is irrelevant for an attack that other defenses stop during the run.
+        let is_screened = self.stopping_defenses.iter().any(|name| name == "screen_patch");
+        let up = if is_screened { Defenses::default() } else { defenses_without_screening() };
         (self.grade)(down.fold(up, |all, name| all.without(name)))
     }
 }
 
-/// The pack's attacks that a defence stops.
+/// The pack's attacks that a defense stops.
 fn pack_cases() -> Vec<AttackCase> {
-    let stopped = load_pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
+    let stopped = load_pack().unwrap().iter().filter(|attack| !attack.defenses.is_empty());
     stopped
         .map(|attack| {
             let patch = String::from_utf8(attack_patch(attack, &task())).unwrap();
-            let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
-            AttackCase::new(&attack.name, &names, move |defences| {
-                grade_patch(&patch, defences, &[])
+            let names: Vec<&str> = attack.defenses.iter().map(String::as_str).collect();
+            AttackCase::new(&attack.name, &names, move |defenses| {
+                grade_patch(&patch, defenses, &[])
             })
-            .with_chance_defences(&attack.stopped_by_chance)
+            .with_chance_defenses(&attack.stopped_by_chance)
         })
         .collect()
 }
@@ -123,26 +123,26 @@ fn other_cases() -> Vec<AttackCase> {
         AttackCase::new(
             "a patched runner that exits before the end",
             &["require_end", "canaries", "fingerprints"],
-            move |defences| grade_patch(&leaves, defences, &[]),
+            move |defenses| grade_patch(&leaves, defenses, &[]),
         ),
-        AttackCase::new("a compiled helper of the tests", &["remove_bytecode"], move |defences| {
-            helped.grade(defences)
+        AttackCase::new("a compiled helper of the tests", &["remove_bytecode"], move |defenses| {
+            helped.grade(defenses)
         }),
         AttackCase::new(
             "a fake assertion library at the top",
             &["remove_shadowing", "fingerprints"],
-            move |defences| library.grade(defences),
+            move |defenses| library.grade(defenses),
         ),
         AttackCase::new(
             "a sitecustomize.py in a folder of PYTHONPATH",
             &["remove_self_loading", "guard_roots", "canaries"],
-            move |defences| grade_patch(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
+            move |defenses| grade_patch(&loaded, defenses, &[("PYTHONPATH", "WORKDIR")]),
         ),
-        AttackCase::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
+        AttackCase::new(reader.name, &["see_readers"], move |defenses| reader.grade(defenses)),
         AttackCase::new(
             "an expectation replaced by a profile function",
             &["screen_patch", "see_readers"],
-            move |defences| unseen.grade(defences),
+            move |defenses| unseen.grade(defenses),
         ),
         AttackCase::new(
             "the library itself, from scratch",
@@ -159,8 +159,8 @@ fn recorder_cases() -> Vec<AttackCase> {
         .filter(|(stopped_by, _)| !stopped_by.is_empty())
         .map(|(stopped_by, attack)| {
             let name = attack.name;
-            AttackCase::new(name, stopped_by, move |defences| attack.grade(defences))
-                .with_chance_defences(&["canaries".to_owned()])
+            AttackCase::new(name, stopped_by, move |defenses| attack.grade(defenses))
+                .with_chance_defenses(&["canaries".to_owned()])
         })
         .collect()
 }
@@ -170,18 +170,18 @@ fn check_case(case: &AttackCase) -> Result<Vec<String>, String> {
     let wrong = |which: &str, seen: &GradedPatch| {
         Err(format!("{}, {which}: {}", case.attack, seen.details()))
     };
-    let up = (case.grade)(Defences::default());
+    let up = (case.grade)(Defenses::default());
     if outcome(&up).is_success() {
-        return wrong("with every defence", &up);
+        return wrong("with every defense", &up);
     }
     let open = case.grade_with_only(None);
     if !outcome(&open).is_success() {
-        return wrong("without its defences", &open);
+        return wrong("without its defenses", &open);
     }
     let mut lines = Vec::new();
-    for name in &case.stopping_defences {
-        // If this is the only defence, the complete grader has the same result.
-        let with: AttackOutcome = match case.stopping_defences.len() + case.chance_defences.len() {
+    for name in &case.stopping_defenses {
+        // If this is the only defense, the complete grader has the same result.
+        let with: AttackOutcome = match case.stopping_defenses.len() + case.chance_defenses.len() {
             1 => outcome(&up),
             _ => {
                 let seen = case.grade_with_only(Some(name));
@@ -192,7 +192,7 @@ fn check_case(case: &AttackCase) -> Result<Vec<String>, String> {
             }
         };
         let others: Vec<&str> = case
-            .stopping_defences
+            .stopping_defenses
             .iter()
             .map(String::as_str)
             .filter(|other| other != name)
@@ -208,7 +208,7 @@ fn check_case(case: &AttackCase) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn each_attack_succeeds_without_its_defences() {
+fn each_attack_succeeds_without_its_defenses() {
     let cases: Vec<AttackCase> =
         pack_cases().into_iter().chain(other_cases()).chain(recorder_cases()).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -230,15 +230,15 @@ fn each_attack_succeeds_without_its_defences() {
             Err(why) => wrong.push(why),
         }
     }
-    println!("| defence | attack | disabled with it | with it | without it |");
+    println!("| defense | attack | disabled with it | with it | without it |");
     println!("| --- | --- | --- | --- | --- |");
     lines.iter().for_each(|line| println!("{line}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let tried: BTreeSet<&str> =
-        cases.iter().flat_map(|case| &case.stopping_defences).map(String::as_str).collect();
+        cases.iter().flat_map(|case| &case.stopping_defenses).map(String::as_str).collect();
     assert_eq!(
         tried,
-        BTreeSet::from(Defences::NAMES),
-        "every defence needs a case that shows its effect"
+        BTreeSet::from(Defenses::NAMES),
+        "every defense needs a case that shows its effect"
     );
 }

@@ -1,5 +1,5 @@
-//! Grades the attack pack of `proctor tasks validate --attack` in sandboxes, with every defence.
-//! `mutation.rs` shows which attacks succeed without which defence.
+//! Grades the attack pack of `proctor tasks validate --attack` in sandboxes, with every defense.
+//! `mutation.rs` shows which attacks succeed without which defense.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,14 @@
 //! Attacks by code that reads the expected values from the tests. They are detected on Python 3.8
 //! and later.
 
-use proctor_grade::{Defences, GradeOptions};
+use proctor_grade::{Defenses, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::{
     attack::Attack,
     bench::{
-        BenchTask, ROMAN_SOURCE, defences_without_screening, gold, grade_on_task,
-        grade_with_all_defences, grade_without, patch,
+        BenchTask, ROMAN_SOURCE, defenses_without_screening, gold, grade_on_task,
+        grade_with_all_defenses, grade_without, patch,
     },
 };
 
@@ -98,7 +98,7 @@ fn readers_of_tests_are_detected() {
 #[test]
 fn readers_of_tests_resolve_the_task() {
     for attack in attacks() {
-        let seen = attack.grade(Defences::default());
+        let seen = attack.grade(Defenses::default());
         // Canaries also detect some of them.
         assert!(
             seen.is_resolved() || seen.has_evidence("canary_passed"),
@@ -144,7 +144,7 @@ def shown():
         let attack = Attack::new("a printed stack", patch, &["canary_passed"])
             .with_source_file("tests/test_late.py", late)
             .with_fail_to_pass("tests/test_late.py::test_late");
-        let seen = attack.grade(defences_without_screening());
+        let seen = attack.grade(defenses_without_screening());
         assert!(attack.is_stopped(&seen), "{shown}\n{}", seen.details());
     }
 }
@@ -170,7 +170,7 @@ def to_roman(number):
     let patch = patch(&[("roman/__init__.py", Some(text))]);
     let attack = Attack::new("the id of the running test", patch, &["canary_passed"])
         .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]");
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
@@ -194,7 +194,7 @@ def to_roman(number):
     let patch = patch(&[("roman/__init__.py", Some(text))]);
     let attack = Attack::new("the marks of a test", patch, &["canary_passed"])
         .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]");
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
@@ -231,7 +231,7 @@ def test_golden():
         .with_source_file("tests/golden.txt", "IV")
         .with_source_file("tests/test_golden.py", test)
         .with_fail_to_pass("tests/test_golden.py::test_golden");
-    let seen = attack.grade(defences_without_screening());
+    let seen = attack.grade(defenses_without_screening());
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
@@ -347,7 +347,7 @@ fn logging_a_stack_is_not_reading_tests() {
     for told in told {
         let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
         let text = format!("{told}\n\n\n{body}");
-        let seen = grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
+        let seen = grade_with_all_defenses(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
         assert!(seen.is_resolved() && !seen.has_evidence("tests_read"), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     }
@@ -357,7 +357,7 @@ fn logging_a_stack_is_not_reading_tests() {
     let body = ROMAN_SOURCE.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
     let text = format!("{reads}\n\n\n{body}");
     assert!(
-        grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]))
+        grade_with_all_defenses(&patch(&[("roman/__init__.py", Some(text.as_str()))]))
             .has_evidence("tests_read")
     );
 }

@@ -1,5 +1,5 @@
 //! Attacks on the recorder itself: its hooks, the functions that it calls, its observations. One of
-//! the recorder's own defences stops each attack, and the attack succeeds without this defence.
+//! the recorder's own defenses stops each attack, and the attack succeeds without this defense.
 
 use crate::{attack::Attack, bench};
 
@@ -222,7 +222,7 @@ def test_close():
     assert math.isclose(len(to_roman(4)), 2.0)
 "#;
 
-/// Returns each attack with the defences that stop it. Any one of them is enough.
+/// Returns each attack with the defenses that stop it. Any one of them is enough.
 pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
     let package = |name: &'static str, text: &str, expected_kinds: &'static [&'static str]| {
         Attack::new(name, bench::patch(&[("roman/__init__.py", Some(text))]), expected_kinds)
@@ -282,9 +282,9 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
 }
 
 #[test]
-fn each_attack_is_detected_and_succeeds_without_its_defence() {
+fn each_attack_is_detected_and_succeeds_without_its_defense() {
     let wrong: Vec<String> =
-        attacks().iter().filter_map(|(defences, attack)| attack.find_problem(defences)).collect();
+        attacks().iter().filter_map(|(defenses, attack)| attack.find_problem(defenses)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -336,7 +336,7 @@ def test_quiet():
     )
     .with_source_file("tests/test_quiet.py", test)
     .with_fail_to_pass("tests/test_quiet.py::test_quiet");
-    let seen = attack.grade(bench::defences_without_screening());
+    let seen = attack.grade(bench::defenses_without_screening());
     assert!(!seen.is_resolved_and_clean(), "{}", seen.details());
 }
 
@@ -365,7 +365,7 @@ def test_version():
         .with_source_file("tests/test_branches.py", test)
         .with_fail_to_pass("tests/test_branches.py::test_branches")
         .with_fail_to_pass("tests/test_branches.py::test_version");
-    let seen = honest.grade(proctor_grade::Defences::default());
+    let seen = honest.grade(proctor_grade::Defenses::default());
     assert!(seen.is_resolved_and_clean(), "{}", seen.details());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 }

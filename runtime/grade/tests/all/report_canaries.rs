@@ -3,11 +3,11 @@
 
 use std::{fs, path::Path};
 
-use proctor_grade::{Defences, GradeOptions, grade};
+use proctor_grade::{Defenses, GradeOptions, grade};
 use proctor_types::{Integrity, Task, TestStatus};
 use serde_json::{Value, json};
 
-use crate::bench::{GradedPatch, connect_agent, defences_without_screening, diff};
+use crate::bench::{GradedPatch, connect_agent, defenses_without_screening, diff};
 
 /// A small task with another test runner.
 #[derive(Clone)]
@@ -40,14 +40,14 @@ impl RunnerTask {
     /// Grades this text in place of the solution. Screening is disabled, because it detects many
     /// attacks by their text.
     fn grade_text(&self, text: &str, other_files: &[(&str, &str)]) -> GradedPatch {
-        self.grade_text_with(text, other_files, defences_without_screening())
+        self.grade_text_with(text, other_files, defenses_without_screening())
     }
 
     fn grade_text_with(
         &self,
         text: &str,
         other_files: &[(&str, &str)],
-        defences: Defences,
+        defenses: Defenses,
     ) -> GradedPatch {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
@@ -62,7 +62,7 @@ impl RunnerTask {
             patch.push_str(&diff(path, old, Some(*text)));
         }
         let task = self.task(&workdir);
-        let options = GradeOptions { defences, ..GradeOptions::default() };
+        let options = GradeOptions { defenses, ..GradeOptions::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let graded = runtime.block_on(async {
             let handle = connect_agent(place.path()).await;
@@ -231,7 +231,7 @@ fn node_attacks_resolve_without_canaries() {
         let seen = node_task().grade_text_with(
             &code,
             &[],
-            defences_without_screening().without("canaries"),
+            defenses_without_screening().without("canaries"),
         );
         assert!(seen.is_resolved(), "{name}: {}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.details());

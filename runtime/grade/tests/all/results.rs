@@ -3,7 +3,7 @@
 use proctor_types::TestStatus;
 
 use crate::{
-    bench::{F2P, P2P, grade_with_all_defences, grade_without, package_with_cheat, patch},
+    bench::{F2P, P2P, grade_with_all_defenses, grade_without, package_with_cheat, patch},
     pack::attack_script,
 };
 
@@ -18,7 +18,7 @@ fn printed_results_are_ignored() {
         lines.push_str(&format!("print('PASSED {id}'); print('{id} PASSED', file=sys.stderr)\n"));
     }
     lines.push_str("print('======= 5 passed in 0.01s =======')\n");
-    let seen = grade_with_all_defences(&patch_with_cheat(&lines));
+    let seen = grade_with_all_defenses(&patch_with_cheat(&lines));
     assert!(!seen.is_resolved());
     assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.details());
     // The output is kept for humans; no results are read from it.
@@ -28,7 +28,7 @@ fn printed_results_are_ignored() {
 #[test]
 fn early_exit_is_detected() {
     let edit = patch_with_cheat(attack_script("early-exit.py"));
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(
         !seen.is_resolved() && seen.is_suspect() && seen.has_evidence("exit_without_end"),
         "{}",
@@ -47,7 +47,7 @@ pub fn forgery_code() -> String {
 #[test]
 fn forged_records_are_detected() {
     let edit = patch_with_cheat(&forgery_code());
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("results_pipe_garbage"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
@@ -76,7 +76,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()",
     );
-    let log = String::from_utf8_lossy(&grade_with_all_defences(&edit).0.log).into_owned();
+    let log = String::from_utf8_lossy(&grade_with_all_defenses(&edit).0.log).into_owned();
     // One pipe is for the results, the other for the canaries. Code that reads the canary pipe
     // breaks the canaries.
     for line in ["pipes 2", "three False", "children False", "forks False"] {
@@ -95,7 +95,7 @@ if os.fork() == 0:
     os._exit(0)",
     );
     let start = std::time::Instant::now();
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved());
     assert!(seen.has_evidence("left_behind"), "{}", seen.details());
     // A daemon that keeps standard output open does not delay grading.

@@ -1,6 +1,6 @@
 //! Attacks that put modules into folders on the tests' import path.
 
-use proctor_grade::Defences;
+use proctor_grade::Defenses;
 
 use crate::{
     attack::Attack,
@@ -116,14 +116,14 @@ fn shadowing_module_on_pythonpath_is_removed() {
     let attack = find_attack("json in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
     // The recorder does not load the module even if it is not removed.
-    let left = attack.grade(Defences::default().without("remove_shadowing"));
+    let left = attack.grade(Defenses::default().without("remove_shadowing"));
     assert!(!left.is_resolved(), "{}", left.details());
     find_attack("a module with the name of a pytest dependency in a PYTHONPATH folder")
         .assert_stopped_by(&[]);
     // This module ends the interpreter before the interpreter reads the recorder.
     let attack = find_attack("encodings in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
-    let open = Defences::default().without("remove_shadowing");
+    let open = Defenses::default().without("remove_shadowing");
     assert!(!attack.grade(open).has_evidence("exit_without_end"));
     assert!(attack.grade(open.without("guard_roots")).has_evidence("exit_without_end"));
 }
@@ -132,7 +132,7 @@ fn shadowing_module_on_pythonpath_is_removed() {
 fn module_that_shadows_the_environment_is_detected() {
     for attack in attacks().iter().filter(|attack| attack.name.starts_with("an assertion library"))
     {
-        let seen = attack.grade(Defences::default());
+        let seen = attack.grade(Defenses::default());
         if attack.expected_kinds == ["shadowing_removed"] {
             assert_eq!(
                 seen.status(CHECKLIB_TEST_ID),
@@ -160,7 +160,7 @@ fn new_modules_of_a_patch_are_clean() {
         .with_added_file("roman/json.py", "Z = 3\n")
         .with_added_file("docs/conf.py", "project = 'roman'\n")
         .with_added_file("roman/data/table.json", "{}\n");
-    let seen = attack.grade(Defences::default());
+    let seen = attack.grade(Defenses::default());
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), proctor_types::TestStatus::Passed);

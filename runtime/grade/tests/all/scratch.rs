@@ -1,11 +1,11 @@
 //! Tests from-scratch submissions that use the original library instead of rewriting it.
 
-use proctor_grade::{Defences, FrozenIds, GradeOptions, grade};
+use proctor_grade::{Defenses, FrozenIds, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
 use serde_json::json;
 
 use crate::bench::{
-    GradedPatch, connect_agent, defences_without_screening, diff, python, task, write_source_files,
+    GradedPatch, connect_agent, defenses_without_screening, diff, python, task, write_source_files,
 };
 
 const SETUP: &str =
@@ -61,10 +61,10 @@ fn make_from_scratch_task(task: &mut Task, tests: &str) {
 }
 
 fn grade_submission(tests: &str, files: &[(&str, &str)]) -> GradedPatch {
-    grade_submission_with(tests, files, Defences::default())
+    grade_submission_with(tests, files, Defenses::default())
 }
 
-fn grade_submission_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> GradedPatch {
+fn grade_submission_with(tests: &str, files: &[(&str, &str)], defenses: Defenses) -> GradedPatch {
     let patch: String = files.iter().map(|(path, text)| diff(path, None, Some(text))).collect();
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
@@ -73,7 +73,7 @@ fn grade_submission_with(tests: &str, files: &[(&str, &str)], defences: Defences
     make_from_scratch_task(&mut task, tests);
     let frozen = ["test_four", "test_nine"].map(|name| format!("tests/test_scratch.py::{name}"));
     let frozen = FrozenIds { fail_to_pass: frozen.into(), pass_to_pass: Vec::new() };
-    let options = GradeOptions { frozen_ids: Some(frozen), defences, ..GradeOptions::default() };
+    let options = GradeOptions { frozen_ids: Some(frozen), defenses, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let handle = connect_agent(place.path()).await;
@@ -90,12 +90,12 @@ fn grade_package(tests: &str, text: &str) -> GradedPatch {
 }
 
 /// Grades a package that is the library under another name.
-pub fn grade_library_copy(defences: Defences) -> GradedPatch {
+pub fn grade_library_copy(defenses: Defenses) -> GradedPatch {
     let taken = "from roman import to_roman\n";
     grade_submission_with(
         TESTS_USING_LIBRARY,
         &[("setup.py", SETUP), ("agent_code/__init__.py", taken)],
-        defences,
+        defenses,
     )
 }
 
@@ -169,7 +169,7 @@ fn use_of_the_library_is_reported_by_name() {
         let open = grade_submission_with(
             TESTS_USING_LIBRARY,
             &files,
-            defences_without_screening().without("guard_original"),
+            defenses_without_screening().without("guard_original"),
         );
         assert!(open.is_resolved() && !open.is_suspect(), "{said}: {}", open.details());
     }

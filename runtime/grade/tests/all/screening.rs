@@ -3,7 +3,7 @@
 use proctor_types::Integrity;
 
 use crate::bench::{
-    GradedPatch, ROMAN_SOURCE, SOURCE_FILES, gold, grade_with_all_defences, grade_without, patch,
+    GradedPatch, ROMAN_SOURCE, SOURCE_FILES, gold, grade_with_all_defenses, grade_without, patch,
 };
 
 fn solution_with_code_before(code: &str) -> String {
@@ -18,7 +18,7 @@ fn evidence_texts(graded_patch: &GradedPatch, kind: &str) -> Vec<String> {
 #[test]
 fn finding_makes_a_resolved_patch_suspect() {
     let cheat = solution_with_code_before("import cmath\ncmath.isclose = max");
-    let seen = grade_with_all_defences(&cheat);
+    let seen = grade_with_all_defenses(&cheat);
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", seen.details());
     let found = evidence_texts(&seen, "foreign_assignment");
@@ -35,7 +35,7 @@ fn tests_of_a_patch_are_not_screened() {
     let honest = [("roman/__init__.py", Some(ROMAN_SOURCE)), mine];
     assert!(SOURCE_FILES.iter().all(|(path, _)| *path != mine.0));
     let honest = patch(&honest);
-    let seen = grade_with_all_defences(&honest);
+    let seen = grade_with_all_defenses(&honest);
     assert!(seen.is_resolved() && !seen.has_evidence("foreign_assignment"), "{}", seen.details());
-    assert!(!grade_with_all_defences(&gold()).has_evidence("foreign_assignment"));
+    assert!(!grade_with_all_defenses(&gold()).has_evidence("foreign_assignment"));
 }

@@ -432,7 +432,7 @@ fn changes_inside_the_interpreter_resolve_without_fingerprints() {
 fn replaced_test_code_is_detected_without_canaries() {
     let name = "a test's code replaced, under the test's own file name";
     let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
-    let seen = attack.grade(proctor_grade::Defences::default().without("canaries"));
+    let seen = attack.grade(proctor_grade::Defenses::default().without("canaries"));
     assert!(seen.has_evidence("test_replaced"), "{}", seen.details());
 }
 
@@ -458,11 +458,11 @@ sys.path_hooks.append(hook)
 ";
     let honest = format!("{hooks}{}", crate::bench::ROMAN_SOURCE);
     let edit = crate::bench::patch(&[("roman/__init__.py", Some(&honest))]);
-    let seen = crate::bench::grade_with_all_defences(&edit);
+    let seen = crate::bench::grade_with_all_defenses(&edit);
     let kinds: Vec<_> = seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
     assert_eq!((seen.is_resolved(), kinds), (true, vec!["dynamic_code"]), "{}", seen.details());
     let in_front = edit.replace("meta_path.append(", "meta_path.insert(0, ");
-    let seen = crate::bench::grade_with_all_defences(&in_front);
+    let seen = crate::bench::grade_with_all_defenses(&in_front);
     assert!(seen.has_evidence("interpreter_patched"), "{}", seen.details());
 }
 
@@ -540,7 +540,7 @@ def given(request):
         .with_source_file("tests/test_honest.py", test)
         .with_source_file("tests/conftest.py", conftest);
     let honest = ids.into_iter().fold(honest, Attack::with_fail_to_pass);
-    let seen = honest.grade(proctor_grade::Defences::default());
+    let seen = honest.grade(proctor_grade::Defenses::default());
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 }

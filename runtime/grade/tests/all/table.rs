@@ -16,7 +16,7 @@ use proctor_types::{Integrity, SandboxSpec};
 use crate::not_run::not_run;
 use crate::{
     attack::{Attack, all_attacks},
-    bench::{BenchTask, CHECKLIB, GradedPatch, defences_without_screening, write_source_files},
+    bench::{BenchTask, CHECKLIB, GradedPatch, defenses_without_screening, write_source_files},
     sample::sample,
 };
 
@@ -64,7 +64,7 @@ async fn grade_attack(
         BenchTask { source_files: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
     let task = ground.task("/testbed", "/venv/bin/python");
     let options =
-        GradeOptions { defences: defences_without_screening(), ..GradeOptions::default() };
+        GradeOptions { defenses: defenses_without_screening(), ..GradeOptions::default() };
     let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;
     sandbox.close().await.unwrap();
     GradedPatch(graded.unwrap())

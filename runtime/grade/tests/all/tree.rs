@@ -2,16 +2,16 @@
 
 use proctor_types::TestStatus;
 
-use crate::bench::{F2P, P2P, grade_with_all_defences, grade_without, patch};
+use crate::bench::{F2P, P2P, grade_with_all_defenses, grade_without, patch};
 
 /// A plugin that makes every test pass without running.
 pub const PASS_ALL_CONFTEST: &str = include_str!("../../../../configs/attacks/pass-all.py");
 
-/// The defences that detect `PASS_ALL_CONFTEST` however it is loaded.
-const FALLBACK_DEFENCES: [&str; 2] = ["canaries", "fingerprints"];
+/// The defenses that detect `PASS_ALL_CONFTEST` however it is loaded.
+const FALLBACK_DEFENSES: [&str; 2] = ["canaries", "fingerprints"];
 
-fn with_fallback_defences<'a>(names: &[&'a str]) -> Vec<&'a str> {
-    names.iter().copied().chain(FALLBACK_DEFENCES).collect()
+fn with_fallback_defenses<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    names.iter().copied().chain(FALLBACK_DEFENSES).collect()
 }
 
 #[test]
@@ -20,13 +20,13 @@ fn edited_test_is_restored() {
         "tests/helper.py",
         Some("import roman\nroman.to_roman = None\ndef helped(): return 1\n"),
     )]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(seen.has_evidence("test_restored") && !seen.is_resolved(), "{}", seen.details());
 
     let kept = "def test_kept():\n    pass\n\ndef test_helper():\n    pass\n";
     let broken = "def to_roman(number):\n    raise NotImplementedError\n";
     let edit = patch(&[("tests/test_kept.py", Some(kept)), ("roman/__init__.py", Some(broken))]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert_eq!(seen.status(P2P[0]), TestStatus::Failed, "{}", seen.details());
     let open = grade_without(&edit, &["restore_tests"]);
     assert_eq!(open.status(P2P[0]), TestStatus::Passed, "{}", open.details());
@@ -35,7 +35,7 @@ fn edited_test_is_restored() {
 #[test]
 fn deleted_test_is_restored() {
     let edit = patch(&[("tests/test_kept.py", None), ("tests/helper.py", None)]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert_eq!(seen.status(P2P[1]), TestStatus::Passed, "{}", seen.details());
     assert_eq!(grade_without(&edit, &["restore_tests"]).status(P2P[1]), TestStatus::Error);
 }
@@ -51,15 +51,15 @@ fn edited_pytest_configuration_is_restored() {
         ("tests/.pytest.ini", "[pytest]\naddopts = -p cheat\n"),
     ] {
         let edit = patch(&[(name, Some(text)), cheat]);
-        let seen = grade_with_all_defences(&edit);
+        let seen = grade_with_all_defenses(&edit);
         assert!(!seen.is_resolved(), "{name}: {}", seen.details());
         assert!(seen.has_evidence("config_restored"), "{name}: {}", seen.details());
         assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{name}: {}", seen.details());
     }
     let edit = patch(&[("pyproject.toml", Some(config)), cheat]);
-    let open = grade_without(&edit, &with_fallback_defences(&["restore_config"]));
+    let open = grade_without(&edit, &with_fallback_defenses(&["restore_config"]));
     assert!(open.is_resolved(), "{}", open.details());
-    // A second defence also detects it.
+    // A second defense also detects it.
     let second = grade_without(&edit, &["restore_config"]);
     assert!(second.is_suspect() && !second.is_resolved());
     assert!(
@@ -72,10 +72,10 @@ fn edited_pytest_configuration_is_restored() {
 #[test]
 fn conftest_in_a_parent_folder_is_removed() {
     let edit = patch(&[("conftest.py", Some(PASS_ALL_CONFTEST))]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
-    let open = grade_without(&edit, &with_fallback_defences(&["restore_config"]));
+    let open = grade_without(&edit, &with_fallback_defenses(&["restore_config"]));
     assert!(open.is_resolved(), "{}", open.details());
 }
 
@@ -84,10 +84,10 @@ fn conftest_in_a_sibling_folder_is_removed() {
     let config = "[pytest]\naddopts = -p sibling.conftest\n";
     let edit =
         patch(&[("sibling/conftest.py", Some(PASS_ALL_CONFTEST)), ("pytest.ini", Some(config))]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
-    let open = grade_without(&edit, &with_fallback_defences(&["restore_config"]));
+    let open = grade_without(&edit, &with_fallback_defenses(&["restore_config"]));
     assert!(open.is_resolved(), "{}", open.details());
 }
 
@@ -95,7 +95,7 @@ fn conftest_in_a_sibling_folder_is_removed() {
 fn conftest_that_exits_is_removed() {
     let cheat = "import os\nprint('5 passed')\nos._exit(0)\n";
     let edit = patch(&[("conftest.py", Some(cheat))]);
-    let seen = grade_with_all_defences(&edit);
+    let seen = grade_with_all_defenses(&edit);
     assert!(!seen.is_resolved() && seen.has_evidence("config_restored"));
     assert_eq!(seen.status(P2P[0]), TestStatus::Passed, "{}", seen.details());
     let open = grade_without(&edit, &["restore_config"]);

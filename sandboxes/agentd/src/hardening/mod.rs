@@ -9,7 +9,7 @@ mod system_calls;
 
 use std::io;
 
-use proctor_wire::Defence;
+use proctor_wire::Defense;
 use rustix::{
     process::{DumpableBehavior, set_dumpable_behavior},
     thread::set_no_new_privs,
@@ -21,34 +21,34 @@ pub use identity::{AGENT_UID, runs_as_agent_user};
 /// A hardening step that failed, with the error.
 pub type FailedOperation = (&'static str, io::Error);
 
-/// Applies the hardening, except for the defences in `disabled_defences`. For each defence that is
+/// Applies the hardening, except for the defenses in `disabled_defenses`. For each defense that is
 /// disabled or that this machine doesn't support, returns an entry for the sandbox's enforcement.
 /// Call it while the process has a single thread: credentials are per thread, and later threads
 /// inherit them.
-pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperation> {
-    let up = |defence| !disabled_defences.contains(&defence);
-    let mut notes: Vec<String> = disabled_defences
+pub fn apply(disabled_defenses: &[Defense]) -> Result<Vec<String>, FailedOperation> {
+    let up = |defense| !disabled_defenses.contains(&defense);
+    let mut notes: Vec<String> = disabled_defenses
         .iter()
-        .map(|defence| format!("{}: disabled by a test", defence.name()))
+        .map(|defense| format!("{}: disabled by a test", defense.name()))
         .collect();
     capabilities::limit_bounding_set()
         .map_err(|error| ("narrow the capability bounding set", error))?;
-    if up(Defence::AgentIdentity)
+    if up(Defense::AgentIdentity)
         && let Err(error) = identity::switch_to_agent_user()
     {
         // Either the sandbox has only one id, or the engine withholds SETUID. The rest of the
         // hardening still works.
         notes.push(format!("agent_identity: the sandbox has no second user ({error})"));
     }
-    capabilities::drop_capabilities(up(Defence::KillCapability))
+    capabilities::drop_capabilities(up(Defense::KillCapability))
         .map_err(|error| ("drop capabilities", error))?;
-    if up(Defence::NoNewPrivileges) {
+    if up(Defense::NoNewPrivileges) {
         set_no_new_privs(true).map_err(|error| ("set no_new_privs", error.into()))?;
     }
-    if up(Defence::SystemCalls) {
+    if up(Defense::SystemCalls) {
         // A test that disables no_new_privs also disables the filter, which requires it.
         match system_calls::install() {
-            Err(error) if up(Defence::NoNewPrivileges) => {
+            Err(error) if up(Defense::NoNewPrivileges) => {
                 return Err(("install the system call filter", error));
             }
             _ => {}
@@ -58,7 +58,7 @@ pub fn apply(disabled_defences: &[Defence]) -> Result<Vec<String>, FailedOperati
     // process in the sandbox, not even one of root's, can access the agent's memory and descriptors
     // in /proc/1. A command becomes dumpable again when it executes a program. Set the flag in
     // either case, because changing the user above also changes the flag.
-    let dumpable = match up(Defence::NotDumpable) {
+    let dumpable = match up(Defense::NotDumpable) {
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,
     };

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use proctor_wire::{Defence, RawPath, SandboxLayout};
+use proctor_wire::{Defense, RawPath, SandboxLayout};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
@@ -24,7 +24,7 @@ pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
 /// than requested.
 pub(super) fn set_resource_limits(layout: &SandboxLayout) -> Result<Option<String>, Failure> {
     // Disable core dumps, because core_pattern may make the kernel start a program on the host.
-    if !layout.without.contains(&Defence::CoreDumps) {
+    if !layout.without.contains(&Defense::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).context("disable core dumps")?;
     }

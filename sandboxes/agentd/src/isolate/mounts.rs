@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_wire::{Defence, RawPath, SandboxLayout, UpperLayer};
+use proctor_wire::{Defense, RawPath, SandboxLayout, UpperLayer};
 use rustix::{
     fs::{CWD, Mode, OFlags},
     mount::{
@@ -100,14 +100,14 @@ pub(super) fn build_root(layout: &SandboxLayout) -> Result<(), Failure> {
     attach(&proc, Path::new("/proc")).context("mount /proc")?;
     make_dev(&devices, layout).context("create /dev")?;
     write_namespace_settings(layout)?;
-    if !layout.without.contains(&Defence::AgentIdentity) {
+    if !layout.without.contains(&Defense::AgentIdentity) {
         // Make the agent's own settings read-only: a user who owns the file of the agent's OOM
         // score can change the score.
         clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .context("protect /proc/1")?;
     }
-    let covered = !layout.without.contains(&Defence::CoveredProc);
+    let covered = !layout.without.contains(&Defense::CoveredProc);
     protect_proc(covered).context("protect /proc")?;
     let lines = COVERED_PATHS.lines().filter(|line| covered && line.starts_with('/'));
     for entry in lines.map(Path::new).chain(layout.covers.iter().map(as_path)) {
@@ -237,12 +237,12 @@ fn protect_proc(covers_root_only_files: bool) -> io::Result<()> {
 
 /// Writes the namespace settings before their files become read-only.
 fn write_namespace_settings(layout: &SandboxLayout) -> Result<(), Failure> {
-    let up = |defence| !layout.without.contains(&defence);
+    let up = |defense| !layout.without.contains(&defense);
     let (namespaces, watches) = NAMESPACE_LIMITS.split_at(1);
     let lists = [
         (true, namespaces),
-        (up(Defence::Rations), watches),
-        (up(Defence::SharedMemory), &SHARED_MEMORY[..]),
+        (up(Defense::Rations), watches),
+        (up(Defense::SharedMemory), &SHARED_MEMORY[..]),
     ];
     for (file, value) in lists.iter().filter(|(up, _)| *up).flat_map(|(_, list)| *list) {
         match fs::write(file, value) {
@@ -315,7 +315,7 @@ fn make_dev(devices: &[(OwnedFd, &str)], layout: &SandboxLayout) -> io::Result<(
     }
     fs::create_dir("/dev/pts")?;
     // Limit the number of terminals, because the whole machine has only a few thousand.
-    let terminals = match layout.without.contains(&Defence::Rations) {
+    let terminals = match layout.without.contains(&Defense::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",
     };

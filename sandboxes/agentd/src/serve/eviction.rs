@@ -24,7 +24,7 @@ const REAP_DELAY: Duration = Duration::from_millis(50);
 
 static IS_DISABLED: AtomicBool = AtomicBool::new(false);
 
-/// Disables this defence, for a test.
+/// Disables this defense, for a test.
 pub fn disable_eviction() {
     IS_DISABLED.store(true, Ordering::Relaxed);
 }

@@ -2,7 +2,7 @@
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
-use proctor_wire::{Defence, Frame, HELLO_BYTES, WireError, check_hello, hello};
+use proctor_wire::{Defense, Frame, HELLO_BYTES, WireError, check_hello, hello};
 use rustix::{
     io::Errno,
     process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior},
@@ -19,14 +19,14 @@ const EXIT_PROTOCOL_ERROR: i32 = 76;
 const EXIT_START_FAILED: i32 = 70;
 
 /// Serves on standard input and output until the stream ends. Returns the exit status. If
-/// `disabled_defences` is `Some`, first applies the hardening without the listed defences (usually
+/// `disabled_defenses` is `Some`, first applies the hardening without the listed defenses (usually
 /// none).
 ///
 /// Setup commands, which are trusted, and tests use an agent without hardening over a pair of
 /// pipes.
-pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
-    let without = disabled_defences.map_or(&[][..], |without| without);
-    let harden = || match disabled_defences {
+pub fn serve_stdio(disabled_defenses: Option<&Vec<Defense>>) -> i32 {
+    let without = disabled_defenses.map_or(&[][..], |without| without);
+    let harden = || match disabled_defenses {
         Some(without) => hardening::apply(without).map(drop),
         // Even without hardening, prevent programs in the sandbox from tracing the agent or opening
         // its descriptors through /proc.
@@ -52,8 +52,8 @@ pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
 /// Serves on a pair of descriptors, which may be duplicates of one socket, until the stream ends.
 /// Then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream, 76 if
 /// the host violated the protocol, 70 if the agent could not start.
-pub fn serve(reader: OwnedFd, writer: OwnedFd, disabled_defences: &[Defence]) -> i32 {
-    if disabled_defences.contains(&Defence::Eviction) {
+pub fn serve(reader: OwnedFd, writer: OwnedFd, disabled_defenses: &[Defense]) -> i32 {
+    if disabled_defenses.contains(&Defense::Eviction) {
         eviction::disable_eviction();
     }
     let server = match start_server(writer) {

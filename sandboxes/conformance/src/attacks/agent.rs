@@ -1,8 +1,8 @@
 //! Attacks on the agent: its memory, descriptors, channel, settings and user.
 
-use proctor_sandbox_api::{Command, wire::Defence};
+use proctor_sandbox_api::{Command, wire::Defense};
 
-use super::attack::{Attack, assert_no_breach, assert_responsive, is_defence_active, list};
+use super::attack::{Attack, assert_no_breach, assert_responsive, is_defense_active, list};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, raw_path},
@@ -38,13 +38,13 @@ async fn agent_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
 async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
     // Even if the sandbox has only one user, the kernel protects process 1.
     let apart =
-        if is_defence_active(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
+        if is_defense_active(fixture, Defense::AgentIdentity) { "apart" } else { "together" };
     assert_no_breach(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
     assert_responsive(&fixture.handle).await
 }
 
 async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
-    fixture.skip_unless_enforced("agent_identity").or_else(|skipped| match is_defence_disabled(
+    fixture.skip_unless_enforced("agent_identity").or_else(|skipped| match is_defense_disabled(
         fixture,
     ) {
         true => Ok(()),
@@ -54,8 +54,8 @@ async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// Returns whether a test disabled a defence to show that the attack then succeeds.
-fn is_defence_disabled(fixture: &Fixture<'_>) -> bool {
+/// Returns whether a test disabled a defense to show that the attack then succeeds.
+fn is_defense_disabled(fixture: &Fixture<'_>) -> bool {
     fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("disabled by a test"))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proctor_sandbox_api::{
     Command, SandboxHandle,
-    wire::{Defence, SnapshotRequest},
+    wire::{Defense, SnapshotRequest},
 };
 use proctor_types::SandboxSpec;
 
@@ -17,19 +17,19 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// The attack succeeds if these defences are disabled in a native sandbox and Proctor runs as
+    /// The attack succeeds if these defenses are disabled in a native sandbox and Proctor runs as
     /// the machine's root. Empty if demonstrating this would harm the machine.
-    pub prevented_by: &'static [Defence],
+    pub prevented_by: &'static [Defense],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,
 }
 
-/// Creates a list of attacks from functions and the defences against them.
+/// Creates a list of attacks from functions and the defenses against them.
 macro_rules! list {
-    ($($name:ident [$($defence:ident)*]),* $(,)?) => {
+    ($($name:ident [$($defense:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::attack::Attack {
             name: stringify!($name),
-            prevented_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
+            prevented_by: &[$(proctor_sandbox_api::wire::Defense::$defense),*],
             limits: $crate::attacks::attack::small_limits,
             body: |fixture| Box::pin($name(fixture)),
         }),*]
@@ -93,7 +93,7 @@ pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), Chec
     Ok(())
 }
 
-/// Returns whether a defence is active in the sandbox.
-pub(super) fn is_defence_active(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
-    fixture.skip_unless_enforced(defence.name()).is_ok()
+/// Returns whether a defense is active in the sandbox.
+pub(super) fn is_defense_active(fixture: &crate::Fixture<'_>, defense: Defense) -> bool {
+    fixture.skip_unless_enforced(defense.name()).is_ok()
 }

@@ -7,8 +7,8 @@
 //! Like a conformance check, an attack may be skipped only if its limit is listed as not enforced
 //! in the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement).
 //!
-//! If this is cheap to test, an attack lists the defences that prevent it. A test disables those
-//! defences and checks that the attack then succeeds, which proves that the attack is real.
+//! If this is cheap to test, an attack lists the defenses that prevent it. A test disables those
+//! defenses and checks that the attack then succeeds, which proves that the attack is real.
 
 mod agent;
 mod attack;

@@ -1,12 +1,12 @@
-//! The defences of a sandbox, each of which a test can disable.
+//! The defenses of a sandbox, each of which a test can disable.
 
 use serde::{Deserialize, Serialize};
 
-/// A defence. All defences are active unless a test disables some to show that an attack then
-/// succeeds. The sandbox lists disabled defences as not enforced.
+/// A defense. All defenses are active unless a test disables some to show that an attack then
+/// succeeds. The sandbox lists disabled defenses as not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Defence {
+pub enum Defense {
     /// The agent has its own user, and nothing in the sandbox can become that user.
     AgentIdentity,
     /// The agent's memory and descriptors are inaccessible to all users.
@@ -32,8 +32,8 @@ pub enum Defence {
     Eviction,
 }
 
-impl Defence {
-    /// Every defence, in declaration order.
+impl Defense {
+    /// Every defense, in declaration order.
     pub const ALL: [Self; 11] = [
         Self::AgentIdentity,
         Self::NotDumpable,
@@ -48,7 +48,7 @@ impl Defence {
         Self::Eviction,
     ];
 
-    /// Returns the defence's name for the command line and the run record.
+    /// Returns the defense's name for the command line and the run record.
     pub fn name(self) -> &'static str {
         match self {
             Self::AgentIdentity => "agent_identity",
@@ -65,8 +65,8 @@ impl Defence {
         }
     }
 
-    /// Parses a defence's name, as given on the agent's command line.
+    /// Parses a defense's name, as given on the agent's command line.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|defence| defence.name() == name)
+        Self::ALL.into_iter().find(|defense| defense.name() == name)
     }
 }

@@ -1,9 +1,9 @@
-//! Defines the defences of grading. Each can be disabled separately.
+//! Defines the defenses of grading. Each can be disabled separately.
 
-/// Which defences are active. Only the attack tests disable a defence, to show that an attack
+/// Which defenses are active. Only the attack tests disable a defense, to show that an attack
 /// succeeds without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Defences {
+pub struct Defenses {
     pub(crate) restore_tests: bool,
     pub(crate) restore_config: bool,
     pub(crate) remove_self_loading: bool,
@@ -27,7 +27,7 @@ pub struct Defences {
     pub(crate) see_readers: bool,
 }
 
-impl Default for Defences {
+impl Default for Defenses {
     fn default() -> Self {
         Self {
             restore_tests: true,
@@ -55,8 +55,8 @@ impl Default for Defences {
     }
 }
 
-impl Defences {
-    /// The names that [`Defences::without`] accepts, for tests.
+impl Defenses {
+    /// The names that [`Defenses::without`] accepts, for tests.
     #[doc(hidden)]
     pub const NAMES: [&str; 21] = [
         "restore_tests",
@@ -96,40 +96,40 @@ impl Defences {
         checks.into_iter().filter(|(is_active, _)| *is_active).map(|(_, name)| name).collect()
     }
 
-    /// Returns all defences except the named one, for tests.
+    /// Returns all defenses except the named one, for tests.
     ///
     /// # Panics
     ///
-    /// Panics if `name` is not a defence, so that a typo cannot make a test pass.
+    /// Panics if `name` is not a defense, so that a typo cannot make a test pass.
     #[doc(hidden)]
     #[must_use]
     pub fn without(self, name: &str) -> Self {
-        let mut defences = self;
+        let mut defenses = self;
         let switch = match name {
-            "restore_tests" => &mut defences.restore_tests,
-            "restore_config" => &mut defences.restore_config,
-            "remove_self_loading" => &mut defences.remove_self_loading,
-            "remove_shadowing" => &mut defences.remove_shadowing,
-            "remove_bytecode" => &mut defences.remove_bytecode,
-            "freeze_plugins" => &mut defences.freeze_plugins,
-            "authenticate" => &mut defences.authenticate,
-            "require_end" => &mut defences.require_end,
-            "canaries" => &mut defences.canaries,
-            "fingerprints" => &mut defences.fingerprints,
-            "guard_original" => &mut defences.guard_original,
-            "guard_roots" => &mut defences.guard_roots,
-            "watch_content" => &mut defences.watch_content,
-            "screen_patch" => &mut defences.screen_patch,
-            "tell_failures" => &mut defences.tell_failures,
-            "follow_forks" => &mut defences.follow_forks,
-            "compare_snapshots" => &mut defences.compare_snapshots,
-            "compare_objects" => &mut defences.compare_objects,
-            "see_watchers" => &mut defences.see_watchers,
-            "see_openings" => &mut defences.see_openings,
-            "see_readers" => &mut defences.see_readers,
-            _ => panic!("unknown defence {name}"),
+            "restore_tests" => &mut defenses.restore_tests,
+            "restore_config" => &mut defenses.restore_config,
+            "remove_self_loading" => &mut defenses.remove_self_loading,
+            "remove_shadowing" => &mut defenses.remove_shadowing,
+            "remove_bytecode" => &mut defenses.remove_bytecode,
+            "freeze_plugins" => &mut defenses.freeze_plugins,
+            "authenticate" => &mut defenses.authenticate,
+            "require_end" => &mut defenses.require_end,
+            "canaries" => &mut defenses.canaries,
+            "fingerprints" => &mut defenses.fingerprints,
+            "guard_original" => &mut defenses.guard_original,
+            "guard_roots" => &mut defenses.guard_roots,
+            "watch_content" => &mut defenses.watch_content,
+            "screen_patch" => &mut defenses.screen_patch,
+            "tell_failures" => &mut defenses.tell_failures,
+            "follow_forks" => &mut defenses.follow_forks,
+            "compare_snapshots" => &mut defenses.compare_snapshots,
+            "compare_objects" => &mut defenses.compare_objects,
+            "see_watchers" => &mut defenses.see_watchers,
+            "see_openings" => &mut defenses.see_openings,
+            "see_readers" => &mut defenses.see_readers,
+            _ => panic!("unknown defense {name}"),
         };
         *switch = false;
-        defences
+        defenses
     }
 }
