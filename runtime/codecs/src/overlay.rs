@@ -95,7 +95,7 @@ fn ensure_object<'a>(
     }
     match value {
         Value::Object(map) => map,
-        _ => unreachable!("it was made an object above"),
+        _ => unreachable!("it was set to an object above"),
     }
 }
 

@@ -311,7 +311,7 @@ def warm(names):
             importlib.import_module(name)
         except BaseException:
             pass
-    # Unload the project's modules that a third-party package imported, because each test file must import them anew.
+    # Unload the project's modules that a third-party package imported, because each test file must import them again.
     root = os.path.realpath(os.getcwd()) + os.sep
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""

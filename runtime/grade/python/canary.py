@@ -31,7 +31,7 @@ words["work"] = frozenset(order["work"])
 chance = random.Random(order["seed"])
 
 # The opposite order uses another method. `==` and `!=` are left alone: a class may define one of them and inherit
-# the other, and an honest value then passes both. No edit compares an expression with
+# the other, so an honest value passes both. No edit compares an expression with
 # itself: evaluating it twice may move a position or create a copy.
 FLIPS = {ast.Lt: ("<", ">="), ast.GtE: (">=", "<"), ast.Gt: (">", "<="), ast.LtE: ("<=", ">")}
 ORDERS = {

@@ -23,7 +23,7 @@ impl ToolSet {
         Tools::load(None).map(Self)
     }
 
-    /// Returns what the model is told about each tool.
+    /// Returns each tool's name, description and schema for the model.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.specs()
     }

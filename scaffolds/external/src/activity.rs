@@ -55,7 +55,7 @@ impl Activity {
         self.request_count = traffic.received_requests;
         if asked {
             self.last_active_at = Instant::now();
-            // Discard earlier samples, so that the next check starts anew.
+            // Discard earlier samples, so that the next check starts from zero.
             self.cpu_ticks.clear();
         }
         asked

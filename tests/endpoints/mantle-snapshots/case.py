@@ -8,7 +8,7 @@ class C(Case):
         items = body['input']
         said = lambda i: i['content'] if isinstance(i['content'], str) else ''.join(p.get('text', '') for p in i['content'])
         users = [said(i) for i in items if i.get('role') == 'user']
-        # The model goes on if its step worked, else starts over (up to 3 times), then gives up.
+        # The model continues if its step worked. Otherwise, it starts over up to 3 times and then gives up.
         at, again = 0, 0
         for u in users[1:]:
             bad = u.startswith('Nothing was run') or '[exit status' in u or 'Traceback' in u

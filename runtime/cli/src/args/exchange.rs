@@ -1,4 +1,4 @@
-//! `export` and `import`.
+//! Arguments of `export` and `import`.
 
 use std::path::PathBuf;
 

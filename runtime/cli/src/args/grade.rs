@@ -1,4 +1,4 @@
-//! `grade`.
+//! Arguments of `grade`.
 
 use std::path::PathBuf;
 

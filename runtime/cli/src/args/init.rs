@@ -1,4 +1,4 @@
-//! `init`.
+//! Arguments of `init`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tasks` and its actions.
+//! Arguments of `tasks` and its subcommands.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! One file per command.
+//! The commands, with one file for each.
 
 mod attack;
 mod cancel;

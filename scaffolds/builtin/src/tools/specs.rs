@@ -12,7 +12,7 @@ pub(crate) const EDIT: &str = "edit";
 pub(crate) const SEARCH: &str = "search";
 pub(crate) const SUBMIT: &str = "submit";
 
-/// Returns what the model is told about each tool. The description comes from the prompts, and the
+/// Returns each tool's name, description and schema for the model. The description comes from the prompts, and the
 /// schema comes from the type of the arguments.
 pub fn specs(prompts: &Prompts) -> Vec<ToolSpec> {
     vec![

@@ -1,4 +1,4 @@
-//! Determines where an agent can find each thing that the tests require.
+//! Determines where an agent can find what each test requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 
