@@ -28,8 +28,8 @@ const CACHE_DIRS: &[(&str, &str, NameCheck)] = &[
     ("sources/trees", "source", |name| is_hex(name, 64)),
     ("leak-checks/native", "leak check", is_result_file_name),
     ("leak-checks/docker", "leak check", is_result_file_name),
-    ("native/absent", "white-outs", |name| is_hex(name, 32)),
-    ("docker", "white-outs", |name| is_hex(name, 32)),
+    ("native/absent", "whiteouts", |name| is_hex(name, 32)),
+    ("docker", "whiteouts", |name| is_hex(name, 32)),
     ("frozen", "frozen tests", is_result_file_name),
     ("verdicts", "verdict", |name| is_hex(name, 64)),
     ("bundles/built", "bundle", |name| {

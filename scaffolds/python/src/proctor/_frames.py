@@ -38,7 +38,7 @@ def frame(run: str, name: str, to: Optional[str]) -> Any:
     if to is None:
         to = "arrow" if importlib.util.find_spec("pyarrow") else "records"
     if to not in KINDS:
-        raise ValueError(f"unknown kind of frame {to!r}; kinds: {', '.join(KINDS)}")
+        raise ValueError(f"unknown frame type {to!r}; types: {', '.join(KINDS)}")
     make = {"arrow": _arrow, "pandas": _pandas, "polars": _polars, "records": _records}[to]
     return make(*_read(run, name))
 
