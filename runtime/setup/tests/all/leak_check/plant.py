@@ -1,6 +1,6 @@
 """Plants the unmasked code, or the hidden test, in a different hiding place for each line of PLACES.
 
-Run by the set-up of the environment, in the work directory, before anything is masked.
+The environment's setup runs it in the work directory, before anything is masked.
 """
 import base64, bz2, difflib, gzip, hashlib, html, io, json, lzma, os, py_compile, subprocess, tarfile, zipfile, zlib
 
