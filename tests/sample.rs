@@ -1,4 +1,4 @@
-//! Shorter tables for the core tier. Test crates include this file by its path, beside `tier.rs`.
+//! Shorter tables for the core tier. Test crates include this file by its path, next to `tier.rs`.
 
 use crate::tier::is_full;
 
