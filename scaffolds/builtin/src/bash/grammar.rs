@@ -45,7 +45,7 @@ fn parse_action(body: &[&str]) -> Result<Action, String> {
     match (filled, submits) {
         (0, _) => Err("the bash block is empty".into()),
         (1, true) => Ok(Action::Submit),
-        (_, true) => Err(format!("`{SUBMIT_LINE}` must be the only line in the bash block")),
+        (_, true) => Err(format!("`{SUBMIT_LINE}` stands among other lines")),
         (_, false) => Ok(Action::Run(body.join("\n"))),
     }
 }

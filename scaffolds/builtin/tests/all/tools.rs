@@ -236,11 +236,11 @@ async fn edit_is_exact_and_can_be_undone() {
     assert!(shown[3].contains("occurs 2 times, at lines 2, 3"), "{}", shown[3]);
     assert!(shown[4].contains("Undid"));
     assert_eq!(shown[5], "one\ntwo");
-    assert!(shown[6].contains("has changed since its last edit"), "{}", shown[6]);
+    assert!(shown[6].contains("changed by something else"), "{}", shown[6]);
     assert!(shown[7].contains("no edit"));
     assert!(shown[8].contains("n.txt\t14 bytes"), "{}", shown[8]);
-    assert!(shown[9].contains("does not exist"));
-    assert!(shown[11].contains("removed the file") && !session.exists("made"));
+    assert!(shown[9].contains("There is no"));
+    assert!(shown[11].contains("gone again") && !session.exists("made"));
     assert!(session.tool_results().iter().all(|done| !done.is_malformed));
     assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
 }
