@@ -205,12 +205,12 @@ fn grace_is_an_extra_response_and_not_a_step() {
                 messages.map(|one| one["content"].as_str().unwrap_or_default().to_owned()).collect()
             })
             .collect();
-        let told = ["2 of 2 answers", "1 of 2 answers", "This is your last answer"];
+        let told = ["2 of 2 responses", "1 of 2 responses", "This is your last response"];
         assert_eq!(asked.len(), told.len());
         for (messages, told) in asked.iter().zip(told) {
             let (last, before) = messages.split_last().unwrap();
             assert!(last.contains(told), "{told}: {last}");
-            assert!(!before.concat().contains("What is left"), "{before:?}");
+            assert!(!before.concat().contains("Remaining: "), "{before:?}");
         }
     }
 }

@@ -110,7 +110,7 @@ mod tests {
             "# Put f back\n",
             "## `p/a.py`\n\nFunction `f`, also under the names `g`, `h`\n\n```python\ndef f(a, /, *, b=1):\n    ...\n```\n",
             "Method `C.m`\n\n```python\nasync def m(self):\n    ...\n```\n\n## Rules\n",
-            "taken out of `p/__init__.py`:",
+            "removed from `p/__init__.py`.",
             "`python -m pytest PATH`, in `/testbed`.",
         ] {
             assert!(text.contains(part), "{part:?} is missing in:\n{text}");

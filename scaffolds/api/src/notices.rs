@@ -128,8 +128,8 @@ fn remaining_limits(
 /// Returns the name of a limit's unit, as in the announced limits.
 fn unit(kind: BudgetKind) -> &'static str {
     match kind {
-        BudgetKind::Steps => "answers",
-        BudgetKind::MainSteps => "answers of your own",
+        BudgetKind::Steps => "responses",
+        BudgetKind::MainSteps => "responses of your own",
         BudgetKind::InputTokens => "input tokens",
         BudgetKind::OutputTokens => "output tokens",
         BudgetKind::TotalTokens => "tokens",
@@ -184,8 +184,8 @@ mod tests {
             .expect("the template is valid");
         assert_eq!(
             last_message_content(&told),
-            "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
-             tools. The files as they are when a limit is reached are judged.]"
+            "ok\n\n[Remaining: 38 of 50 responses, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
+             tools. When a limit is reached, your work is graded as it is.]"
         );
         assert_eq!(told.messages[0], sample_request().messages[0]);
     }
@@ -206,7 +206,7 @@ mod tests {
         let told =
             add_grace_notice(sample_request(), BudgetKind::Steps).expect("the template is valid");
         assert!(
-            last_message_content(&told).starts_with("ok\n\n[The limit on answers is reached."),
+            last_message_content(&told).starts_with("ok\n\n[The limit on responses is reached."),
             "{told:?}"
         );
     }

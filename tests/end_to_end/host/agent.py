@@ -156,7 +156,7 @@ elif mode == "probes":
         "flood": len(result("sandbox/exec", command="head -c 3000000 /dev/zero | tr '\\0' x")["stdout"]) == 1 << 20,
         "stdin": result("sandbox/exec", command="cat", stdin="héllo")["stdout"] == "héllo",
         "malformed": "are not JSON" in result("tool/call", name="shell", arguments="{")["output"],
-        "no tool": "There is no tool" in result("tool/call", name="fly", arguments={})["output"],
+        "no tool": "does not exist" in result("tool/call", name="fly", arguments={})["output"],
     }
     result("sandbox/write", path="probe.bin", content="AP8=", encoding="base64", executable=True)
     checks["bytes"] = result("sandbox/read", path="probe.bin") == {"content": "AP8=", "encoding": "base64"}

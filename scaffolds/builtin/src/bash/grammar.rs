@@ -33,9 +33,9 @@ pub(super) fn parse(answer: &str) -> Result<Action, String> {
         blocks.push(body);
     }
     match blocks.as_slice() {
-        [] => Err("the answer holds no bash block".into()),
+        [] => Err("the response contains no bash block".into()),
         [body] => parse_action(body),
-        many => Err(format!("the answer holds {} bash blocks", many.len())),
+        many => Err(format!("the response contains {} bash blocks", many.len())),
     }
 }
 
@@ -45,7 +45,7 @@ fn parse_action(body: &[&str]) -> Result<Action, String> {
     match (filled, submits) {
         (0, _) => Err("the bash block is empty".into()),
         (1, true) => Ok(Action::Submit),
-        (_, true) => Err(format!("`{SUBMIT_LINE}` stands among other lines")),
+        (_, true) => Err(format!("`{SUBMIT_LINE}` must be the only line of its block")),
         (_, false) => Ok(Action::Run(body.join("\n"))),
     }
 }

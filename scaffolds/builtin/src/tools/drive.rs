@@ -14,7 +14,7 @@ use crate::{
 
 /// A factor of the arm. Increment it when the texts of this crate's tool messages change, because
 /// the model reads them like prompts.
-pub(crate) const REVISION: u32 = 1;
+pub(crate) const REVISION: u32 = 2;
 
 /// The scaffold for models with function calling.
 #[derive(Debug)]

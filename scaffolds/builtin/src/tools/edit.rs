@@ -130,7 +130,7 @@ impl Edit {
     ) -> Result<ToolOutput, ToolError> {
         let text = if stat_file(context, path).await?.kind == EntryKind::Dir {
             if range.is_some() {
-                return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
+                return Err(ToolError::Tell(format!("{path} is a folder, so view_range does not apply.")));
             }
             format_folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
@@ -177,7 +177,7 @@ impl Edit {
         };
         if old_text == new_text {
             return Err(ToolError::Tell(format!(
-                "Nothing to change: old_str is new_str in {path}."
+                "Nothing was changed in {path}: old_str and new_str are equal."
             )));
         }
         let mut after = before[..at].to_vec();
@@ -200,7 +200,7 @@ impl Edit {
         let mut lines = before.split_inclusive(|byte| *byte == b'\n');
         for count in 0..line {
             let Some(next) = lines.next() else {
-                let why = format!("{path} has {count} lines: insert_line {line} is past its end.");
+                let why = format!("{path} has {count} lines: insert_line {line} is out of range.");
                 return Err(ToolError::Tell(why));
             };
             head.extend(next);
@@ -230,7 +230,7 @@ impl Edit {
         path: &EditTarget,
     ) -> Result<ToolOutput, ToolError> {
         let Some(last) = self.history.last_entry(&path.path) else {
-            return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
+            return Err(ToolError::Tell(format!("No edit of {path} can be undone.")));
         };
         let now = match context.handle.read(&path.path, self.settings.file_bytes).await {
             Ok(bytes) => Some(bytes),
@@ -250,7 +250,7 @@ impl Edit {
             }
             None => {
                 context.handle.remove(&path.path).await?;
-                format!("Undid the last edit of {path}: the file is gone again.")
+                format!("Undid the last edit of {path}: the file was removed.")
             }
         };
         let edited = to_file_edit(&path.path, last.old_content.clone(), None);
@@ -266,7 +266,7 @@ impl Edit {
         match context.handle.read(&path.path, self.settings.file_bytes).await {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
-                let why = format!("{path} is larger than {limit} bytes: use shell commands on it.");
+                let why = format!("{path} is larger than {limit} bytes. Use shell commands instead.");
                 Err(ToolError::Tell(why))
             }
             other => Ok(other?),
@@ -312,5 +312,5 @@ fn to_file_edit(
 
 async fn stat_file(context: &ToolContext, path: &EditTarget) -> Result<DirEntry, ToolError> {
     let found = context.handle.stat(&path.path).await?;
-    found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
+    found.ok_or_else(|| ToolError::Tell(format!("{path} does not exist.")))
 }

@@ -72,7 +72,7 @@ fn explain_no_match(bytes: &[u8], old_text: &str) -> String {
         .filter(|(_, line)| !line.is_empty())
         .collect();
     let Some(first) = wanted.first() else {
-        return "old_str does not occur: it holds only white space.".into();
+        return "old_str does not occur: it contains only whitespace.".into();
     };
     let alike = |window: &[(usize, String)]| window.iter().map(|(_, line)| line).eq(wanted.iter());
     if let Some(window) = there.windows(wanted.len()).find(|window| alike(window)) {
@@ -82,7 +82,7 @@ fn explain_no_match(bytes: &[u8], old_text: &str) -> String {
             [] => String::new(),
         };
         return format!(
-            "old_str does not occur, but {lines} differ from it in white space only. \
+            "old_str does not occur, but {lines} differ from it only in whitespace. \
              View them and copy them exactly."
         );
     }

@@ -72,7 +72,7 @@ impl Tool for Search {
             clip_for_model(&self.prompts, "search", text, self.settings.output_tokens).await?;
         if more {
             shown.push_str(&format!(
-                "[the first {} matches; there are more: narrow the search]",
+                "[only the first {} matches are shown; narrow the search]",
                 matches.len()
             ));
         }

@@ -148,7 +148,7 @@ impl Toolbox {
                 let names: Vec<_> =
                     self.tools.iter().map(|tool| format!("`{}`", tool.name())).collect();
                 Err(ToolError::Malformed(format!(
-                    "There is no tool `{name}`. The tools are {}.",
+                    "The tool `{name}` does not exist. The tools are {}.",
                     names.join(", ")
                 )))
             }
@@ -159,7 +159,7 @@ impl Toolbox {
 fn parse_call_arguments(call: &ToolCall) -> Result<Value, ToolError> {
     arguments::parse(call).map_err(|error| {
         ToolError::Malformed(format!(
-            "The arguments of `{}` are not JSON: {error}. Write one JSON object.",
+            "The arguments of `{}` are not valid JSON: {error}. Write one JSON object.",
             call.name
         ))
     })

@@ -24,8 +24,8 @@ async fn hidden_budget_is_not_mentioned() {
     for announced in [None, Some(Budget::default())] {
         assert_eq!(
             task_message("tools", announced).await,
-            "The repository is at `/testbed`. Commands start there, each in a fresh shell, and are \
-             killed after 30 seconds.\n\n<task>\nMake f return 2.\n</task>\n"
+            "The repository is at `/testbed`. Every command starts there in a new shell, and is killed \
+             after 30 seconds.\n\n<task>\nMake f return 2.\n</task>\n"
         );
     }
 }
@@ -35,8 +35,9 @@ async fn announced_limits_are_listed_one_per_line() {
     let budget = Budget { steps: Some(50), cost_usd: Some(1.5), ..Budget::default() };
     assert_eq!(
         task_message("bash", Some(budget)).await,
-        "The repository is at `/testbed`. Commands start there and are killed after 30 seconds.\n\n\
-         <task>\nMake f return 2.\n</task>\n\nYour limits:\n- 50 answers, one command each\n\
-         - 1.5 US dollars\nThe files as they are when a limit is reached are judged.\n"
+        "The repository is at `/testbed`. Every command starts there, and is \
+         killed after 30 seconds.\n\n\
+         <task>\nMake f return 2.\n</task>\n\nYour limits:\n- 50 responses with one command each\n\
+         - 1.5 US dollars\nWhen a limit is reached, your work is graded as it is.\n"
     );
 }

@@ -141,7 +141,7 @@ async fn tools_answer_and_count_invalid_calls() {
         "`create` needs the field `file_text`",
         "missing field `path`",
         "`pattern`, `glob` or both",
-        "no tool `find`. The tools are `shell`, `edit`, `search`, `submit`",
+        "The tool `find` does not exist. The tools are `shell`, `edit`, `search`, `submit`",
         "unknown field `cwd`",
         "at least 1 second",
         "field `timeout`: invalid type: floating point `0.5`",
@@ -205,7 +205,7 @@ async fn tools_mention_truncation_after_results() {
     let mut session = ScriptedSession::new(vec![cut]).await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
     let last = session.model_requests()[1].messages.clone();
-    assert!(matches!(&last[4], Message::Tool { content, .. } if content.contains("not JSON")));
+    assert!(matches!(&last[4], Message::Tool { content, .. } if content.contains("not valid JSON")));
     assert!(matches!(&last[5], Message::User { content } if content.contains("cut off")));
 }
 
@@ -237,10 +237,10 @@ async fn edit_is_exact_and_can_be_undone() {
     assert!(shown[4].contains("Undid"));
     assert_eq!(shown[5], "one\ntwo");
     assert!(shown[6].contains("changed by something else"), "{}", shown[6]);
-    assert!(shown[7].contains("no edit"));
+    assert!(shown[7].contains("No edit"));
     assert!(shown[8].contains("n.txt\t14 bytes"), "{}", shown[8]);
-    assert!(shown[9].contains("There is no"));
-    assert!(shown[11].contains("gone again") && !session.exists("made"));
+    assert!(shown[9].contains("does not exist"));
+    assert!(shown[11].contains("was removed") && !session.exists("made"));
     assert!(session.tool_results().iter().all(|done| !done.is_malformed));
     assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
 }
@@ -285,7 +285,7 @@ async fn tools_clip_long_output_and_record_all_of_it() {
     let shown = collect_outputs(&mut session).await;
     let text = &shown[0];
     assert!(text.starts_with("1\n2\n") && text.ends_with("100000\n[exit status 1]"), "{text}");
-    assert!(text.contains("tokens in") && text.contains("were cut here"));
+    assert!(text.contains("tokens in") && text.contains("omitted"));
     assert!(text.len() < 60_000, "{}", text.len());
     let whole: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
     assert_eq!(session.tool_results()[0].full_output.as_deref(), Some(whole.as_bytes()));
