@@ -2,7 +2,7 @@
 
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
-use proctor_report::{TrialResult, build_report};
+use proctor_report::{Report, TrialResult};
 use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
 use super::{JournalIndex, PlannedTrial, log};
@@ -28,7 +28,8 @@ pub fn read_trial(
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
     damage.extend(result.damage.iter().cloned());
-    let report = build_report(vec![result.clone()]);
+    let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();
+    let report = Report::from_results(std::slice::from_ref(result));
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
     // If the trial is still running, add up what its steps have used so far.
@@ -79,6 +80,7 @@ pub fn read_trial(
             .collect(),
         passed_rate: verdict.map(|verdict| verdict.passed_rate),
         steps,
+        side_requests,
         input: spent.input_tokens,
         output: spent.output_tokens,
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),

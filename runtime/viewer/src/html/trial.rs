@@ -4,8 +4,9 @@ use minijinja::Error;
 use serde::Serialize;
 
 use super::{
-    Folder, Links,
+    Folder, Links, SideRequest,
     conversation::{Conversation, conversations},
+    side_requests::{SideRequestList, list_side_requests},
     step_row::StepRow,
     templates::render_template,
     timeline::{ChartLimit, Timeline, timeline},
@@ -27,6 +28,8 @@ pub struct Step {
     /// equals `diff`.
     pub so_far: String,
     pub sends: Vec<EndpointRequest>,
+    /// The side requests that were recorded with this step.
+    pub side_requests: Vec<SideRequest>,
     /// Labels that people gave the step.
     pub labels: Vec<ShownLabel>,
     /// The work directory after the step. `None` in exported files, and if there is no snapshot.
@@ -110,6 +113,7 @@ pub struct Trial {
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
+    pub side_requests: Vec<SideRequest>,
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
@@ -140,6 +144,7 @@ struct TrialContext<'a> {
     conversations: Vec<Conversation<'a>>,
     failed_tests: Vec<&'a TestLine>,
     passed_tests: Vec<&'a TestLine>,
+    side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
     live: bool,
 }
@@ -149,6 +154,7 @@ struct StepContext<'a> {
     step: &'a Step,
     trial: &'a str,
     links: &'a Links<'a>,
+    side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
     conversations: Vec<Conversation<'a>>,
     live: bool,
@@ -217,6 +223,7 @@ pub fn render_trial(
         conversations: conversations(steps, None),
         failed_tests,
         passed_tests,
+        side_requests: list_side_requests(&trial.side_requests),
         ways: step_links(steps, 0),
         live: is_live,
     };
@@ -238,6 +245,7 @@ pub fn render_step(
         step,
         trial,
         links,
+        side_requests: list_side_requests(&step.side_requests),
         ways: step_links(rows, step.row.number),
         conversations: conversations(rows, Some(step.row.number)),
         live: is_live,
