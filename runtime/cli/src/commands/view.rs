@@ -42,7 +42,7 @@ fn is_run(path: &Path) -> bool {
 /// Prints a warning for each run that only appears on the dashboard.
 fn warn_about(unreadable_runs: &[String]) {
     for error in unreadable_runs {
-        tell!("warning: {error}; the dashboard shows this error instead of the run");
+        tell!("warning: {error}; the dashboard shows this error");
     }
 }
 
