@@ -22,6 +22,7 @@ mod side_requests;
 mod step_row;
 mod summary;
 mod templates;
+mod test_lists;
 mod tiles;
 mod timeline;
 mod trial;

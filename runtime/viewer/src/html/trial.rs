@@ -9,6 +9,7 @@ use super::{
     side_requests::{SideRequestList, list_side_requests},
     step_row::StepRow,
     templates::render_template,
+    test_lists::{TestLists, test_lists},
     timeline::{ChartLimit, Timeline, timeline},
 };
 
@@ -142,8 +143,7 @@ struct TrialContext<'a> {
     gold: &'a str,
     timeline: Option<Timeline>,
     conversations: Vec<Conversation<'a>>,
-    failed_tests: Vec<&'a TestLine>,
-    passed_tests: Vec<&'a TestLine>,
+    tests: TestLists<'a>,
     side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
     live: bool,
@@ -213,7 +213,6 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
-    let (passed_tests, failed_tests) = trial.tests.iter().partition(|test| test.passed);
     let filling = TrialContext {
         trial,
         links,
@@ -221,8 +220,7 @@ pub fn render_trial(
         gold,
         timeline: timeline(steps, &trial.chart_limits),
         conversations: conversations(steps, None),
-        failed_tests,
-        passed_tests,
+        tests: test_lists(&trial.tests),
         side_requests: list_side_requests(&trial.side_requests),
         ways: step_links(steps, 0),
         live: is_live,
