@@ -27,7 +27,7 @@ use crate::{
 /// Maximum number of trials on a page of the matrix, on a server and in a file. The page then stays
 /// well below a megabyte. A file has more trials, because its filter covers only one page.
 const TRIALS_PER_PAGE: usize = 800;
-const TRIALS_PER_FILE: usize = 2_000;
+const TRIALS_PER_FILE: usize = 1_500;
 /// Number of pages before and after the current one that have a link.
 const NEARBY_PAGES: usize = 4;
 /// Maximum number of running trials that are listed.
@@ -347,7 +347,7 @@ mod tests {
             overview(&runs, &runs[0], filter, form, "index.html").unwrap()
         };
         let [first, second] = [1, 2].map(|number| page(number, AddressForm::File));
-        assert_eq!((first.pages.count, first.run.rows.len(), second.run.rows.len()), (2, 666, 34));
+        assert_eq!((first.pages.count, first.run.rows.len(), second.run.rows.len()), (2, 500, 200));
         assert_eq!(
             (first.pages.next.as_str(), second.pages.previous.as_str()),
             ("trials/1/2.html", "index.html")
