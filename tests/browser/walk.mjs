@@ -92,7 +92,11 @@ try {
   check("the newest run is first", (await text("tbody th a")) === "run", await text("tbody th a"));
   await page.keyboard.press("/");
   await page.keyboard.type("hostile/b");
-  await until("typing filters runs", () => document.getElementById("count").textContent === "1 of 2 runs");
+  const isFiltered = () => document.getElementById("count").textContent === "1 of 2 runs";
+  await until("typing filters runs", isFiltered);
+  check("the filter of the dashboard is in the address", page.url().endsWith("#text=hostile%2Fb"), page.url());
+  await page.reload({ waitUntil: "load" });
+  await until("a copied address filters runs, too", isFiltered);
 
   // An unfinished run: the page updates without being reloaded.
   await go(`${viewer}1`);
@@ -116,6 +120,9 @@ try {
 
   // The hostile run.
   await go(`${viewer}2`);
+  await until("the comparison arrives after the page", () => document.querySelector("#comparison .headline") !== null);
+  await page.keyboard.press("c");
+  check("a key leads to the comparison", await page.evaluate(() => document.activeElement.textContent === "Comparison"));
   await harmless("the hostile run");
   await accessible("the hostile run");
   await page.select("#reason", "assertion");
@@ -165,7 +172,10 @@ try {
   await go(pathToFileURL(join(folder, "index.html")).href);
   await page.waitForSelector("form.filter:not([hidden])");
   await page.type("#text", "hostile/b");
-  await until("a file filters itself", () => document.getElementById("count").textContent.startsWith("2 of 4 "));
+  const isFileFiltered = () => document.getElementById("count").textContent.startsWith("2 of 4 ");
+  await until("a file filters itself", isFileFiltered);
+  await page.reload({ waitUntil: "load" });
+  await until("the filter of a file is in its address", isFileFiltered);
   await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.click("tr:not([hidden]) .cell:not([hidden]) a.no")]);
   await follow("j");
   check("keys work in files", (await text("h1")) === "Step 1");
@@ -181,7 +191,7 @@ try {
   await page.setViewport({ width: 390, height: 844 });
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    for (const [what, address] of [["the dashboard", viewer], ["a run", `${viewer}2`], ["a trial", trial], ["a step", `${trial}/step/3`], ["the report", pathToFileURL(report).href]]) {
+    for (const [what, address] of [["the dashboard", viewer], ["a run", `${viewer}2`], ["a comparison", `${viewer}compare/2`], ["a trial", trial], ["a step", `${trial}/step/3`], ["the report", pathToFileURL(report).href]]) {
       await go(address);
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       check(`${what} fits a phone (${scheme})`, width <= 390, `${width} pixels: ${await page.evaluate(wideElements)}`);

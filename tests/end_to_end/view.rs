@@ -288,6 +288,15 @@ fn folder_of_runs_is_a_dashboard() {
     for name in ["index.html", "1.html", "2.html", "report/1.html", "report/2.html"] {
         assert!(files.join(name).is_file(), "{name}");
     }
+    // A run whose plan is corrupt does not hide the others.
+    for name in ["run.json", "run.json.gz"] {
+        std::fs::write(folder.join("first").join(name), "broken").unwrap();
+    }
+    let viewer = Viewer::start(&stage, folder.to_str().unwrap());
+    let page = viewer.get(&viewer.path);
+    assert!(page.contains("<h1>2 runs</h1>") && page.contains("This run cannot be read"), "{page}");
+    assert!(viewer.get(&format!("{}2", viewer.path)).contains("6 of 6 trials"));
+    assert!(viewer.get(&format!("{}1", viewer.path)).starts_with("HTTP/1.1 404 "));
     // A folder without runs is an error.
     stage.run(["view", folder.join("no-run").to_str().unwrap()], 2);
 }

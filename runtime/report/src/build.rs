@@ -26,6 +26,31 @@ pub struct Report {
 }
 
 impl Report {
+    /// Does the same as [`build_report`], for callers that keep the trials. The results of ten
+    /// thousand trials take too much memory for a copy.
+    pub fn from_results(trials: &[TrialResult]) -> Self {
+        let mut ids: Vec<&ArmId> = Vec::new();
+        for trial in trials {
+            if !ids.contains(&&trial.arm) {
+                ids.push(&trial.arm);
+            }
+        }
+        let arms = ids
+            .into_iter()
+            .map(|id| {
+                let of_arm: Vec<_> = trials.iter().filter(|trial| trial.arm == *id).collect();
+                ArmReport::from_trials(id, &of_arm)
+            })
+            .collect();
+        Self {
+            schema_version: REPORT_SCHEMA,
+            arms,
+            tasks: trials.iter().map(TaskReport::from_trial).collect(),
+            rank_agreement: rank_agreements(trials),
+            remarks: Vec::new(),
+        }
+    }
+
     /// Whether every planned trial has a verdict.
     pub fn is_complete(&self) -> bool {
         self.arms.iter().all(|arm| arm.complete)
@@ -49,20 +74,5 @@ impl Report {
 /// Builds the report of all trials of a plan, including trials that have not ended. Arms are
 /// identified by id. If an arm has several names, the report shows the first.
 pub fn build_report(inputs: Vec<TrialResult>) -> Report {
-    let mut ids: Vec<&ArmId> = Vec::new();
-    for trial in &inputs {
-        if !ids.contains(&&trial.arm) {
-            ids.push(&trial.arm);
-        }
-    }
-    let arms = ids
-        .into_iter()
-        .map(|id| {
-            let trials: Vec<_> = inputs.iter().filter(|trial| trial.arm == *id).collect();
-            ArmReport::from_trials(id, &trials)
-        })
-        .collect();
-    let tasks = inputs.iter().map(TaskReport::from_trial).collect();
-    let rank_agreement = rank_agreements(&inputs);
-    Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
+    Report::from_results(&inputs)
 }

@@ -36,6 +36,17 @@ pub fn report_address(run: usize) -> String {
     format!("report/{run}")
 }
 
+/// Returns the address of the comparison of a run's arms, without the suffix.
+pub fn comparison_address(run: usize) -> String {
+    format!("compare/{run}")
+}
+
+/// Returns the file with a page of a run's matrix, with the suffix. The first page is the run's
+/// page instead.
+pub fn matrix_file(run: usize, page: usize) -> String {
+    format!("trials/{run}/{page}{PAGE_SUFFIX}")
+}
+
 impl AddressForm {
     /// Returns the address of a run's page, with the suffix. If there is only one run, its page is
     /// the home page instead.

@@ -8,22 +8,28 @@ use std::{
 use proctor_report::{ArmReport, format_dollars, format_percent};
 use proctor_types::count_with_noun;
 
-use super::{address::AddressForm, results::RunResults, viewed_run::ViewedRun};
+use super::{Pages, address::AddressForm, results::RunResults, viewed_run::ViewedRun};
 use crate::html::{ArmScore, Dashboard, DashboardRun};
 
 /// Maximum number of arms listed for a run.
 const MAX_LISTED_ARMS: usize = 6;
 
-/// Returns the dashboard. The newest run comes first.
-pub fn dashboard(runs: &[ViewedRun], form: AddressForm) -> Dashboard {
-    let mut newest_first: Vec<&ViewedRun> = runs.iter().collect();
+/// Returns the dashboard. The newest run comes first, and the runs whose plan cannot be read come
+/// last.
+pub fn dashboard(pages: &Pages, form: AddressForm) -> Dashboard {
+    let mut newest_first: Vec<&ViewedRun> = pages.runs.iter().collect();
     newest_first.sort_by_key(|run| Reverse(run.record.created));
     // If a run cannot be read, the others are still shown.
     let runs = newest_first.into_iter().map(|run| match run.current_results() {
         Ok(results) => dashboard_run(run, &results, form),
         Err(error) => DashboardRun { error: error.to_string(), ..planned_run(run, form) },
     });
-    let runs: Vec<DashboardRun> = runs.collect();
+    let unreadable = pages.unreadable.iter().map(|run| DashboardRun {
+        name: run.name.clone(),
+        error: run.error.to_string(),
+        ..DashboardRun::default()
+    });
+    let runs: Vec<DashboardRun> = runs.chain(unreadable).collect();
     Dashboard { live: runs.iter().any(|run| run.live), runs }
 }
 

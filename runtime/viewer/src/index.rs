@@ -12,12 +12,12 @@ use std::{
 use memchr::memmem;
 use proctor_forensics::runs_tests;
 use proctor_record::{BadLine, EventLine, EventReader, RecordError};
-use proctor_types::{ModelResponse, RequestClass, UrlDecision};
+use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::tool_calls::{arguments_text, summarize_call};
-use crate::html::StepRow;
+use crate::html::{SideRequest, StepRow};
 
 /// The index of one journal.
 #[derive(Debug, Clone)]
@@ -36,6 +36,7 @@ pub struct JournalIndex {
     /// The work directory's tree after each step, in journal order.
     trees_by_step: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
+    pub side_requests: Vec<SideRequest>,
     /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,
     /// When the last event was recorded: in seconds since its try began, then in seconds since the
@@ -56,6 +57,7 @@ impl JournalIndex {
             pending: None,
             trees_by_step: Vec::new(),
             rows: Vec::new(),
+            side_requests: Vec::new(),
             damage: Vec::new(),
             last_event_time: 0.0,
             last_wall_time: 0.0,
@@ -139,7 +141,13 @@ impl JournalIndex {
         }
         let last = std::mem::replace(&mut self.last_event_time, line.t_mono);
         self.last_wall_time = line.t_wall;
-        let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
+        let row = step.checked_sub(1).and_then(|at| self.rows.get_mut(at));
+        let Some(row) = row else {
+            // Some agents send side requests before their first step.
+            if line.kind == "request_served" {
+                let served: ServedRequest = line.parse_fields()?;
+                self.side_requests.extend(served.into_side_request(line.step));
+            }
             return Ok(());
         };
         // Don't let late events, such as the end of a proxy request, extend an earlier step.
@@ -147,6 +155,17 @@ impl JournalIndex {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
             self.last_event_time = last;
+        }
+        if line.kind == "request_served" {
+            let served: ServedRequest = line.parse_fields()?;
+            // A sub-agent's side request is recorded with the latest step, which may belong to
+            // another conversation.
+            if served.class == RequestClass::Main && served.delivered {
+                (row.conversation, row.parent) = (served.conversation, served.parent);
+            } else {
+                self.side_requests.extend(served.into_side_request(line.step));
+            }
+            return Ok(());
         }
         add_event(row, line)
     }
@@ -252,9 +271,44 @@ struct SendAttempt {
 
 #[derive(Deserialize)]
 struct ServedRequest {
+    number: u64,
+    path: String,
     class: RequestClass,
     conversation: Option<String>,
+    parent: Option<String>,
+    status: u16,
+    error: Option<String>,
     delivered: bool,
+    request: String,
+    response: Option<String>,
+    answer: Option<ModelResponse>,
+    usage: Option<Usage>,
+    cost_usd: Option<f64>,
+    seconds: f64,
+}
+
+impl ServedRequest {
+    /// Returns `None` for a request of the main conversation.
+    fn into_side_request(self, step: u64) -> Option<SideRequest> {
+        let response_text = self.answer.map(|answer| match answer.tool_calls.first() {
+            Some(call) if answer.content.is_empty() => summarize_call(&call.name, &call.arguments),
+            _ => summarize_call("", &answer.content),
+        });
+        (self.class == RequestClass::Side).then(|| SideRequest {
+            step,
+            number: self.number,
+            conversation: self.conversation.unwrap_or_default(),
+            path: self.path,
+            status: self.status,
+            error: self.error.unwrap_or_default(),
+            seconds: self.seconds,
+            tokens: self.usage.map(|usage| (usage.input, usage.output)),
+            cost_usd: self.cost_usd,
+            response_text: response_text.unwrap_or_default(),
+            request: self.request,
+            response: self.response,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -303,14 +357,6 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             row.resends += u64::from(sent.error.is_some());
             row.waited_seconds += sent.wait_seconds + sent.queued_seconds;
             row.model_seconds += sent.seconds.unwrap_or_default();
-        }
-        "request_served" => {
-            let served: ServedRequest = line.parse_fields()?;
-            // A sub-agent's side request is recorded with the latest step, which may belong to
-            // another conversation.
-            if served.class == RequestClass::Main && served.delivered {
-                row.conversation = served.conversation;
-            }
         }
         "trial_resumed" => {
             let ResumePoint { whole_steps } = line.parse_fields()?;

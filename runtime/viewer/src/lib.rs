@@ -7,6 +7,7 @@ mod error;
 pub mod html;
 mod index;
 mod log;
+mod matrix_pages;
 mod overview;
 mod pages;
 mod read;
@@ -17,6 +18,8 @@ mod server;
 mod side_by_side;
 mod static_pages;
 mod steps;
+#[cfg(test)]
+mod test_run;
 mod tool_calls;
 mod viewed_run;
 mod workspace;

@@ -1,33 +1,62 @@
 //! Finds the lines in a grading log that are about one test.
 
+use std::collections::HashMap;
+
+use memchr::memmem::Finder;
+
 /// Maximum number of lines shown per test.
 const MAX_LINES: usize = 40;
 
-/// Returns the section that pytest printed for a failed test. Without such a section, returns the
-/// lines that mention the test. Returns an empty text if the log does not mention the test.
-pub fn test_section(log: &str, test: &str) -> String {
-    let name = test.rsplit("::").next().unwrap_or(test);
-    let bare = name.split('[').next().unwrap_or(name);
-    let lines: Vec<&str> = log.lines().collect();
-    let is_head = |line: &str| line.starts_with("___") && line.ends_with("___");
-    let is_rule = |line: &str| line.starts_with("===") && line.ends_with("===");
-    let heads = |wanted: &str| {
-        lines.iter().position(|line| {
+/// A grading log, with the positions of the sections that pytest printed for failed tests. If a
+/// module cannot be imported, thousands of tests fail, so the log must not be searched for each.
+pub struct TestLog<'a> {
+    lines: Vec<&'a str>,
+    /// The line of the first section with each title. A title `Class.test` is also listed as
+    /// `test`.
+    headings: HashMap<&'a str, usize>,
+}
+
+impl<'a> TestLog<'a> {
+    pub fn parse(log: &'a str) -> Self {
+        let lines: Vec<&str> = log.lines().collect();
+        let mut headings = HashMap::new();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_heading(line)) {
             let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
-            is_head(line) && (title == wanted || title.ends_with(&format!(".{wanted}")))
-        })
-    };
-    // If a file cannot be collected, all of its tests share one section.
-    let file = test.split("::").next().unwrap_or(test);
-    let uncollected = || heads(&format!("ERROR collecting {file}"));
-    if let Some(at) = heads(name).or_else(|| heads(bare)).or_else(uncollected) {
-        let rest = &lines[at + 1..];
-        let end = rest.iter().position(|line| is_head(line) || is_rule(line));
-        let section = &rest[..end.unwrap_or(rest.len())];
-        return keep_last_lines(section);
+            headings.entry(title).or_insert(at);
+            for (dot, _) in title.match_indices('.') {
+                headings.entry(&title[dot + 1..]).or_insert(at);
+            }
+        }
+        Self { lines, headings }
     }
-    let matching_lines: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
-    keep_last_lines(&matching_lines)
+
+    /// Returns the section that pytest printed for a failed test. Without such a section, returns
+    /// the lines that mention the test. Returns an empty text if the log does not mention the test.
+    pub fn test_section(&self, test: &str) -> String {
+        let name = test.rsplit("::").next().unwrap_or(test);
+        let bare = name.split('[').next().unwrap_or(name);
+        // If a file cannot be collected, all of its tests share one section.
+        let file = test.split("::").next().unwrap_or(test);
+        let uncollected = format!("ERROR collecting {file}");
+        let titles = [name, bare, &uncollected];
+        if let Some(at) = titles.iter().find_map(|title| self.headings.get(*title)) {
+            let rest = &self.lines[at + 1..];
+            let end = rest.iter().position(|line| is_heading(line) || is_rule(line));
+            return keep_last_lines(&rest[..end.unwrap_or(rest.len())]);
+        }
+        let finder = Finder::new(test);
+        let is_about = |line: &&str| finder.find(line.as_bytes()).is_some();
+        let matching_lines: Vec<&str> = self.lines.iter().copied().filter(is_about).collect();
+        keep_last_lines(&matching_lines)
+    }
+}
+
+fn is_heading(line: &str) -> bool {
+    line.starts_with("___") && line.ends_with("___")
+}
+
+fn is_rule(line: &str) -> bool {
+    line.starts_with("===") && line.ends_with("===")
 }
 
 /// Removes the start of a long section, because the reason for the failure is at its end.
@@ -42,7 +71,11 @@ fn keep_last_lines(lines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::test_section;
+    use super::*;
+
+    fn test_section(log: &str, test: &str) -> String {
+        TestLog::parse(log).test_section(test)
+    }
 
     #[test]
     fn test_section_is_found_by_heading_or_id() {
@@ -53,6 +86,8 @@ mod tests {
             "\nE  assert 1 == 2\n\na.py:3: AssertionError"
         );
         assert_eq!(test_section(log, "a.py::T::test_b"), "E  boom");
+        let twice = "____ T.test_b ____\nfirst\n____ test_b ____\nsecond";
+        assert_eq!(test_section(twice, "a.py::test_b"), "first", "the first section counts");
         assert_eq!(
             test_section("ERROR a.py::test_c - no module", "a.py::test_c"),
             "ERROR a.py::test_c - no module"

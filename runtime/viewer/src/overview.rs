@@ -2,38 +2,36 @@
 //! filter.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     time::{Duration, UNIX_EPOCH},
 };
 
-use proctor_report::{ArmReport, TaskReport, findings, format_percent};
+use proctor_report::{ArmReport, TaskReport, format_percent};
 use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
-    address::{AddressForm, Query, percent_encode, report_address},
+    address::{
+        AddressForm, Query, comparison_address, matrix_file, percent_encode, report_address,
+    },
+    matrix_pages::{TaskGroup, matrix_pages},
     planned_trials,
     results::RunResults,
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, RunSummary},
+    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunSummary},
 };
 
-/// Number of trials per page. The trials of one task always stay on the same page, which may
-/// therefore have more.
+/// Maximum number of trials on a page of the matrix, on a server and in a file. The page then stays
+/// well below a megabyte. A file has more trials, because its filter covers only one page.
 const TRIALS_PER_PAGE: usize = 800;
+const TRIALS_PER_FILE: usize = 1_500;
+/// Number of pages before and after the current one that have a link.
+const NEARBY_PAGES: usize = 4;
 /// Maximum number of running trials that are listed.
 const MAX_RUNNING_LISTED: usize = 12;
-
-/// One task's row in the matrix: the task's trials by arm, and how many of them resolve the task.
-struct TaskGroup<'a> {
-    task: &'a str,
-    cells: Vec<Vec<MatrixCell>>,
-    trial_count: usize,
-    resolved: usize,
-}
 
 pub fn filter_from_query(query: &Query) -> Filter {
     let text = |name| query.first_value(name).to_owned();
@@ -62,14 +60,14 @@ fn filter_query(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns the page of one of the runs. If `show_all` is true, the page contains all trials, because
-/// exported files have no further pages.
+/// Returns one page of a run's matrix, with the run's results. `run_page` is the address of the
+/// first page.
 pub fn overview(
     runs: &[ViewedRun],
     run: &ViewedRun,
     mut filter: Filter,
     form: AddressForm,
-    show_all: bool,
+    run_page: &str,
 ) -> Result<Overview, ViewError> {
     let run_results = run.current_results()?;
     let mut counts = FilterCounts::default();
@@ -80,31 +78,27 @@ pub fn overview(
         "most" => groups.sort_by(|a, b| resolved_fraction(b).total_cmp(&resolved_fraction(a))),
         _ => {}
     }
-    let (mut pages, mut on_it) = (1, 0);
-    let mut page_of = Vec::with_capacity(groups.len());
-    for group in &groups {
-        if !show_all && on_it > 0 && on_it + group.trial_count > TRIALS_PER_PAGE {
-            (pages, on_it) = (pages + 1, 0);
-        }
-        on_it += group.trial_count;
-        page_of.push(pages);
-    }
-    filter.page = filter.page.min(pages);
-    // A task's trials in other runs are also on the page that shows its trials side by side.
-    let others = runs.iter().filter(|other| other.number != run.number);
-    let elsewhere: HashSet<&str> =
-        others.flat_map(|other| &other.record.tasks).map(|task| task.task.id.as_str()).collect();
-    let mut rows = Vec::new();
-    for (group, page) in groups.into_iter().zip(page_of) {
-        if page == filter.page {
-            let trials = counts.trial_counts.get(group.task).copied().unwrap_or_default();
-            let several = trials > 1 || elsewhere.contains(group.task);
-            let beside =
-                if several { form.side_by_side_address(group.task) } else { String::new() };
-            rows.push(MatrixRow { task: group.task.to_owned(), beside, cells: group.cells });
-        }
-    }
+    let limit = match form {
+        AddressForm::ServerPath => TRIALS_PER_PAGE,
+        AddressForm::File => TRIALS_PER_FILE,
+    };
+    let mut pages = matrix_pages(groups, limit);
+    filter.page = filter.page.clamp(1, pages.len());
+    let page_address = |page: usize| match form {
+        AddressForm::ServerPath => format!("{run_page}{}{page}", filter_query(&filter)),
+        AddressForm::File if page == 1 => run_page.to_owned(),
+        AddressForm::File => matrix_file(run.number, page),
+    };
+    let page_links = link_pages(filter.page, pages.len(), page_address);
+    let row = |group: TaskGroup<'_>| {
+        // A task's trials in other runs are also on the page that shows its trials side by side.
+        let trials: usize = runs.iter().map(|one| one.trial_count(group.task)).sum();
+        let beside = if trials > 1 { form.side_by_side_address(group.task) } else { String::new() };
+        MatrixRow { task: group.task.to_owned(), beside, cells: group.cells }
+    };
+    let rows = pages.swap_remove(filter.page - 1).into_iter().map(row).collect();
     let (state, going_on, live) = run_state(run, &run_results, form)?;
+    let several_arms = run_results.report.arms_under_study().len() > 1;
     Ok(Overview {
         run: Matrix {
             run: run.name.clone(),
@@ -114,18 +108,31 @@ pub fn overview(
             going_on,
             arms: arm_results(run, &run_results),
             rows,
-            findings: findings(&run_results.report),
+            findings: run_results.findings().to_vec(),
         },
         summary: RunSummary::from_report(&run_results.report),
         report: report_address(run.number),
-        again: filter_query(&filter),
+        comparison: if several_arms { comparison_address(run.number) } else { String::new() },
         filter,
         shown: counts.shown_count,
         of: counts.total_count,
         choices: counts.into_options(),
-        pages,
+        pages: page_links,
         live,
     })
+}
+
+/// Returns the links from one page of the matrix to the others.
+fn link_pages(current: usize, count: usize, address: impl Fn(usize) -> String) -> PageLinks {
+    let is_linked =
+        |page: &usize| *page == 1 || *page == count || page.abs_diff(current) <= NEARBY_PAGES;
+    PageLinks {
+        current,
+        count,
+        previous: if current > 1 { address(current - 1) } else { String::new() },
+        next: if current < count { address(current + 1) } else { String::new() },
+        numbered: (1..=count).filter(is_linked).map(|page| (page, address(page))).collect(),
+    }
 }
 
 fn resolved_fraction(group: &TaskGroup<'_>) -> f64 {
@@ -151,8 +158,6 @@ struct FilterCounts {
     verdicts: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
-    /// Number of each task's trials.
-    trial_counts: BTreeMap<String, usize>,
     shown_count: usize,
     total_count: usize,
 }
@@ -221,7 +226,6 @@ impl FilterCounts {
 
     fn count_cell(&mut self, cell: &MatrixCell, planned_trial: &PlannedTrial<'_>) {
         self.total_count += 1;
-        *self.trial_counts.entry(planned_trial.task.task.id.to_string()).or_default() += 1;
         *self.arms.entry(escape_unprintable_line(&planned_trial.arm.name)).or_default() += 1;
         *self.verdicts.entry(cell.word).or_default() += 1;
         *self.endings.entry(cell.ending.clone()).or_default() += 1;
@@ -315,4 +319,41 @@ fn run_state(
     let progress_text =
         format!("{ended} of {} have ended, {graded} are graded.{at}", count_with_noun(of, "trial"));
     Ok((progress_text, running_trials, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_run::write_plan;
+
+    #[test]
+    fn pages_link_to_near_pages() {
+        let links = link_pages(7, 13, |page| format!("?page={page}"));
+        assert_eq!((links.previous.as_str(), links.next.as_str()), ("?page=6", "?page=8"));
+        let numbers: Vec<usize> = links.numbered.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]);
+        let only = link_pages(1, 1, |page| page.to_string());
+        assert_eq!((only.previous.as_str(), only.next.as_str()), ("", ""));
+    }
+
+    #[test]
+    fn exported_matrix_has_several_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        write_plan(&path, &["a", "b", "c"], 700, 1);
+        let runs = [ViewedRun::open(&path, 1).unwrap()];
+        let page = |number, form| {
+            let filter = Filter { page: number, ..Filter::default() };
+            overview(&runs, &runs[0], filter, form, "index.html").unwrap()
+        };
+        let [first, second] = [1, 2].map(|number| page(number, AddressForm::File));
+        assert_eq!((first.pages.count, first.run.rows.len(), second.run.rows.len()), (2, 500, 200));
+        assert_eq!(
+            (first.pages.next.as_str(), second.pages.previous.as_str()),
+            ("trials/1/2.html", "index.html")
+        );
+        assert_eq!((first.shown, first.of), (2_100, 2_100), "the counts cover all pages");
+        let served = page(99, AddressForm::ServerPath);
+        assert_eq!((served.pages.current, served.pages.count), (3, 3), "the last page");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proctor_record::RunDir;
+use proctor_record::{RecordError, RunDir};
 use proctor_report::{TrialResult, read_trial_result};
 
 use super::{
@@ -10,11 +10,11 @@ use super::{
     address::{AddressForm, HOME_PAGE, Query, split_address},
     dashboard::dashboard,
     overview::{filter_from_query, overview},
-    planned_trials, read_labels, read_patch, read_step, read_trial, reference_patch,
-    report_page::report_page,
+    read_labels, read_patch, read_step, read_trial, reference_patch,
+    report_page::{comparison_page, report_page},
     search::{readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
-    viewed_run::ViewedRun,
+    viewed_run::{UnreadableRun, ViewedRun, run_name},
     workspace::load_workspace,
 };
 use crate::{
@@ -29,6 +29,7 @@ const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
 /// The runs that a viewer shows.
 pub struct Pages {
     pub(super) runs: Vec<ViewedRun>,
+    pub(super) unreadable: Vec<UnreadableRun>,
 }
 
 /// The page or file at an address.
@@ -52,9 +53,34 @@ impl Page {
 }
 
 impl Pages {
-    pub fn open(runs: &[PathBuf]) -> Result<Self, ViewError> {
-        let runs = runs.iter().zip(1..).map(|(path, number)| ViewedRun::open(path, number));
-        Ok(Self { runs: runs.collect::<Result<_, _>>()? })
+    /// Opens the runs. If the plan of a run cannot be read, the dashboard shows the error.
+    ///
+    /// # Errors
+    /// Fails if a path is not a run directory, or if no run can be read.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, ViewError> {
+        let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
+        for (path, number) in paths.iter().zip(1..) {
+            match ViewedRun::open(path, number) {
+                Ok(run) => runs.push(run),
+                // A wrong path is a typing error, not a damaged run.
+                Err(error @ ViewError::Record(RecordError::NotARun { .. })) => return Err(error),
+                Err(error) => unreadable.push(UnreadableRun { name: run_name(path), error }),
+            }
+        }
+        if runs.is_empty() && !unreadable.is_empty() {
+            return Err(unreadable.swap_remove(0).error);
+        }
+        Ok(Self { runs, unreadable })
+    }
+
+    /// Returns the errors of the runs that cannot be read.
+    pub fn unreadable_runs(&self) -> Vec<String> {
+        self.unreadable.iter().map(|run| run.error.to_string()).collect()
+    }
+
+    /// Whether the viewer shows several runs, and therefore has a dashboard.
+    pub(super) fn has_several_runs(&self) -> bool {
+        self.runs.len() + self.unreadable.len() > 1
     }
 
     /// Reads the results of every run. If a run cannot be read, its page reports the error.
@@ -70,6 +96,7 @@ impl Pages {
     /// - empty: the dashboard, or the run's page if there is only one run
     /// - `RUN`: a run's results and its matrix of filtered trials
     /// - `report/RUN`: the run's report
+    /// - `compare/RUN`: the comparison of the run's arms, which the run's page loads afterwards
     /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, and `ARM` has the same form as in
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
@@ -84,15 +111,22 @@ impl Pages {
         }
         let (parts, query) = (split_address(path), Query::parse(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let several = self.runs.len() > 1;
+        let several = self.has_several_runs();
         let links = Links { root, served: true, several, ..Links::default() };
         let page = match parts.as_slice() {
             [""] => Some(match self.runs.as_slice() {
-                [run] => self.run_page(run, &query, &links)?,
-                runs => html::render_dashboard(&dashboard(runs, AddressForm::ServerPath), &links)?,
+                [run] if !several => self.run_page(run, &query, &links)?,
+                _ => html::render_dashboard(&dashboard(self, AddressForm::ServerPath), &links)?,
             }),
             ["report", run] => match self.find_run(run) {
                 Some(run) => return Ok(Some(Page::report(report_page(run)?))),
+                None => None,
+            },
+            ["compare", run] => match self.find_run(run) {
+                Some(run) => {
+                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    Some(comparison_page(run, &Links { run_page: &run_page, ..links })?)
+                }
                 None => None,
             },
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
@@ -131,13 +165,14 @@ impl Pages {
     }
 
     fn find_run(&self, number: &str) -> Option<&ViewedRun> {
-        self.runs.get(number.parse::<usize>().ok()?.checked_sub(1)?)
+        let number: usize = number.parse().ok()?;
+        self.runs.iter().find(|run| run.number == number)
     }
 
     /// Returns the address of a run's page, relative to the root and with the suffix.
     pub(super) fn run_page_address(&self, run: usize, form: AddressForm) -> String {
-        match (self.runs.len(), form) {
-            (2.., _) => form.run_address(run),
+        match (self.has_several_runs(), form) {
+            (true, _) => form.run_address(run),
             (_, AddressForm::ServerPath) => String::new(),
             (_, AddressForm::File) => HOME_PAGE.to_owned(),
         }
@@ -150,8 +185,8 @@ impl Pages {
         links: &Links<'_>,
     ) -> Result<String, ViewError> {
         let form = AddressForm::ServerPath;
-        let page = overview(&self.runs, run, filter_from_query(query), form, false)?;
         let run_page = self.run_page_address(run.number, form);
+        let page = overview(&self.runs, run, filter_from_query(query), form, &run_page)?;
         Ok(html::render_matrix(&page, &Links { run_page: &run_page, ..*links })?)
     }
 
@@ -185,13 +220,7 @@ impl Pages {
 
     /// Returns how many trials a task has in all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
-        let of = |run: &ViewedRun| {
-            planned_trials(&run.record)
-                .iter()
-                .filter(|one| one.task.task.id.as_str() == task)
-                .count()
-        };
-        self.runs.iter().map(of).sum()
+        self.runs.iter().map(|run| run.trial_count(task)).sum()
     }
 }
 
@@ -268,4 +297,86 @@ fn blob_page(
         return Ok(None);
     }
     Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)?, own_style: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::test_run::{finish_trial, write_plan};
+
+    /// Maximum size of a page of the matrix.
+    const MAX_PAGE_BYTES: usize = 1_000_000;
+
+    fn open(runs: &[&Path]) -> Result<Pages, ViewError> {
+        Pages::open(&runs.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
+    }
+
+    fn html(pages: &Pages, path: &str, query: &str) -> String {
+        let page = pages.page(path, query, "/t/").unwrap().unwrap();
+        String::from_utf8(page.body).unwrap()
+    }
+
+    #[test]
+    fn large_run_has_small_pages() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        write_plan(&path, &["a", "b", "c"], 3_333, 1);
+        let pages = open(&[&path]).unwrap();
+        for (number, tasks) in [(1, 266), (13, 141)] {
+            let page = html(&pages, "", &format!("page={number}"));
+            assert!(page.len() < MAX_PAGE_BYTES, "page {number}: {} bytes", page.len());
+            assert!(page.contains(&format!("9999 of 9999 trials, page {number} of 13")));
+            assert_eq!(page.matches("<bdi>task-").count(), tasks);
+        }
+        // The filter covers all pages, and the links between pages keep it.
+        let found = html(&pages, "", "text=task-03332");
+        assert!(found.contains("3 of 9999 trials<"), "{found}");
+        assert!(html(&pages, "", "text=task-0").contains("?text=task%2D0&amp;page=2"));
+    }
+
+    #[test]
+    fn unreadable_run_is_shown_on_the_dashboard() {
+        let folder = tempfile::tempdir().unwrap();
+        let [bad, good] = ["bad", "good"].map(|name| folder.path().join(name));
+        for path in [&bad, &good] {
+            write_plan(path, &["a"], 1, 1);
+        }
+        for name in ["run.json", "run.json.gz"] {
+            fs::write(bad.join(name), "broken").unwrap();
+        }
+        let pages = open(&[&bad, &good]).unwrap();
+        assert_eq!(pages.unreadable_runs().len(), 1);
+        let dashboard = html(&pages, "", "");
+        assert!(dashboard.contains("<h1>2 runs</h1>"), "{dashboard}");
+        assert!(dashboard.contains("<bdi>bad</bdi>") && dashboard.contains("cannot be read"));
+        assert!(html(&pages, "2", "").contains("<bdi>good</bdi>"));
+        assert!(pages.page("1", "", "/t/").unwrap().is_none());
+        let files = folder.path().join("files");
+        pages.write_pages(&files, &|_, bytes| bytes.into()).unwrap();
+        assert!(files.join("2.html").is_file() && !files.join("1.html").exists());
+        assert!(fs::read_to_string(files.join("index.html")).unwrap().contains("cannot be read"));
+        // Without a readable run, there is nothing to show.
+        assert!(open(&[&bad]).is_err());
+        assert!(open(&[&good, &folder.path().join("missing")]).is_err());
+    }
+
+    #[test]
+    fn comparison_has_its_own_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = write_plan(&path, &["a", "b"], 1, 1);
+        finish_trial(&path, &run.tasks[0], &run.arms[0], true);
+        let while_running = html(&open(&[&path]).unwrap(), "", "");
+        assert!(while_running.contains("Compare the arms"), "{while_running}");
+        assert!(!while_running.contains("data-load"), "{while_running}");
+        finish_trial(&path, &run.tasks[0], &run.arms[1], false);
+        let pages = open(&[&path]).unwrap();
+        let page = html(&pages, "", "");
+        assert!(page.contains("data-load=") && !page.contains("class=\"headline"), "{page}");
+        let comparison = html(&pages, "compare/1", "");
+        assert!(comparison.contains("id=\"comparison\"") && comparison.contains("class=\"claim\""));
+        assert!(pages.page("compare/2", "", "/t/").unwrap().is_none());
+    }
 }

@@ -2,10 +2,10 @@
 
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
-use proctor_report::{TrialResult, build_report};
+use proctor_report::{Report, TrialResult};
 use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
-use super::{JournalIndex, PlannedTrial, log};
+use super::{JournalIndex, PlannedTrial, log::TestLog};
 use crate::{
     ViewError,
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
@@ -14,6 +14,8 @@ use crate::{
 /// Maximum number of bytes read from a log. The end of the log is read, because failures are
 /// reported there.
 const MAX_LOG_BYTES: usize = 16 << 20;
+/// Maximum number of failing tests for which the log is searched.
+const MAX_LOGS: usize = 500;
 
 /// Reads a trial without the contents of its steps.
 pub fn read_trial(
@@ -28,7 +30,8 @@ pub fn read_trial(
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
     damage.extend(result.damage.iter().cloned());
-    let report = build_report(vec![result.clone()]);
+    let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();
+    let report = Report::from_results(std::slice::from_ref(result));
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
     // If the trial is still running, add up what its steps have used so far.
@@ -79,6 +82,7 @@ pub fn read_trial(
             .collect(),
         passed_rate: verdict.map(|verdict| verdict.passed_rate),
         steps,
+        side_requests,
         input: spent.input_tokens,
         output: spent.output_tokens,
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
@@ -127,17 +131,21 @@ fn read_log_tail(dir: &TrialDir) -> String {
 /// Lists failed tests before passed ones. Within each group, tests keep the order in which the task
 /// lists them.
 fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
-    let mut lines = Vec::new();
+    let log = TestLog::parse(log);
+    let mut lines: Vec<TestLine> = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
         let ids = if passed { &group.passed } else { &group.failed };
-        lines.extend(ids.iter().map(|id| TestLine {
-            kind,
-            id: id.clone(),
-            status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
-            passed,
-            log: if passed { String::new() } else { log::test_section(log, id) },
-            speaks: String::new(),
-        }));
+        for id in ids {
+            let has_log = !passed && lines.len() < MAX_LOGS;
+            lines.push(TestLine {
+                kind,
+                id: id.clone(),
+                status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
+                passed,
+                log: if has_log { log.test_section(id) } else { String::new() },
+                speaks: String::new(),
+            });
+        }
     };
     for passed in [false, true] {
         take("F2P", &verdict.fail_to_pass, passed);

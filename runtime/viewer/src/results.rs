@@ -5,17 +5,24 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
-use proctor_record::RunDir;
-use proctor_report::{Report, TrialResult, build_report, read_results, read_trial_result};
+use proctor_record::{RunDir, parallel_map};
+use proctor_report::{Comparison, Report, TrialResult, compare, findings, read_trial_result};
 use proctor_types::RunRecord;
 
-use super::planned_trials;
+use super::{PlannedTrial, planned_trials};
 use crate::ViewError;
 
-/// The results read from a run.
+/// Minimum pause between two checks for changed files, in multiples of the time that a check takes.
+/// On a network file system, a check of ten thousand trials takes seconds, and every open page
+/// requests one every two seconds.
+const CHECK_PAUSE_FACTOR: u32 = 4;
+
+/// The results read from a run. They describe one state of the run: if a file changes, new results
+/// replace them. Values that take long to compute are therefore computed once per state.
 #[derive(Debug)]
 pub struct RunResults {
     /// Each trial's result, in plan order as in the report.
@@ -24,9 +31,22 @@ pub struct RunResults {
     /// Whether each trial has started.
     pub trial_started: Vec<bool>,
     stamps: Vec<FileStamps>,
+    comparison: OnceLock<Comparison>,
+    findings: OnceLock<Vec<String>>,
 }
 
 impl RunResults {
+    /// Returns the comparison of the arms, or `None` if there is only one arm.
+    pub fn comparison(&self) -> Option<&Comparison> {
+        let several = self.report.arms.len() > 1;
+        several.then(|| self.comparison.get_or_init(|| compare(&self.results, None)))
+    }
+
+    /// Returns the report's findings.
+    pub fn findings(&self) -> &[String] {
+        self.findings.get_or_init(|| findings(&self.report))
+    }
+
     /// Number of trials that have ended.
     pub fn ended_count(&self) -> usize {
         self.results.iter().filter(|one| one.outcome.is_some()).count()
@@ -58,49 +78,151 @@ impl FileStamps {
     }
 }
 
+/// Reads the stamps of all trials, in plan order.
+fn read_stamps(run: &RunDir, planned: &[PlannedTrial<'_>]) -> Vec<FileStamps> {
+    let stamp = |found: &PlannedTrial<'_>| {
+        let dir = run.trial_dir(&found.id());
+        let outcome = FileStamps::read_stamp(&dir.outcome_path());
+        // If there is an outcome, the trial has started, so don't check whether its journal exists.
+        let begun = outcome.is_some() || dir.trajectory_path().exists();
+        FileStamps {
+            outcome,
+            verdict: FileStamps::read_stamp(&dir.verdict_path()),
+            has_started: begun,
+        }
+    };
+    planned.iter().map(stamp).collect()
+}
+
+/// The results, and when the files were last checked for changes.
+#[derive(Debug)]
+struct CheckedResults {
+    results: Arc<RunResults>,
+    checked_at: Instant,
+    check_duration: Duration,
+}
+
 /// One run's results, cached between requests.
 #[derive(Debug, Default)]
-pub struct ResultsCache(Mutex<Option<Arc<RunResults>>>);
+pub struct ResultsCache(Mutex<Option<CheckedResults>>);
 
 impl ResultsCache {
     pub fn current(&self, path: &Path, record: &RunRecord) -> Result<Arc<RunResults>, ViewError> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cached.as_ref()
+            && known.checked_at.elapsed() < known.check_duration * CHECK_PAUSE_FACTOR
+        {
+            return Ok(Arc::clone(&known.results));
+        }
         let run = RunDir::open_read_only(path)?;
         let planned = planned_trials(record);
-        let stamp = |found: &super::PlannedTrial<'_>| {
-            let dir = run.trial_dir(&found.id());
-            let outcome = FileStamps::read_stamp(&dir.outcome_path());
-            // If there is an outcome, the trial has started, so don't check whether its journal
-            // exists.
-            let begun = outcome.is_some() || dir.trajectory_path().exists();
-            FileStamps {
-                outcome,
-                verdict: FileStamps::read_stamp(&dir.verdict_path()),
-                has_started: begun,
-            }
-        };
-        let stamps: Vec<FileStamps> = planned.iter().map(stamp).collect();
-        let results = match cached.as_ref() {
-            Some(read) if read.stamps == stamps => return Ok(Arc::clone(read)),
-            Some(read) => {
-                let mut results = read.results.clone();
-                let changed = stamps.iter().zip(&read.stamps).enumerate();
-                for (at, _) in changed.filter(|(_, (now, then))| now != then) {
+        let started_at = Instant::now();
+        let stamps = read_stamps(&run, &planned);
+        let check_duration = started_at.elapsed();
+        let results = match cached.take() {
+            Some(known) if known.results.stamps == stamps => known.results,
+            Some(known) => {
+                let old = &known.results.stamps;
+                let changed = stamps.iter().zip(old).enumerate();
+                let changed = changed.filter(|(_, (now, then))| now != then).map(|(at, _)| at);
+                let changed: Vec<usize> = changed.collect();
+                // Copy the results only if another request is still using them.
+                let mut results = match Arc::try_unwrap(known.results) {
+                    Ok(owned) => owned.results,
+                    Err(shared) => shared.results.clone(),
+                };
+                for at in changed {
                     results[at] = read_trial_result(&run, &planned[at]);
                 }
-                results
+                Arc::new(build_results(record, results, stamps))
             }
-            None => read_results(path, false)?,
+            None => {
+                let results = parallel_map(&planned, |found| read_trial_result(&run, found));
+                Arc::new(build_results(record, results, stamps))
+            }
         };
-        let begun = stamps.iter().map(|stamp| stamp.has_started).collect();
-        let mut report = build_report(results.clone());
-        for arm in &record.arms {
-            if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
-                shown.add_plan_details(arm);
-            }
+        *cached = Some(CheckedResults {
+            results: Arc::clone(&results),
+            checked_at: Instant::now(),
+            check_duration,
+        });
+        Ok(results)
+    }
+}
+
+fn build_results(
+    record: &RunRecord,
+    results: Vec<TrialResult>,
+    stamps: Vec<FileStamps>,
+) -> RunResults {
+    let mut report = Report::from_results(&results);
+    for arm in &record.arms {
+        if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
+            shown.add_plan_details(arm);
         }
-        let read = Arc::new(RunResults { results, report, trial_started: begun, stamps });
-        *cached = Some(Arc::clone(&read));
-        Ok(read)
+    }
+    RunResults {
+        results,
+        report,
+        trial_started: stamps.iter().map(|stamp| stamp.has_started).collect(),
+        stamps,
+        comparison: OnceLock::new(),
+        findings: OnceLock::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::test_run::{finish_trial, write_plan};
+
+    /// Returns the results as soon as they have this many ended trials.
+    fn wait_for(
+        cache: &ResultsCache,
+        path: &Path,
+        run: &RunRecord,
+        ended: usize,
+    ) -> Arc<RunResults> {
+        let started_at = Instant::now();
+        loop {
+            let results = cache.current(path, run).unwrap();
+            if results.ended_count() == ended {
+                return results;
+            }
+            assert!(started_at.elapsed() < Duration::from_secs(30), "{}", results.ended_count());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn unchanged_run_is_compared_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = write_plan(&path, &["a", "b"], 2, 1);
+        let cache = ResultsCache::default();
+        let first = wait_for(&cache, &path, &run, 0);
+        let again = cache.current(&path, &run).unwrap();
+        assert!(std::ptr::eq(first.comparison().unwrap(), again.comparison().unwrap()));
+        finish_trial(&path, &run.tasks[0], &run.arms[0], true);
+        let changed = wait_for(&cache, &path, &run, 1);
+        assert!(!std::ptr::eq(first.comparison().unwrap(), changed.comparison().unwrap()));
+        assert_eq!(first.ended_count(), 0, "a page that is being rendered keeps its state");
+        drop((first, again, changed));
+        // No request uses the old results, so they are updated in place.
+        finish_trial(&path, &run.tasks[1], &run.arms[1], false);
+        let last = wait_for(&cache, &path, &run, 2);
+        assert_eq!(last.report.arms.iter().map(|arm| arm.resolved).collect::<Vec<_>>(), [1, 0]);
+        assert!(last.may_change());
+    }
+
+    #[test]
+    fn run_with_one_arm_has_no_comparison() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = write_plan(&path, &["a"], 1, 1);
+        let results = ResultsCache::default().current(&path, &run).unwrap();
+        assert!(results.comparison().is_none());
     }
 }

@@ -39,7 +39,8 @@ impl Server {
     /// Opens the runs and starts listening. With port 0, the system picks a free port.
     ///
     /// # Errors
-    /// Fails if a run cannot be read, or if the port cannot be used.
+    /// Fails if a path is not a run directory, if no run can be read, or if the port cannot be
+    /// used.
     pub async fn bind(runs: &[PathBuf], port: u16) -> Result<Self, ViewError> {
         let pages = Pages::open(runs)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
@@ -47,6 +48,11 @@ impl Server {
             .map_err(|source| ViewError::Port { port, source })?;
         let address = listener.local_addr()?;
         Ok(Self { site: Arc::new(Site { pages, token: generate_token()?, address }), listener })
+    }
+
+    /// Returns the errors of the runs that cannot be read.
+    pub fn unreadable_runs(&self) -> Vec<String> {
+        self.site.pages.unreadable_runs()
     }
 
     /// Returns the home page's URL, which contains an unguessable token.

@@ -4,8 +4,8 @@ use proctor_record::RunDir;
 use proctor_report::TaskReport;
 
 use super::{
-    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, planned_trials,
-    read_step, search::readable_address, viewed_run::ViewedRun,
+    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, read_step,
+    search::readable_address, viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
@@ -28,11 +28,11 @@ pub fn load_side_by_side(
     form: AddressForm,
 ) -> Result<Option<SideBySide>, ViewError> {
     let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, TaskReport)> = Vec::new();
-    for run in runs {
+    for run in runs.iter().filter(|run| run.trial_count(task) > 0) {
         let run_results = run.current_results()?;
-        let places = planned_trials(&run.record).into_iter().zip(&run_results.report.tasks);
-        let of_task = places.filter(|(found, _)| found.task.task.id.as_str() == task);
-        all.extend(of_task.map(|(found, report)| (run, found, report.clone())));
+        let reports = &run_results.report.tasks;
+        let of_task = run.trials_of_task(task);
+        all.extend(of_task.map(|(index, found)| (run, found, reports[index].clone())));
     }
     if all.is_empty() {
         return Ok(None);

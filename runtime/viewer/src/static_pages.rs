@@ -6,19 +6,46 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 use proctor_record::RunDir;
 
 use super::{
-    Pages,
-    address::{AddressForm, HOME_PAGE, PAGE_SUFFIX, report_address},
+    Pages, PlannedTrial,
+    address::{
+        AddressForm, HOME_PAGE, PAGE_SUFFIX, comparison_address, matrix_file, report_address,
+    },
     dashboard::dashboard,
     overview::overview,
     pages::{load_trial, step_page},
     planned_trials, read_patch, reference_patch,
-    report_page::report_page,
+    report_page::{comparison_page, report_page},
     side_by_side::load_side_by_side,
+    viewed_run::ViewedRun,
 };
 use crate::{
     MaskText, ViewError,
     html::{self, ASSETS, Filter, Links},
 };
+
+/// The directory to which pages are written.
+struct PageFolder<'a> {
+    path: &'a Path,
+    mask: MaskText<'a>,
+    file_count: u64,
+}
+
+impl PageFolder<'_> {
+    /// Writes a page, with secrets masked. `name` is relative to the directory.
+    fn write(&mut self, name: &str, page: &str) -> io::Result<()> {
+        let file = self.path.join(name);
+        let text = (self.mask)(Path::new(name), page.as_bytes());
+        match fs::write(&file, &text) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(file.parent().unwrap_or(self.path))?;
+                fs::write(&file, &text)?;
+            }
+            written => written?,
+        }
+        self.file_count += 1;
+        Ok(())
+    }
+}
 
 impl Pages {
     /// Writes every page, with secrets masked. Returns the number of files written.
@@ -26,91 +53,109 @@ impl Pages {
     /// # Errors
     /// Fails if a run cannot be read, or if a file cannot be written.
     pub fn write_pages(&self, out: &Path, mask: MaskText<'_>) -> Result<u64, ViewError> {
-        let several = self.runs.len() > 1;
+        let several = self.has_several_runs();
         let links = Links { home: HOME_PAGE, ending: PAGE_SUFFIX, several, ..Links::default() };
         fs::create_dir_all(out)?;
         for (name, _, texts) in &ASSETS {
             fs::write(out.join(name), html::join_pieces(texts))?;
         }
-        let write = |file: &Path, page: &str| {
-            let name = file.strip_prefix(out).unwrap_or(file);
-            fs::write(file, mask(name, page.as_bytes()))
-        };
-        let mut files = ASSETS.len() as u64;
+        let mut folder = PageFolder { path: out, mask, file_count: ASSETS.len() as u64 };
         if several {
-            let page = html::render_dashboard(&dashboard(&self.runs, AddressForm::File), &links)?;
-            write(&out.join(HOME_PAGE), &page)?;
-            files += 1;
+            let page = html::render_dashboard(&dashboard(self, AddressForm::File), &links)?;
+            folder.write(HOME_PAGE, &page)?;
         }
         let mut tasks = BTreeSet::new();
         for shown in &self.runs {
-            let run = RunDir::open_read_only(&shown.path)?;
             let run_page = self.run_page_address(shown.number, AddressForm::File);
             let links = Links { run_page: &run_page, ..links };
-            let filter = Filter { page: 1, ..Filter::default() };
-            let page = overview(&self.runs, shown, filter, AddressForm::File, true)?;
-            write(&out.join(&run_page), &html::render_matrix(&page, &links)?)?;
-            let report = out.join(format!("{}{PAGE_SUFFIX}", report_address(shown.number)));
-            fs::create_dir_all(report.parent().unwrap_or(out))?;
-            write(&report, &report_page(shown)?)?;
-            files += 2;
+            self.write_run(&mut folder, shown, links)?;
             for found in planned_trials(&shown.record) {
                 let task = found.task.task.id.as_str();
-                let has_several = self.trial_count(task) > 1;
-                if has_several && tasks.insert(task) {
-                    files += self.write_side_by_side(out, task, links, &write)?;
+                if self.trial_count(task) > 1 && tasks.insert(task) {
+                    self.write_side_by_side(&mut folder, task, links)?;
                 }
-                let place = AddressForm::File.trial_address(shown.number, &found);
-                let (above, step_above) = ("../../../", "../../../../../");
-                let index = shown.current_index(&found)?;
-                let (mut told, _) = load_trial(shown, found, index.as_deref())?;
-                if has_several {
-                    told.beside = AddressForm::File.side_by_side_address(task);
-                }
-                let here = format!("{above}{place}");
-                let trial_links = Links { root: above, here: &here, ..links };
-                let (patch, gold) = (read_patch(&run, found), reference_patch(found.task));
-                let page = html::render_trial(&told, &trial_links, &patch, &gold, false)?;
-                let file = out.join(format!("{place}{PAGE_SUFFIX}"));
-                let steps = out.join(&place).join("step");
-                let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
-                fs::create_dir_all(folder.unwrap_or(out))?;
-                write(&file, &page)?;
-                files += 1;
-                let here = format!("{step_above}{place}");
-                let step_links = Links { root: step_above, here: &here, ..links };
-                for number in 1..=told.steps.len() as u64 {
-                    if let Some(page) = step_page(shown, found, number, None, &step_links)? {
-                        write(&steps.join(format!("{number}{PAGE_SUFFIX}")), &page)?;
-                        files += 1;
-                    }
-                }
+                self.write_trial(&mut folder, shown, found, links)?;
             }
         }
-        Ok(files)
+        Ok(folder.file_count)
+    }
+
+    /// Writes the pages of the run's matrix, its comparison and its report.
+    fn write_run(
+        &self,
+        folder: &mut PageFolder<'_>,
+        run: &ViewedRun,
+        links: Links<'_>,
+    ) -> Result<(), ViewError> {
+        let mut number = 1;
+        loop {
+            let filter = Filter { page: number, ..Filter::default() };
+            let page = overview(&self.runs, run, filter, AddressForm::File, links.run_page)?;
+            let (name, root) = match number {
+                1 => (links.run_page.to_owned(), ""),
+                _ => (matrix_file(run.number, number), "../../"),
+            };
+            folder.write(&name, &html::render_matrix(&page, &Links { root, ..links })?)?;
+            if number == 1 && !page.comparison.is_empty() {
+                let name = format!("{}{PAGE_SUFFIX}", comparison_address(run.number));
+                folder.write(&name, &comparison_page(run, &Links { root: "../", ..links })?)?;
+            }
+            if number >= page.pages.count {
+                break;
+            }
+            number += 1;
+        }
+        let name = format!("{}{PAGE_SUFFIX}", report_address(run.number));
+        folder.write(&name, &report_page(run)?)?;
+        Ok(())
+    }
+
+    /// Writes a trial's page and the pages of its steps.
+    fn write_trial(
+        &self,
+        folder: &mut PageFolder<'_>,
+        shown: &ViewedRun,
+        found: PlannedTrial<'_>,
+        links: Links<'_>,
+    ) -> Result<(), ViewError> {
+        let run = RunDir::open_read_only(&shown.path)?;
+        let task = found.task.task.id.as_str();
+        let place = AddressForm::File.trial_address(shown.number, &found);
+        let (above, step_above) = ("../../../", "../../../../../");
+        let index = shown.current_index(&found)?;
+        let (mut told, _) = load_trial(shown, found, index.as_deref())?;
+        if self.trial_count(task) > 1 {
+            told.beside = AddressForm::File.side_by_side_address(task);
+        }
+        let here = format!("{above}{place}");
+        let trial_links = Links { root: above, here: &here, ..links };
+        let (patch, gold) = (read_patch(&run, found), reference_patch(found.task));
+        let page = html::render_trial(&told, &trial_links, &patch, &gold, false)?;
+        folder.write(&format!("{place}{PAGE_SUFFIX}"), &page)?;
+        let here = format!("{step_above}{place}");
+        let step_links = Links { root: step_above, here: &here, ..links };
+        for number in 1..=told.steps.len() as u64 {
+            if let Some(page) = step_page(shown, found, number, None, &step_links)? {
+                folder.write(&format!("{place}/step/{number}{PAGE_SUFFIX}"), &page)?;
+            }
+        }
+        Ok(())
     }
 
     fn write_side_by_side(
         &self,
-        out: &Path,
+        folder: &mut PageFolder<'_>,
         task: &str,
         links: Links<'_>,
-        write: &dyn Fn(&Path, &str) -> io::Result<()>,
-    ) -> Result<u64, ViewError> {
+    ) -> Result<(), ViewError> {
         let Some((sides, choices)) = load_side_by_side(&self.runs, task, &[], AddressForm::File)?
         else {
-            return Ok(0);
+            return Ok(());
         };
-        let file =
-            out.join(format!("{}{PAGE_SUFFIX}", AddressForm::File.side_by_side_address(task)));
-        fs::create_dir_all(file.parent().unwrap_or(out))?;
-        let page = html::render_side_by_side_page(
-            task,
-            &sides,
-            &choices,
-            &Links { root: "../", ..links },
-        )?;
-        write(&file, &page)?;
-        Ok(1)
+        let links = Links { root: "../", ..links };
+        let page = html::render_side_by_side_page(task, &sides, &choices, &links)?;
+        let name = AddressForm::File.side_by_side_address(task);
+        folder.write(&format!("{name}{PAGE_SUFFIX}"), &page)?;
+        Ok(())
     }
 }

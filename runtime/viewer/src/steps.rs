@@ -12,7 +12,9 @@ use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 /// Reads one step from its journal lines. Returns `None` if the trial has no such step.
 pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Step> {
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
-    let mut step = Step { row: row.clone(), ..Step::default() };
+    let side_requests = index.side_requests.iter().filter(|one| one.step == number);
+    let side_requests = side_requests.cloned().collect();
+    let mut step = Step { row: row.clone(), side_requests, ..Step::default() };
     for line in index.step_lines(number) {
         match line.and_then(|line| line.parse_event()) {
             Ok(event) => add_event(&mut step, event.event),

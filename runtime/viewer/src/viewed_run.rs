@@ -12,12 +12,41 @@ use proctor_types::RunRecord;
 use super::{
     JournalIndex, PlannedTrial,
     address::ARM_DIGITS,
+    planned_trials,
     results::{ResultsCache, RunResults},
 };
 use crate::ViewError;
 
 /// Maximum number of journal indexes kept in memory. Other journals are indexed again when needed.
 const MAX_INDEXES: usize = 64;
+
+/// A run whose plan cannot be read. The dashboard shows the error.
+#[derive(Debug)]
+pub struct UnreadableRun {
+    pub name: String,
+    pub error: ViewError,
+}
+
+/// Returns the name of a run's directory.
+pub fn run_name(path: &Path) -> String {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A task's position in the plan, with the task's trials in plan order.
+#[derive(Debug)]
+struct TaskTrials {
+    task: usize,
+    trials: Vec<TrialPosition>,
+}
+
+/// Where a trial is in the plan: the index among all trials, and the index of its arm.
+#[derive(Debug)]
+struct TrialPosition {
+    trial: usize,
+    arm: usize,
+    attempt: u32,
+}
 
 /// A run that the viewer shows.
 #[derive(Debug)]
@@ -27,6 +56,7 @@ pub struct ViewedRun {
     pub path: PathBuf,
     pub name: String,
     pub record: RunRecord,
+    trials_by_task: HashMap<String, TaskTrials>,
     results: ResultsCache,
     indexes: Mutex<HashMap<PathBuf, Arc<JournalIndex>>>,
 }
@@ -34,20 +64,44 @@ pub struct ViewedRun {
 impl ViewedRun {
     pub fn open(path: &Path, number: usize) -> Result<Self, ViewError> {
         let record = RunDir::open_read_only(path)?.read_run()?;
-        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (results, indexes) = (ResultsCache::default(), Mutex::default());
-        Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
+        Ok(Self {
+            number,
+            path: path.to_owned(),
+            name: run_name(path),
+            trials_by_task: index_trials(&record),
+            record,
+            results: ResultsCache::default(),
+            indexes: Mutex::default(),
+        })
+    }
+
+    /// Returns a task's trials in plan order, each with its index among all trials of the plan.
+    pub fn trials_of_task<'a>(
+        &'a self,
+        task: &str,
+    ) -> impl Iterator<Item = (usize, PlannedTrial<'a>)> + use<'a> {
+        let found = self.trials_by_task.get(task);
+        found.into_iter().flat_map(move |of_task| {
+            let task = &self.record.tasks[of_task.task];
+            of_task.trials.iter().map(move |one| {
+                let arm = &self.record.arms[one.arm];
+                (one.trial, PlannedTrial { task, arm, attempt: one.attempt })
+            })
+        })
+    }
+
+    /// Returns how many trials a task has. 0 if the run does not have the task.
+    pub fn trial_count(&self, task: &str) -> usize {
+        self.trials_by_task.get(task).map_or(0, |of_task| of_task.trials.len())
     }
 
     /// Returns the trial that an address refers to. The arguments are the address's parts after the
     /// run.
     pub fn find_trial(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
-        let record = &self.record;
-        let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
-        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM_DIGITS) == Some(arm))?;
-        let planned_trial = PlannedTrial { task, arm, attempt: attempt.parse().ok()? };
-        planned_trial.is_planned(record).then_some(planned_trial)
+        let attempt: u32 = attempt.parse().ok()?;
+        self.trials_of_task(task).map(|(_, found)| found).find(|found| {
+            found.attempt == attempt && found.arm.id.as_str().get(..ARM_DIGITS) == Some(arm)
+        })
     }
 
     /// Returns the run's current results.
@@ -86,4 +140,22 @@ impl ViewedRun {
         cache.insert(journal, Arc::clone(&read));
         Ok(Some(read))
     }
+}
+
+/// Groups the trials of a plan by task. With ten thousand trials, searching the plan for each task
+/// would take longer than reading the trials.
+fn index_trials(record: &RunRecord) -> HashMap<String, TaskTrials> {
+    let mut by_task: HashMap<String, TaskTrials> = HashMap::new();
+    for (index, task) in record.tasks.iter().enumerate() {
+        by_task
+            .entry(task.task.id.to_string())
+            .or_insert(TaskTrials { task: index, trials: vec![] });
+    }
+    for (trial, found) in planned_trials(record).iter().enumerate() {
+        let arm = record.arms.iter().position(|arm| std::ptr::eq(arm, found.arm));
+        if let (Some(of_task), Some(arm)) = (by_task.get_mut(found.task.task.id.as_str()), arm) {
+            of_task.trials.push(TrialPosition { trial, arm, attempt: found.attempt });
+        }
+    }
+    by_task
 }

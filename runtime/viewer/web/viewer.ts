@@ -102,6 +102,29 @@ function showCount(text: string): void {
   if (count) count.textContent = text;
 }
 
+/** Sets or removes the filter in the page's fragment, so that a copied address has the filter. */
+function saveFilter(form: HTMLFormElement): void {
+  const fields = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) {
+    if (typeof value === "string" && value) fields.set(name, value);
+  }
+  const text = fields.toString();
+  history.replaceState(null, "", text ? `#${text}` : location.href.replace(/#.*/, ""));
+}
+
+/** Fills in the filter from the page's fragment. Returns whether the fragment has a filter. */
+function restoreFilter(form: HTMLFormElement): boolean {
+  let isFound = false;
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    const field = form.elements.namedItem(name);
+    if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) {
+      field.value = value;
+      isFound = true;
+    }
+  }
+  return isFound;
+}
+
 /** Hides the runs of the dashboard that do not contain every word. */
 function filterRows(form: HTMLFormElement): void {
   const words = searchWords(form);
@@ -116,7 +139,7 @@ function filterRows(form: HTMLFormElement): void {
   showCount(`${shown} of ${rows.length} runs`);
 }
 
-/** Hides the trials that do not match the filter. For pages exported as files, which contain the whole matrix. */
+/** Hides the trials of this page that do not match the filter. For pages exported as files. */
 function filterTrials(form: HTMLFormElement): void {
   const words = searchWords(form);
   const [arm, outcome, reason] = ["arm", "outcome", "reason"].map((name) => fieldValue(form, name));
@@ -144,7 +167,8 @@ function filterTrials(form: HTMLFormElement): void {
       row.toggleAttribute("hidden", !isAnyShown);
     }
   }
-  showCount(`${shown} of ${all} trials`);
+  const pageCount = Number(document.getElementById("found")?.dataset["pages"] ?? 1);
+  showCount(`${shown} of ${all} trials${pageCount > 1 ? " on this page" : ""}`);
 }
 
 /** Applies a filter whenever its fields change. */
@@ -156,12 +180,16 @@ function connectFilter(form: HTMLFormElement): void {
         filterOnServer(form).catch(() => announce("the viewer is not responding"));
         break;
       case "rows":
+        saveFilter(form);
         filterRows(form);
         break;
       default:
+        saveFilter(form);
         filterTrials(form);
     }
   };
+  // The server has already applied its filter.
+  if (form.dataset["filter"] !== "served" && restoreFilter(form)) apply();
   let timer = 0;
   form.addEventListener("input", () => {
     clearTimeout(timer);
@@ -180,23 +208,27 @@ function connectFilters(): void {
 /** The ETag of the page that is currently shown. */
 let etag = "";
 
+/**
+ * Loads the sections that have an address of their own, because the server needs time to compute them. Without a
+ * response, the link to the section stays.
+ */
+async function loadSections(): Promise<void> {
+  for (const section of document.querySelectorAll<HTMLElement>("section[data-load]")) {
+    const response = await fetch(section.dataset["load"] ?? "");
+    if (response.ok) replace(await response.text(), section.id);
+  }
+}
+
 /** Asks the server for a newer version of this page, and shows it. */
 async function refresh(): Promise<void> {
   if (document.hidden || acceptsKeys(document.activeElement)) return;
-  const filter = document.querySelector<HTMLFormElement>('form[data-filter="rows"]');
-  const text = filter ? fieldValue(filter, "text") : "";
   const response = await fetch(location.href, { headers: etag ? { "If-None-Match": etag } : {} });
   if (response.status !== 200) return;
   const page = await response.text();
   etag = response.headers.get("etag") ?? "";
   replace(page, "main");
   connectFilters();
-  // The server does not know the filter of the dashboard.
-  const field = document.querySelector<HTMLInputElement>('form[data-filter="rows"] input');
-  if (field?.form && text) {
-    field.value = text;
-    filterRows(field.form);
-  }
+  await loadSections();
 }
 
 /** Updates the page at regular intervals while the page is marked as live. */
@@ -217,4 +249,5 @@ if (currentStep && rail) {
   rail.scrollTop += offset - rail.clientHeight / 2;
 }
 connectFilters();
+loadSections().catch(() => announce("the viewer is not responding"));
 updateWhileLive();

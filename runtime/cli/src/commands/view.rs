@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_record::RunDir;
+use proctor_record::{RecordError, RunDir};
 use proctor_types::count_with_noun;
 use proctor_viewer::{Pages, Server, ViewError};
 
@@ -34,8 +34,16 @@ fn expand_run_folders(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().flat_map(expand).collect()
 }
 
+/// Whether a folder is a run directory. A run whose plan was lost is one, too.
 fn is_run(path: &Path) -> bool {
-    RunDir::open_read_only(path).is_ok()
+    matches!(RunDir::open_read_only(path), Ok(_) | Err(RecordError::PlanLost { .. }))
+}
+
+/// Prints a warning for each run that only appears on the dashboard.
+fn warn_about(unreadable_runs: &[String]) {
+    for error in unreadable_runs {
+        tell!("warning: {error}; the dashboard shows this error");
+    }
 }
 
 /// Writes the pages of the runs to a directory.
@@ -46,6 +54,7 @@ pub fn view_as_files(
 ) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(&expand_run_folders(paths))?;
     check_new_or_empty(out)?;
+    warn_about(&pages.unreadable_runs());
     let count = pages.write_pages(out, &|file, page| secret_mask.mask_bytes(file, page))?;
     secret_mask.print_summary();
     print_result(&format!("wrote {} to {}\n", count_with_noun(count, "file"), out.display()))?;
@@ -63,6 +72,7 @@ pub async fn view(paths: &[PathBuf], port: u16) -> Result<ExitCode, CommandError
         other => CommandError::from(other),
     })?;
     print_result(&format!("{}\n", server.url()))?;
+    warn_about(&server.unreadable_runs());
     tell!("serving {}; press Ctrl-C to stop", count_with_noun(runs.len(), "run"));
     server.serve(tokio::signal::ctrl_c()).await;
     Ok(ExitCode::SUCCESS)

@@ -17,7 +17,7 @@ pub struct Dashboard {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DashboardRun {
     pub name: String,
-    /// The address of the run's page, relative to the root.
+    /// The address of the run's page, relative to the root. Empty if the run's plan cannot be read.
     pub href: String,
     pub created: String,
     /// The number of arms, tasks and trials, as text.
@@ -33,7 +33,7 @@ pub struct DashboardRun {
     pub arms: Vec<ArmScore>,
     /// Number of arms that are not listed.
     pub more_arms: usize,
-    /// Why the run's results cannot be read. Empty if they can.
+    /// Why the run cannot be read. Empty if it can.
     pub error: String,
 }
 

@@ -71,6 +71,19 @@ pub struct FilterOptions {
     pub reasons: Vec<(String, u64)>,
 }
 
+/// The links between the pages of a matrix. Addresses are complete and relative to the root.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PageLinks {
+    /// The page number, counted from 1, and the number of pages.
+    pub current: usize,
+    pub count: usize,
+    /// Empty on the first and on the last page, respectively.
+    pub previous: String,
+    pub next: String,
+    /// The numbers and addresses of the first, the last and the nearby pages.
+    pub numbered: Vec<(usize, String)>,
+}
+
 /// The content of a run's page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
@@ -80,12 +93,13 @@ pub struct Overview {
     pub report: String,
     pub filter: Filter,
     pub choices: FilterOptions,
+    /// The address of the comparison of the run's arms, relative to the root and without the
+    /// suffix. Empty if the run has fewer than two arms under study.
+    pub comparison: String,
     /// Number of trials that match the filter, then the number of all trials.
     pub shown: usize,
     pub of: usize,
-    pub pages: usize,
-    /// The filtered page's query string, without the page number.
-    pub again: String,
+    pub pages: PageLinks,
     /// Whether the page may still change because work on some trials is not finished.
     pub live: bool,
 }

@@ -6,6 +6,7 @@
 
 mod bars;
 mod budgets;
+mod comparison;
 mod conversation;
 mod dashboard;
 mod divergence;
@@ -17,22 +18,28 @@ mod report;
 mod run_summary;
 mod search;
 mod side_by_side;
+mod side_requests;
 mod step_row;
 mod summary;
 mod templates;
+mod test_lists;
 mod tiles;
 mod timeline;
 mod trial;
 mod workspace;
 
+pub use comparison::render_comparison;
 pub use dashboard::{ArmScore, Dashboard, DashboardRun, render_dashboard};
 pub use divergence::{Divergence, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
-pub use matrix::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, render_matrix};
+pub use matrix::{
+    Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
+};
 pub use report::{NamedRun, ReportPage, render_report};
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};
+pub use side_requests::SideRequest;
 pub use step_row::StepRow;
 pub use templates::report_style_source;
 pub use timeline::{ChartLimit, ChartLimitKind};

@@ -37,6 +37,8 @@ pub struct StepRow {
     /// The id of the sub-agent's conversation that the step belongs to. `None` if the step belongs
     /// to the agent itself, or if the record doesn't say.
     pub conversation: Option<String>,
+    /// The id of the conversation that started the sub-agent, if the client names it.
+    pub parent: Option<String>,
     /// Hashes of the step's actions and of the results that it received. If two steps have equal
     /// hashes, their actions or results are the same.
     #[serde(skip)]

@@ -20,16 +20,18 @@ macro_rules! files {
     };
 }
 
-static TEMPLATE_FILES: [(&str, &str); 14] = files![
+static TEMPLATE_FILES: [(&str, &str); 16] = files![
     "arms.html",
     "beside.html",
     "charts.html",
+    "comparison.html",
     "dashboard.html",
     "diff.html",
     "matrix.html",
     "page.html",
     "report.html",
     "search.html",
+    "sides.html",
     "step.html",
     "steps.html",
     "timeline.svg",

@@ -4,10 +4,12 @@ use minijinja::Error;
 use serde::Serialize;
 
 use super::{
-    Folder, Links,
+    Folder, Links, SideRequest,
     conversation::{Conversation, conversations},
+    side_requests::{SideRequestList, list_side_requests},
     step_row::StepRow,
     templates::render_template,
+    test_lists::{TestLists, test_lists},
     timeline::{ChartLimit, Timeline, timeline},
 };
 
@@ -27,6 +29,8 @@ pub struct Step {
     /// equals `diff`.
     pub so_far: String,
     pub sends: Vec<EndpointRequest>,
+    /// The side requests that were recorded with this step.
+    pub side_requests: Vec<SideRequest>,
     /// Labels that people gave the step.
     pub labels: Vec<ShownLabel>,
     /// The work directory after the step. `None` in exported files, and if there is no snapshot.
@@ -110,6 +114,7 @@ pub struct Trial {
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
+    pub side_requests: Vec<SideRequest>,
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
@@ -138,8 +143,8 @@ struct TrialContext<'a> {
     gold: &'a str,
     timeline: Option<Timeline>,
     conversations: Vec<Conversation<'a>>,
-    failed_tests: Vec<&'a TestLine>,
-    passed_tests: Vec<&'a TestLine>,
+    tests: TestLists<'a>,
+    side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
     live: bool,
 }
@@ -149,6 +154,7 @@ struct StepContext<'a> {
     step: &'a Step,
     trial: &'a str,
     links: &'a Links<'a>,
+    side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
     conversations: Vec<Conversation<'a>>,
     live: bool,
@@ -207,7 +213,6 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
-    let (passed_tests, failed_tests) = trial.tests.iter().partition(|test| test.passed);
     let filling = TrialContext {
         trial,
         links,
@@ -215,8 +220,8 @@ pub fn render_trial(
         gold,
         timeline: timeline(steps, &trial.chart_limits),
         conversations: conversations(steps, None),
-        failed_tests,
-        passed_tests,
+        tests: test_lists(&trial.tests),
+        side_requests: list_side_requests(&trial.side_requests),
         ways: step_links(steps, 0),
         live: is_live,
     };
@@ -238,6 +243,7 @@ pub fn render_step(
         step,
         trial,
         links,
+        side_requests: list_side_requests(&step.side_requests),
         ways: step_links(rows, step.row.number),
         conversations: conversations(rows, Some(step.row.number)),
         live: is_live,

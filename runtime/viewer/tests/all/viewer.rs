@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use proctor_report::build_report;
+use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
     ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
     EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
-    MatrixRow, OpenedFile, Overview, RunSummary, SearchResults, ShownLabel, Step, StepRow,
-    TestLine, Trial, TrialChoice, TrialColumn, join_pieces, render_dashboard, render_matrix,
-    render_search, render_side_by_side_page, render_step, render_trial,
+    MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel, SideRequest,
+    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, join_pieces, render_comparison,
+    render_dashboard, render_matrix, render_search, render_side_by_side_page, render_step,
+    render_trial,
 };
 use roxmltree::Document;
 
@@ -25,7 +26,17 @@ fn render_all_pages() -> Vec<String> {
         denied: 1,
         ..StepRow::default()
     };
+    let side_requests = vec![SideRequest {
+        step: 1,
+        conversation: text.clone(),
+        path: text.clone(),
+        response_text: text.clone(),
+        request: "ab".into(),
+        response: Some("cd".into()),
+        ..SideRequest::default()
+    }];
     let told = Trial {
+        side_requests: side_requests.clone(),
         run: text.clone(),
         task: text.clone(),
         arm: text.clone(),
@@ -71,6 +82,7 @@ fn render_all_pages() -> Vec<String> {
             why: text.clone(),
         }],
         notes: vec![text.clone()],
+        side_requests,
         diff: text.clone(),
         so_far: text.clone(),
         sends: vec![EndpointRequest {
@@ -129,6 +141,7 @@ fn render_all_pages() -> Vec<String> {
         run,
         summary: RunSummary::from_report(&build_report(vec![trial(&arm("first"), 0, Some(1.0))])),
         report: "report/1".into(),
+        comparison: "compare/1".into(),
         filter: Filter { text: text.clone(), page: 1, ..Filter::default() },
         choices: FilterOptions {
             arms: choices.clone(),
@@ -137,8 +150,13 @@ fn render_all_pages() -> Vec<String> {
         },
         shown: 1,
         of: 2,
-        pages: 2,
-        again: "?page=".into(),
+        pages: PageLinks {
+            current: 1,
+            count: 2,
+            next: "?page=2".into(),
+            numbered: vec![(1, "?page=1".into()), (2, "?page=2".into())],
+            ..PageLinks::default()
+        },
         live: true,
     };
     let side = TrialColumn {
@@ -191,6 +209,9 @@ fn render_all_pages() -> Vec<String> {
         ..DashboardRun::default()
     };
     let dashboard = Dashboard { runs: vec![run], live: true };
+    let arms = [arm(&text), arm("other")];
+    let trials = [trial(&arms[0], 0, Some(1.0)), trial(&arms[1], 0, Some(0.0))];
+    let (report, comparison) = (build_report(trials.to_vec()), compare(&trials, None));
     let links = Links {
         root: "/t/",
         here: "/t/1/a/b/1",
@@ -199,7 +220,12 @@ fn render_all_pages() -> Vec<String> {
         ..Links::default()
     };
     let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
-    let sub_agent = StepRow { number: 4, conversation: Some(text.clone()), ..StepRow::default() };
+    let sub_agent = StepRow {
+        number: 4,
+        conversation: Some(text.clone()),
+        parent: Some(text.clone()),
+        ..StepRow::default()
+    };
     let rows: Vec<StepRow> = rows.into_iter().chain([sub_agent]).collect();
     vec![
         render_matrix(&overview, &links).unwrap(),
@@ -208,6 +234,7 @@ fn render_all_pages() -> Vec<String> {
         render_side_by_side_page(&text, &[side, other], &[choice], &links).unwrap(),
         render_search(&found, &links).unwrap(),
         render_dashboard(&dashboard, &links).unwrap(),
+        render_comparison(&text, "report/1", &report, Some(&comparison), &links).unwrap(),
     ]
 }
 
@@ -261,7 +288,10 @@ fn viewer_pages_link_to_each_other() {
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/3".to_owned()));
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/1".to_owned()));
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/4".to_owned()), "the sub-agent's steps");
+    assert!(links(&pages[1]).contains(&"/t/1/a/b/1/bytes/cd".to_owned()), "a side request");
     assert!(links(&pages[0]).contains(&"/t/report/1".to_owned()));
+    assert!(links(&pages[0]).contains(&"/t/compare/1".to_owned()));
+    assert!(links(&pages[6]).contains(&"/t/report/1".to_owned()));
     assert!(links(&pages[5]).contains(&"/t/1".to_owned()));
 }
 
