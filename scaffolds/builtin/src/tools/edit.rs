@@ -130,7 +130,9 @@ impl Edit {
     ) -> Result<ToolOutput, ToolError> {
         let text = if stat_file(context, path).await?.kind == EntryKind::Dir {
             if range.is_some() {
-                return Err(ToolError::Tell(format!("{path} is a folder, so view_range does not apply.")));
+                return Err(ToolError::Tell(format!(
+                    "{path} is a folder, so view_range does not apply."
+                )));
             }
             format_folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
@@ -266,7 +268,8 @@ impl Edit {
         match context.handle.read(&path.path, self.settings.file_bytes).await {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
-                let why = format!("{path} is larger than {limit} bytes. Use shell commands instead.");
+                let why =
+                    format!("{path} is larger than {limit} bytes. Use shell commands instead.");
                 Err(ToolError::Tell(why))
             }
             other => Ok(other?),

@@ -205,7 +205,9 @@ async fn tools_mention_truncation_after_results() {
     let mut session = ScriptedSession::new(vec![cut]).await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
     let last = session.model_requests()[1].messages.clone();
-    assert!(matches!(&last[4], Message::Tool { content, .. } if content.contains("not valid JSON")));
+    assert!(
+        matches!(&last[4], Message::Tool { content, .. } if content.contains("not valid JSON"))
+    );
     assert!(matches!(&last[5], Message::User { content } if content.contains("cut off")));
 }
 
