@@ -3,6 +3,7 @@
 mod attempt;
 mod body;
 mod inflate;
+mod recorded;
 mod silence;
 
 use std::{

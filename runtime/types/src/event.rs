@@ -477,6 +477,16 @@ pub struct ModelRequestRecord {
     pub as_returned: Vec<usize>,
 }
 
+impl ModelRequestRecord {
+    /// Whether the request contains the whole conversation of the previous one, which had
+    /// `message_count` messages. The last of these messages need not be equal, because a notice may
+    /// have been appended to it in only one of the requests. If nothing was sent before, a resumed
+    /// try continues the recorded conversation.
+    pub fn continues(&self, message_count: usize) -> bool {
+        message_count == 0 || self.kept > 0 && self.kept + 1 >= message_count
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

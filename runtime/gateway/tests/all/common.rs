@@ -77,6 +77,11 @@ impl RecordingSink {
             .unwrap_or_default()
     }
 
+    /// Returns the body with this hash.
+    pub fn body(&self, hash: &str) -> Bytes {
+        self.bytes(Some(&hash.to_owned()))
+    }
+
     pub fn events(&self) -> Vec<(u64, Event)> {
         self.events.lock().expect("no panic in a sink").clone()
     }

@@ -12,6 +12,7 @@ mod meter;
 mod not_run;
 mod parallel;
 mod rates;
+mod resumed_conversations;
 mod retries;
 mod secret;
 mod server;
