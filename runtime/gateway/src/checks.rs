@@ -57,7 +57,6 @@ pub(crate) struct HollowResponseCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeftoverMarkupCheck {
     pub tokens: Patterns,
-    pub hint: String,
 }
 
 /// Finds end-of-text tokens that a server failed to remove, and text after them.
