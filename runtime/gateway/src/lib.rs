@@ -47,6 +47,7 @@ mod prices;
 mod prior_usage;
 mod prompt_counts;
 mod proxy_text;
+mod queue_time;
 mod rate_limiters;
 mod rates;
 mod recheck;

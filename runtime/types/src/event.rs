@@ -109,7 +109,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
         /// The part of `seconds` that was lost to the endpoint: all of a failed attempt, and the
-        /// time in which a response's stream contained only comments.
+        /// time in its queue, which the endpoint states or shows by comments in the stream.
         #[serde(default, skip_serializing_if = "is_zero")]
         lost_seconds: f64,
         /// Seconds from the request to the first byte of the response's body. Absent if no byte of

@@ -11,6 +11,7 @@ mod meter;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parallel;
+mod queue_times;
 mod rates;
 mod resumed_conversations;
 mod retries;
