@@ -30,6 +30,8 @@ pub(crate) enum AnomalyKind {
     LostOutput,
     /// The text contains special tokens or the start of a call.
     LeftoverMarkup,
+    /// A stream lost the indentation of code.
+    LostIndentation,
 }
 
 impl AnomalyKind {
@@ -37,7 +39,7 @@ impl AnomalyKind {
     fn depends_on_counts(self) -> bool {
         match self {
             Self::StalledCount | Self::LostOutput => true,
-            Self::LeftoverMarkup => false,
+            Self::LeftoverMarkup | Self::LostIndentation => false,
         }
     }
 }
@@ -128,6 +130,11 @@ impl TrialGateway {
         }
         if has_markup(checks, &request.body, response) {
             kinds.push(AnomalyKind::LeftoverMarkup);
+        }
+        let omits_indentation = self.route().halts.omits_indentation(&self.route().model);
+        if request.is_streaming && !omits_indentation && checks.indentation.has_flat_code(response)
+        {
+            kinds.push(AnomalyKind::LostIndentation);
         }
         self.anomalies().add(&kinds);
     }
@@ -222,7 +229,12 @@ mod tests {
     fn every_kind_is_described_once() {
         let check = &EndpointChecks::shipped().expect("a valid table").anomalies;
         let names: Vec<AnomalyKind> = check.kind.iter().map(|kind| kind.name).collect();
-        let all = [AnomalyKind::StalledCount, AnomalyKind::LostOutput, AnomalyKind::LeftoverMarkup];
+        let all = [
+            AnomalyKind::StalledCount,
+            AnomalyKind::LostOutput,
+            AnomalyKind::LeftoverMarkup,
+            AnomalyKind::LostIndentation,
+        ];
         assert_eq!(names, all);
     }
 

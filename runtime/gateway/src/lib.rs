@@ -37,6 +37,7 @@ mod first_response;
 mod first_response_gate;
 mod gateway;
 mod halts;
+mod indentation;
 mod judge;
 mod limiter;
 mod lost_time;

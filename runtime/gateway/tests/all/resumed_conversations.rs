@@ -244,6 +244,9 @@ fn cases() -> Vec<(&'static str, Case)> {
     let overflow = json!({"error": {"message": "the maximum context length is 8192 tokens. However, \
         your request has 8578 input tokens"}});
     let escaped = r#"{"command": "cd src &amp;&amp; ls &gt; x"}"#;
+    let flat = "```python\ndef f(a):\nfor b in a:\nif b:\nreturn b\n```";
+    let indented =
+        "```python\ndef f(a):\n    for b in a:\n        if b:\n            return b\n```";
     let hollow = response(json!({"content": ""}), "stop", usage(100, 10));
     vec![
         (
@@ -366,6 +369,19 @@ fn cases() -> Vec<(&'static str, Case)> {
         (
             "fences that the model omits",
             Case::new(small, vec![vec![says("I look.\n```bash\nls", 100)]; 2], "no fault", 3),
+        ),
+        (
+            "indentation that the model omits",
+            Case::new(small, vec![vec![says(flat, 100)]; 2], "no fault", 3),
+        ),
+        (
+            "indentation that a stream lost",
+            Case::new(
+                small,
+                vec![vec![says(flat, 100), says(indented, 100)], vec![says(indented, 140)]],
+                "no fault",
+                3,
+            ),
         ),
         (
             "turns that the model ends without output",
