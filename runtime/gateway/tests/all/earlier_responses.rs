@@ -7,21 +7,14 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use proctor_gateway::RequestError;
-use proctor_types::{Budget, Fault, Message, ModelRequest};
+use proctor_types::{Budget, Message, ModelRequest};
 
 use crate::{
-    common::{Bench, RecordingSink, gateway, model, user_request},
-    endpoint_failures::start_raw_endpoint,
+    common::{Bench, RecordingSink, expect_fault, gateway, model, user_request},
+    raw_endpoint::start_raw_endpoint,
 };
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
-
-fn expect_fault(error: RequestError) -> Fault {
-    match error {
-        RequestError::Fault(fault) => fault,
-        other => panic!("not a fault: {other:?}"),
-    }
-}
 
 /// Returns a conversation that begins with a long text and has `answers` responses. A long text
 /// follows each response.
