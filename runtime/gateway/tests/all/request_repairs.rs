@@ -11,6 +11,9 @@ use crate::{
     raw_endpoint::{OK_RESPONSE, start_raw_endpoint},
 };
 
+const STREAM_ONLY_ERROR: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
+    {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
+
 /// If an endpoint rejects the form of a request, the gateway repairs it. Later requests are
 /// repaired before their first attempt.
 #[tokio::test]
@@ -75,8 +78,6 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
     const CORRUPTED_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\": \\\"ls\\\"\"}}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
-    const STREAM_ONLY_ERROR: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
-        {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
     let (url, count) =
         start_raw_endpoint(&[CORRUPTED_STREAM, STREAM_ONLY_ERROR, OK_RESPONSE]).await;
     let (gateway, kept) = (gateway(), Arc::new(RecordingSink::default()));
@@ -84,4 +85,22 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
     trial.ask(&request_with_tools("hi")).await.expect("an answer");
     assert_eq!(count.load(Ordering::Relaxed), 3);
     assert_eq!(requests_with_field(&kept, "stream"), [true, false, true]);
+}
+
+/// Without a response that was not streamed, the gateway cannot tell whether the model omits the
+/// indentation itself.
+#[tokio::test]
+async fn code_without_indentation_from_a_stream_only_endpoint_is_an_anomaly() {
+    const FLAT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"```python\\ndef f(a):\\nfor b in a:\\nif b:\\nreturn b\\n```\"}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let (url, count) = start_raw_endpoint(&[FLAT_STREAM, STREAM_ONLY_ERROR, FLAT_STREAM]).await;
+    let kept = Arc::new(RecordingSink::default());
+    let trial = gateway().open(&model(&url), &Budget::default(), kept).expect("usable");
+    for _ in 0..3 {
+        trial.ask(&user_request("hi")).await.expect("an answer");
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 5);
+    let fault = trial.anomaly_fault().await.expect("three anomalies");
+    assert!(fault.what.contains("in 3 of 3 responses, a stream lost the indentation"), "{fault}");
 }
