@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(of(Vec::new()), [a.clone()]);
         // A failed attempt belongs to the history, also if its request was never answered.
         let failed = vec![asked(2, 2), attempted("b", Some("corrupt"))];
-        assert_eq!(of(failed.clone()), [a.clone(), ("b".to_owned(), true)]);
+        assert_eq!(of(failed), [a.clone(), ("b".to_owned(), true)]);
         let lost = vec![asked(2, 2), attempted("b", None)];
         assert_eq!(of(lost.clone()), [a.clone()], "the response was not delivered");
         let again = vec![resumed(), asked(0, 4), attempted("c", None), answered()];
