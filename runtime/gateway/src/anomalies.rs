@@ -16,7 +16,7 @@ use crate::{
     outgoing_request::OutgoingRequest,
     prompt_counts::PromptCount,
     send::AttemptResult,
-    tool_support::has_leftover_markup,
+    tool_support::{has_leftover_markup, offered_tools},
 };
 
 /// Kinds of anomalies. `configs/tables/endpoint-checks.toml` describes each of them.
@@ -28,8 +28,10 @@ pub(crate) enum AnomalyKind {
     StalledCount,
     /// The endpoint counted more visible output tokens than the response can contain.
     LostOutput,
-    /// The text contains special tokens.
+    /// The text contains special tokens or the start of a call.
     LeftoverMarkup,
+    /// A stream lost the indentation of code.
+    LostIndentation,
 }
 
 impl AnomalyKind {
@@ -37,7 +39,7 @@ impl AnomalyKind {
     fn depends_on_counts(self) -> bool {
         match self {
             Self::StalledCount | Self::LostOutput => true,
-            Self::LeftoverMarkup => false,
+            Self::LeftoverMarkup | Self::LostIndentation => false,
         }
     }
 }
@@ -126,8 +128,13 @@ impl TrialGateway {
             }
             self.usage_audit().add(&request.body, usage, excess_output);
         }
-        if has_markup(checks, response) {
+        if has_markup(checks, &request.body, response) {
             kinds.push(AnomalyKind::LeftoverMarkup);
+        }
+        let omits_indentation = self.route().halts.omits_indentation(&self.route().model);
+        if request.is_streaming && !omits_indentation && checks.indentation.has_flat_code(response)
+        {
+            kinds.push(AnomalyKind::LostIndentation);
         }
         self.anomalies().add(&kinds);
     }
@@ -167,8 +174,9 @@ impl TrialGateway {
     }
 }
 
-/// Whether the text of a response without calls contains special tokens.
-fn has_markup(checks: &EndpointChecks, response: &CollectedResponse) -> bool {
+/// Whether the text of a response without calls contains special tokens or the start of a call.
+/// `request` contains the tools.
+fn has_markup(checks: &EndpointChecks, request: &[u8], response: &CollectedResponse) -> bool {
     if response.calls().next().is_some() {
         return false;
     }
@@ -177,12 +185,9 @@ fn has_markup(checks: &EndpointChecks, response: &CollectedResponse) -> bool {
         Item::Refusal(_) | Item::Call(_) | Item::Reasoning(_) => None,
     });
     let mut text: String = texts.collect();
-    if !text.contains(['<', '[']) {
-        return false;
-    }
     checks.end_token.strip_next_turns(&mut text);
     checks.end_token.strip_end_tokens(&mut text);
-    has_leftover_markup(checks, &text, &[])
+    has_leftover_markup(checks, &text, || offered_tools(request))
 }
 
 #[cfg(test)]
@@ -224,17 +229,26 @@ mod tests {
     fn every_kind_is_described_once() {
         let check = &EndpointChecks::shipped().expect("a valid table").anomalies;
         let names: Vec<AnomalyKind> = check.kind.iter().map(|kind| kind.name).collect();
-        let all = [AnomalyKind::StalledCount, AnomalyKind::LostOutput, AnomalyKind::LeftoverMarkup];
+        let all = [
+            AnomalyKind::StalledCount,
+            AnomalyKind::LostOutput,
+            AnomalyKind::LeftoverMarkup,
+            AnomalyKind::LostIndentation,
+        ];
         assert_eq!(names, all);
     }
 
     #[test]
     fn markup_in_code_or_at_the_end_is_no_anomaly() {
         let checks = EndpointChecks::shipped().expect("a valid table");
+        let request = br#"{"tools": [{"name": "shell"}]}"#;
         let of = |text: &str| {
-            has_markup(checks, &CollectedResponse::from_deltas(vec![Delta::Text(text.into())]))
+            let response = CollectedResponse::from_deltas(vec![Delta::Text(text.into())]);
+            has_markup(checks, request, &response)
         };
         assert!(of("<|channel|>analysis I look at the files."));
+        assert!(of("I look.\nshell(command='ls') and then more"));
+        assert!(!of("I look.\nprint('ls') and then more"), "the request has no such tool");
         for text in
             ["I look.", "The token `<|im_end|>` ends it.", "```\n<|a|>\n```", "Done.<|im_end|>"]
         {

@@ -18,7 +18,7 @@ use crate::{
 
 /// The [`Client`] for an in-process caller, which receives the response only when the response is
 /// complete.
-struct InProcessClient;
+pub(crate) struct InProcessClient;
 
 impl Client for InProcessClient {}
 
@@ -54,11 +54,7 @@ impl TrialGateway {
             let before = written.message_count();
             (written.update(model_request), before)
         };
-        self.record_request(model_request, kept).await?;
-        // The last message need not be equal, because a notice may have been appended to it in only
-        // one of the requests. A resumed try has sent nothing yet, but continues the recorded
-        // conversation.
-        let continues = before == 0 || kept > 0 && kept + 1 >= before;
+        let continues = self.record_request(model_request, kept, before).await?;
         let request = OutgoingRequest { continues, ..self.build_request(model_request, is_grace)? };
         self.serve(&request, &mut InProcessClient).await.map_err(|failure| match failure {
             RequestFailure::NoResponse(error) => error,
@@ -69,17 +65,21 @@ impl TrialGateway {
         })
     }
 
-    /// Records the request without the messages that it repeats from the previous request.
+    /// Records the request without the messages that it repeats from the previous request, which had
+    /// `message_count` messages. Returns whether the request continues the previous one.
     async fn record_request(
         &self,
         model_request: &ModelRequest,
         repeated_count: usize,
-    ) -> Result<(), Fault> {
+        message_count: usize,
+    ) -> Result<bool, Fault> {
         let messages = model_request.messages.get(repeated_count..).unwrap_or_default().to_vec();
         let tools = if repeated_count == 0 { model_request.tools.clone() } else { Vec::new() };
         let new = ModelRequest { messages, tools };
         let ask = ModelRequestRecord { kept: repeated_count, new, as_returned: Vec::new() };
-        self.sink().record_event(self.meter().steps(), Event::ModelAsked { ask }).await
+        let continues = ask.continues(message_count);
+        self.sink().record_event(self.meter().steps(), Event::ModelAsked { ask }).await?;
+        Ok(continues)
     }
 
     fn build_request(&self, ask: &ModelRequest, is_grace: bool) -> Result<OutgoingRequest, Fault> {

@@ -16,9 +16,9 @@ pub(crate) struct AttemptFailure {
     pub retry_after: Option<Duration>,
     /// How to fix the cause of the failure, if known.
     pub hint: Option<String>,
-    /// Whether the trial must start again instead of being resumed. A check that compares the request
-    /// with earlier ones found the failure. After a resume, the gateway knows the size of only the
-    /// last of them ([`crate::RecordedResponse`]), so the check could miss the failure.
+    /// Whether the trial must start again instead of being resumed. This is the case if the endpoint
+    /// dropped a part of the prompt: it may also have dropped parts of earlier prompts that were too
+    /// small for the checks, and a resume would keep the model's responses to them.
     pub restarts_trial: bool,
 }
 

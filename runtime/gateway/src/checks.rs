@@ -21,6 +21,7 @@ pub(crate) struct EndpointChecks {
     pub error_text: ErrorTextCheck,
     pub hidden_cap: HiddenCapCheck,
     pub trimmed: TrimmedArgumentsCheck,
+    pub indentation: LostIndentationCheck,
     pub wrapped: WrappedArgumentsCheck,
     pub undecoded: UndecodedTextCheck,
     pub masked: MaskedOutputCheck,
@@ -57,7 +58,6 @@ pub(crate) struct HollowResponseCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeftoverMarkupCheck {
     pub tokens: Patterns,
-    pub hint: String,
 }
 
 /// Finds end-of-text tokens that a server failed to remove, and text after them.
@@ -82,6 +82,15 @@ pub(crate) struct AnswerAsReasoningCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimmedArgumentsCheck {
     pub least_letters: usize,
+}
+
+/// Detects a stream that lost the indentation of code.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LostIndentationCheck {
+    /// Lines that open a block of code.
+    pub block_starts: Patterns,
+    pub least: usize,
 }
 
 /// Detects a stream parser that left commands in the form of JSON strings.

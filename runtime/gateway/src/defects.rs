@@ -197,6 +197,9 @@ impl TrialGateway {
                 "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
+        if let Some(trouble) = self.find_lost_indentation(&checks.indentation, request, response) {
+            return Ok(Some(trouble));
+        }
         if !request.offers_tools {
             let mut text = if has_thought_alone { String::new() } else { text };
             checks.end_token.strip_next_turns(&mut text);

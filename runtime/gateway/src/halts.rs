@@ -87,6 +87,9 @@ struct ModelState {
     /// Whether a fence was also missing from a non-streamed text. If so, the model itself omits
     /// fences.
     omits_fences: bool,
+    /// Whether a non-streamed response also contained code without indentation. If so, the model
+    /// itself omits indentation.
+    omits_indentation: bool,
     /// Whether all attempts of a request returned a response without output. If so, the model
     /// itself ends its turns that way.
     ends_turns_without_output: bool,
@@ -198,6 +201,16 @@ impl Halts {
     /// Whether the model itself has omitted a fence of a code block.
     pub(crate) fn omits_fences(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.omits_fences).unwrap_or_default()
+    }
+
+    /// Notes that the model itself omits the indentation of code.
+    pub(crate) fn note_omitted_indentation(&self, model: &ModelSpec) {
+        self.update(model, |state| state.omits_indentation = true);
+    }
+
+    /// Whether the model itself has omitted the indentation of code.
+    pub(crate) fn omits_indentation(&self, model: &ModelSpec) -> bool {
+        self.read(model, |state| state.omits_indentation).unwrap_or_default()
     }
 
     /// Notes that the model itself ends turns without output.

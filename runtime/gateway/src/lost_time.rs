@@ -1,6 +1,6 @@
 //! Tracks the time that a trial lost to its endpoint: failed attempts, silence until a time limit,
 //! the waits after both, and time in the endpoint's queue. Stream comments before the first event
-//! show that the endpoint has queued the request.
+//! show that the endpoint has queued the request. Some endpoints state the time in their response.
 //!
 //! A slow response is not lost time, so an attempt is classified only when it ends. A wait is lost
 //! from its start. Attempts of one trial may overlap. Time that several of them lost counts only
@@ -25,7 +25,7 @@ pub(crate) fn stall_start(last_chunk_at: Instant) -> Option<Instant> {
 }
 
 /// Shorter waits are not counted.
-const MIN_WAIT: Duration = Duration::from_millis(10);
+pub(crate) const MIN_WAIT: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
 pub(crate) struct LostTime(Mutex<LossTimes>);
@@ -66,12 +66,16 @@ pub(crate) struct Loss {
 impl LossTimes {
     /// Counts the time since `start`. Returns how much of it was not counted before.
     fn add(&mut self, start: Instant, cause: Option<&str>) -> Duration {
-        let now = Instant::now();
+        self.add_until(start, Instant::now(), cause)
+    }
+
+    /// Counts the time from `start` to `end`. Returns how much of it was not counted before.
+    fn add_until(&mut self, start: Instant, end: Instant, cause: Option<&str>) -> Duration {
         let from = self.counted_until.map_or(start, |counted| counted.max(start));
-        let new = now.saturating_duration_since(from);
+        let new = end.saturating_duration_since(from);
         self.total += new;
         self.loss_start.get_or_insert(from);
-        self.counted_until = self.counted_until.max(Some(now));
+        self.counted_until = self.counted_until.max(Some(end));
         if let Some(why) = cause {
             why.clone_into(&mut self.cause);
         }
@@ -140,8 +144,14 @@ impl LostTime {
     /// Counts the time since `start` as time in the endpoint's queue, which ends now because the
     /// response has started.
     pub(crate) fn add_queueing(&self, start: Instant) {
+        self.add_stated_queueing(start, start.elapsed());
+    }
+
+    /// Counts the time that a request was in the endpoint's queue, from `start` on. The response has
+    /// arrived.
+    pub(crate) fn add_stated_queueing(&self, start: Instant, time: Duration) {
         let mut state = self.lock();
-        state.add(start, Some("the endpoint queued the request"));
+        state.add_until(start, start + time, Some("the endpoint queued the request"));
         state.loss_start = None;
     }
 
@@ -288,6 +298,25 @@ mod tests {
         attempt.complete();
         assert_eq!(lost.loss().expect("a loss").dropped, Duration::ZERO);
         assert_eq!(lost.confirmed(), 14 * second, "the endpoint responds now");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stated_queueing_counts_only_once() {
+        let (lost, second) = (LostTime::default(), Duration::from_secs(1));
+        let start = Instant::now();
+        tokio::time::advance(5 * second).await;
+        lost.add_stated_queueing(start, 2 * second);
+        assert_eq!(lost.confirmed_in_attempts(), 2 * second);
+        assert!(lost.current_loss_start().is_none(), "the endpoint has responded");
+        // Comments had shown a part of the same time.
+        lost.add_stated_queueing(start + second, 2 * second);
+        assert_eq!(lost.confirmed_in_attempts(), 3 * second);
+        // The attempt fails after all.
+        let attempt = lost.start_attempt(|| None);
+        tokio::time::advance(4 * second).await;
+        lost.add_stated_queueing(start + 5 * second, 3 * second);
+        attempt.fail("no content");
+        assert_eq!(lost.confirmed_in_attempts(), 7 * second);
     }
 
     #[tokio::test(start_paused = true)]

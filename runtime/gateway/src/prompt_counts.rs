@@ -41,9 +41,8 @@ pub(crate) struct PromptCounts {
     counts: Vec<PromptCount>,
     /// The count for the last request that got a response with a call.
     last_with_call: Option<PromptCount>,
-    /// The request whose count is in doubt, identified by the number of responses before it, and
-    /// its count.
-    doubted: Option<(u64, u64)>,
+    /// The count for the current request, if it is in doubt.
+    doubted: Option<u64>,
     /// Whether the endpoint counted a repeated request differently. If so, its counts do not cover
     /// whole prompts.
     varies: bool,
@@ -102,10 +101,8 @@ impl PromptCounts {
         };
         let Some(at) = self.counts.iter().rposition(is_shorter) else { return false };
         let earlier = &self.counts[at];
-        // An endpoint that excludes cached tokens counts only the part since the last request. The
-        // size of a request from the record may be unknown.
-        let is_comparable = at + 1 == self.counts.len()
-            || (earlier.request_bytes > 0 && self.exceeds_new_part(check, count));
+        // An endpoint that excludes cached tokens counts only the part since the last request.
+        let is_comparable = at + 1 == self.counts.len() || self.exceeds_new_part(check, count);
         !self.has_reasoned
             && is_comparable
             && earlier.server == count.server
@@ -117,7 +114,6 @@ impl PromptCounts {
     fn missing_since_call(&self, count: &PromptCount) -> Option<f64> {
         let last = self.last_with_call.as_ref().filter(|last| {
             last.server == count.server
-                && last.request_bytes > 0
                 && count.tokens < last.tokens
                 && count.request_bytes > last.request_bytes
         })?;
@@ -174,23 +170,25 @@ impl PromptCounts {
     }
 
     /// Returns whether a count is still in doubt, given the count of an earlier attempt for the same
-    /// request. `answers` is the number of responses before the request.
-    fn confirm(
-        &mut self,
-        check: &TruncatedPromptCheck,
-        is_suspicious: bool,
-        tokens: u64,
-        answers: u64,
-    ) -> bool {
-        let before = self.doubted.take().filter(|(number, _)| *number == answers);
-        self.varies |= before.is_some_and(|(_, before)| {
+    /// request.
+    fn confirm(&mut self, check: &TruncatedPromptCheck, is_suspicious: bool, tokens: u64) -> bool {
+        self.varies |= self.doubted.take().is_some_and(|before| {
             before.abs_diff(tokens) as f64 > before.max(tokens) as f64 * check.noise
         });
         let is_confirmed = is_suspicious && !self.varies;
         if is_confirmed {
-            self.doubted = Some((answers, tokens));
+            self.doubted = Some(tokens);
         }
         is_confirmed
+    }
+
+    /// Notes that the current request got a response, with this count. The next request is another
+    /// one, so its count may differ.
+    fn end_request(&mut self, whole: &CollectedResponse, count: Option<PromptCount>) {
+        self.doubted = None;
+        if let Some(count) = count {
+            self.add(whole, count);
+        }
     }
 }
 
@@ -206,24 +204,18 @@ fn has_reasoning(whole: &CollectedResponse) -> bool {
 impl TrialGateway {
     /// Notes the tokens that the endpoint counted for an answered request.
     pub(crate) fn note_prompt_count(&self, request: &OutgoingRequest, result: &AttemptResult) {
-        if request.class == RequestClass::Main && !request.is_grace {
-            self.add_prompt_count(&result.response, &result.names, request.body.len());
+        if request.class != RequestClass::Main || request.is_grace {
+            return;
         }
-    }
-
-    /// Notes the tokens that the endpoint counted for a request of this size.
-    pub(crate) fn add_prompt_count(
-        &self,
-        whole: &CollectedResponse,
-        names: &ResponseNames,
-        request_bytes: usize,
-    ) {
-        let Some(count) = PromptCount::new(whole, names, request_bytes) else { return };
-        // Limit the count, because some routers add up the prompts of several requests. A token has
-        // at least one byte.
-        let tokens = count.tokens.min(request_bytes as u64);
-        self.route().halts.note_prompt(&self.route().model, tokens);
-        self.prompt_counts().add(whole, count);
+        let (whole, bytes) = (&result.response, request.body.len());
+        let count = PromptCount::new(whole, &result.names, bytes);
+        if let Some(count) = &count {
+            // Limit the count, because some routers add up the prompts of several requests. A token
+            // has at least one byte.
+            let tokens = count.tokens.min(bytes as u64);
+            self.route().halts.note_prompt(&self.route().model, tokens);
+        }
+        self.prompt_counts().end_request(whole, count);
     }
 
     /// If the endpoint's count shows that it dropped part of the conversation or the tools, returns
@@ -272,8 +264,7 @@ impl TrialGateway {
                 self.prompt_counts().complete_bytes_per_token = count.bytes_per_token();
             }
         }
-        let answers = self.meter().spending().steps;
-        let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
+        let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted);
         is_confirmed.then(|| {
             let (what, hint) = match (lacks_tools, is_stalled) {
                 (true, _) => ("dropped the tools of the request", &checks.dropped.hint),
@@ -432,11 +423,14 @@ mod tests {
     fn count_is_confirmed_only_by_an_equal_count_of_the_same_request() {
         let mut counts = PromptCounts::default();
         for _ in 0..3 {
-            assert!(counts.confirm(check(), true, 3255, 2));
+            assert!(counts.confirm(check(), true, 3255));
         }
-        assert!(counts.confirm(check(), true, 4096, 3), "another request");
+        // Another request. The response to the one before has no count.
+        counts.end_request(&CollectedResponse::default(), None);
+        assert!(counts.confirm(check(), true, 4096));
         // The endpoint counts only uncached tokens: the second time, almost none.
-        assert!(!counts.confirm(check(), true, 300, 3));
-        assert!(!counts.confirm(check(), true, 300, 4), "its counts are no longer used");
+        assert!(!counts.confirm(check(), true, 300));
+        counts.end_request(&CollectedResponse::default(), Some(count(300, 9000)));
+        assert!(!counts.confirm(check(), true, 300), "its counts are no longer used");
     }
 }

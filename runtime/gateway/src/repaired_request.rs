@@ -140,10 +140,11 @@ impl RepairedRequest {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
         // If the non-streamed response was also broken, streaming was not the cause, so don't keep
         // that repair.
-        let is_broken = match self.request.offers_tools {
-            true => halts.writes_malformed_calls(model),
-            false => halts.omits_fences(model),
-        };
+        let is_broken = halts.omits_indentation(model)
+            || match self.request.offers_tools {
+                true => halts.writes_malformed_calls(model),
+                false => halts.omits_fences(model),
+            };
         let is_futile = |repair: &&Repair| repair.action == Action::DisableStreaming && is_broken;
         for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.remember_repair(model, repair);

@@ -18,7 +18,7 @@ use crate::{
     judge::{Judgement, judge},
     outgoing_request::{Client, OutgoingRequest, RequestEnd},
     rejections::{self, ErrorSubject},
-    repair::{Action, Repair},
+    repair::{Action, NO_STREAM, Repair},
     repaired_request::RepairedRequest,
     send::{AttemptResult, ResponseProgress},
     sink::WaitNotice,
@@ -166,11 +166,6 @@ impl TrialGateway {
             match &judged {
                 Judgement::Answered => {
                     self.note_response(&origin);
-                    self.received_responses().add(
-                        result.names.id.as_deref(),
-                        &result.response,
-                        request.body.len(),
-                    );
                     form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -180,8 +175,7 @@ impl TrialGateway {
             }
             let charged = self.settle(request, admission, &result, &judged, client).await;
             if matches!(judged, Judgement::Answered) {
-                self.note_anomalies(request, &result, charged.usage.as_ref());
-                self.note_prompt_count(request, &result);
+                self.note_accepted_response(request, &result, charged.usage.as_ref());
             }
             let attempted = AttemptRecord {
                 repaired_request: &form,
@@ -252,9 +246,9 @@ impl TrialGateway {
                     let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
-                        FailureKind::Corrupted => Some(("no_stream", Action::DisableStreaming)),
+                        FailureKind::Corrupted => Some((NO_STREAM, Action::DisableStreaming)),
                         FailureKind::Endpoint if are_cut => {
-                            Some(("no_stream", Action::DisableStreaming))
+                            Some((NO_STREAM, Action::DisableStreaming))
                         }
                         FailureKind::OutputCapped => {
                             Some(("explicit_limit", Action::SetOutputLimit(limit)))
@@ -320,6 +314,20 @@ impl TrialGateway {
         }
     }
 
+    /// Notes what later checks need to know about a response that was accepted. `usage` is what the
+    /// response was charged.
+    pub(crate) fn note_accepted_response(
+        &self,
+        request: &OutgoingRequest,
+        result: &AttemptResult,
+        usage: Option<&Usage>,
+    ) {
+        let (id, bytes) = (result.names.id.as_deref(), request.body.len());
+        self.received_responses().add(id, &result.response, bytes);
+        self.note_anomalies(request, result, usage);
+        self.note_prompt_count(request, result);
+    }
+
     /// Returns why a request should be retried after a server rejected the model as unknown. The
     /// model has responded in this run, so another of the endpoint's servers knows it.
     fn unknown_model_failure(
@@ -362,7 +370,7 @@ impl TrialGateway {
 
     /// Returns why a complete response must be requested again before anything acts on it. A filter
     /// may report a false positive, and a context window cannot be full after a few hundred tokens.
-    async fn retry_reason(
+    pub(crate) async fn retry_reason(
         &self,
         result: &AttemptResult,
         filtered_attempts: u32,

@@ -3,6 +3,7 @@
 mod attempt;
 mod body;
 mod inflate;
+mod recorded;
 mod silence;
 
 use std::{
@@ -33,7 +34,9 @@ use crate::{
     attempt_failure::FailureKind,
     codec,
     first_response_gate::CallPermit,
+    lost_time::MIN_WAIT,
     outgoing_request::{Client, OutgoingRequest},
+    queue_time::QueueTimes,
     responder::read_names,
     retry::{self, seconds},
     trial::{ModelRoute, TrialGateway},
@@ -102,9 +105,22 @@ impl TrialGateway {
         result.duration = begun.elapsed();
         if result.is_success() {
             result.names = read_names(&result.raw, &result.response.model);
+            self.add_stated_queue_time(&mut result, begun);
         }
         result.has_split_key = self.route().endpoint.has_key(&result.response.to_model_response());
         result
+    }
+
+    /// Counts the time that the endpoint states for its queue as lost, up to the first content of the
+    /// response: the model worked from then on.
+    fn add_stated_queue_time(&self, result: &mut AttemptResult, start: Instant) {
+        let Ok(places) = QueueTimes::shipped() else { return };
+        let stated = result.stated_queue_time.max(places.in_body(&result.raw));
+        let time = stated.min(result.first_content_time.unwrap_or(result.duration));
+        if time >= MIN_WAIT && time > result.queue_time {
+            result.queue_time = time;
+            self.lost_time().add_stated_queueing(start, time);
+        }
     }
 
     async fn receive<C: Client>(
@@ -128,6 +144,9 @@ impl TrialGateway {
         let mut response = sent.await?;
         result.status = Some(response.status().as_u16());
         result.retry_after = retry::retry_after(response.headers(), SystemTime::now());
+        if let Ok(places) = QueueTimes::shipped() {
+            result.stated_queue_time = places.in_headers(response.headers());
+        }
         let mut inflate =
             Decompressor::from_headers(response.headers()).map_err(AttemptEnd::Broken)?;
         let mut body = if result.is_success() { Body::Undecided } else { Body::Complete };
@@ -189,6 +208,7 @@ impl TrialGateway {
                         stream.read_events(route, last, request.is_streaming, client, result).await;
                     if std::mem::take(&mut stream.has_progress) {
                         progress = response_progress.note_progress();
+                        result.first_content_time.get_or_insert_with(|| start.elapsed());
                     }
                     let progressed = stream.has_event;
                     // Comments that keep a connection open are not content.
@@ -217,6 +237,7 @@ impl TrialGateway {
                 _ => {
                     if has_content {
                         progress = response_progress.note_progress();
+                        result.first_content_time.get_or_insert_with(|| start.elapsed());
                     }
                     Ok(false)
                 }

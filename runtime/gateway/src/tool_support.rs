@@ -6,6 +6,7 @@
 //! made a call, a response with a call in its text is requested again (`defects.rs`).
 
 use proctor_types::{Api, Fault, FaultCause, FaultLayer, RequestClass};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
         Part, Request,
         neutral::{CollectedResponse, Item},
     },
-    error_text::quote_body,
     fences::without_code,
     outgoing_request::OutgoingRequest,
     tokens, usage,
@@ -64,38 +64,44 @@ impl TrialGateway {
         halts.halt_tools(model, &fault);
         Some(fault)
     }
-
-    /// Returns a fault if a server left markup in each of these texts. They are the text of the last
-    /// responses of a trial, none of which contains a usable call or command. `tools` are the names
-    /// of the offered tools.
-    pub fn leftover_markup_fault(&self, texts: &[&str], tools: &[&str]) -> Option<Fault> {
-        let model = &self.route().model;
-        let last = texts.last().filter(|_| model.tool_check != Some(false))?;
-        let checks = match EndpointChecks::shipped() {
-            Ok(checks) => checks,
-            Err(fault) => return Some(fault),
-        };
-        if !texts.iter().all(|text| has_leftover_markup(checks, text, tools)) {
-            return None;
-        }
-        let (base, name) = (self.route().endpoint.base_url(), &model.name);
-        let what = format!(
-            "{base}: model `{name}`: {} responses in a row contain markup that the server left in the text: {}",
-            texts.len(),
-            quote_body(last)
-        );
-        let what = self.route().endpoint.redact_text(&what);
-        let fault = Fault::new(FaultLayer::Model, what).hint(checks.leftover.hint.as_str());
-        Some(fault.cause(FaultCause::Invalid))
-    }
 }
 
-/// Whether a text contains a special token or the start of a call without a marker, outside of
-/// code.
-pub(crate) fn has_leftover_markup(checks: &EndpointChecks, text: &str, tools: &[&str]) -> bool {
+/// The tools of a request in any format.
+#[derive(Debug, Deserialize)]
+struct OfferedTools {
+    tools: Vec<Value>,
+}
+
+/// Returns the names of the tools that a request offers.
+pub(crate) fn offered_tools(request: &[u8]) -> Vec<String> {
+    let Ok(OfferedTools { tools }) = serde_json::from_slice(request) else { return Vec::new() };
+    let places = tools.iter().flat_map(|tool| {
+        let declared = tool["functionDeclarations"].as_array().into_iter().flatten();
+        [tool, &tool["function"]].into_iter().chain(declared)
+    });
+    places.filter_map(|place| place["name"].as_str().map(ToOwned::to_owned)).collect()
+}
+
+/// Whether a text contains a special token, or the start of a call without a marker to one of the
+/// tools, outside of code. `tools` is called only if a line looks like a call, because requests are
+/// long.
+pub(crate) fn has_leftover_markup(
+    checks: &EndpointChecks,
+    text: &str,
+    tools: impl FnOnce() -> Vec<String>,
+) -> bool {
     let text = without_code(text);
-    checks.leftover.tokens.matches(&text)
-        || text.lines().any(|line| bare_call(&checks.text, line, tools).is_some())
+    if checks.leftover.tokens.matches(&text) {
+        return true;
+    }
+    let lines: Vec<&str> =
+        text.lines().filter(|line| may_be_bare_call(&checks.text, line)).collect();
+    if lines.is_empty() {
+        return false;
+    }
+    let tools = tools();
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    lines.into_iter().any(|line| bare_call(&checks.text, line, &tools).is_some())
 }
 
 fn find_problem(
@@ -210,6 +216,14 @@ fn match_bare_calls<'a, 'b>(
         let is_quoted = text[..at].matches("```").count() % 2 == 1;
         let is_end = !is_quoted && consists_of_bare_calls(check, &text[at..], tools);
         is_end.then_some((form, tool))
+    })
+}
+
+/// Whether a text begins like a call without a marker, to a tool of any name.
+fn may_be_bare_call(check: &UnparsedCallCheck, text: &str) -> bool {
+    check.bare.iter().filter_map(|form| text.strip_prefix(form.marker.as_str())).any(|call| {
+        let rest = call.trim_start_matches(is_name_character);
+        rest.len() < call.len() && rest.starts_with(['{', '('])
     })
 }
 
@@ -354,12 +368,16 @@ fn called_tool<'a>(check: &UnparsedCallCheck, value: &Value, tools: &[&'a str]) 
 
 /// Whether a word occurs in a text as a whole word.
 fn has_word(text: &str, word: &str) -> bool {
-    let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();
-        !before.is_some_and(is_inner) && !after.is_some_and(is_inner)
+        !before.is_some_and(is_name_character) && !after.is_some_and(is_name_character)
     })
+}
+
+/// Whether a character may be part of a tool's name.
+fn is_name_character(one: char) -> bool {
+    one.is_ascii_alphanumeric() || one == '_' || one == '-'
 }
 
 #[cfg(test)]
@@ -368,6 +386,7 @@ mod tests {
 
     use super::{
         find_bare_calls, find_call_in_text, find_dropped_tools, find_problem, has_leftover_markup,
+        offered_tools,
     };
     use crate::{
         checks::EndpointChecks,
@@ -484,7 +503,8 @@ mod tests {
     #[test]
     fn leftover_markup_is_found_outside_of_code() {
         let checks = EndpointChecks::shipped().expect("a valid table");
-        let found = |text: &str| has_leftover_markup(checks, text, &TOOLS);
+        let names = || TOOLS.map(ToOwned::to_owned).to_vec();
+        let found = |text: &str| has_leftover_markup(checks, text, names);
         for text in [
             "<|channel>thought\nI list the files.<channel|>",
             "I look.<|im_start|>assistant",
@@ -506,6 +526,24 @@ mod tests {
             "def f(): return a <b> c | d",
         ] {
             assert!(!found(text), "{text}");
+        }
+        let is_unread = |text: &str| !has_leftover_markup(checks, text, || panic!("{text}"));
+        assert!(is_unread("I look.") && is_unread("The tool shell(command) lists files."));
+        assert!(!has_leftover_markup(checks, "print('a')", names), "no tool has this name");
+    }
+
+    #[test]
+    fn offered_tools_are_read_in_every_format() {
+        for body in [
+            json!({"tools": [{"type": "function", "function": {"name": "shell"}}]}),
+            json!({"tools": [{"type": "function", "name": "shell", "parameters": {"name": {}}}]}),
+            json!({"tools": [{"name": "shell", "input_schema": {"type": "object"}}]}),
+            json!({"tools": [{"functionDeclarations": [{"name": "shell"}]}]}),
+        ] {
+            assert_eq!(offered_tools(body.to_string().as_bytes()), ["shell"], "{body}");
+        }
+        for body in [json!({"messages": [{"name": "shell"}]}), json!({"tools": []}), json!([])] {
+            assert!(offered_tools(body.to_string().as_bytes()).is_empty(), "{body}");
         }
     }
 

@@ -264,7 +264,7 @@ impl TryRun<'_> {
                 let opened =
                     self.context.gateway.open_with_meter(model, Arc::clone(&meter), sink)?;
                 if let Some(past) = self.resume_point {
-                    past.pass_responses_to_gateway(&opened, recorder.blobs());
+                    past.replay_attempts(&opened, recorder.blobs()).await?;
                 }
                 Some(Arc::new(opened))
             }

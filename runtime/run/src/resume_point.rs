@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use proctor_gateway::{PriorUsage, RecordedResponse, TrialGateway};
+use proctor_gateway::{PriorUsage, RecordedAttempts, TrialGateway};
 use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{FileEdit, FinishedToolCall};
@@ -57,16 +57,8 @@ pub(crate) struct ResumePoint {
     pub(crate) interruptions: Interruptions,
     /// Whether the try is a fork that has not started yet.
     pub(crate) is_new_fork: bool,
-    /// Blobs of every recorded response and its request. Responses before a fork are omitted,
-    /// because the fork may use another endpoint.
-    exchanges: Vec<ExchangeBlobs>,
-}
-
-/// The blobs of a response and its request.
-#[derive(Debug, Clone)]
-struct ExchangeBlobs {
-    request: Option<String>,
-    response: Option<String>,
+    /// The recorded attempts, without those before a fork.
+    attempts: RecordedAttempts,
 }
 
 #[derive(Debug, Clone)]
@@ -88,10 +80,7 @@ struct ResumePointBuilder {
     pending_requests: Vec<PendingRequest>,
     responders: Responders,
     request_changes: RequestChanges,
-    exchanges: Vec<ExchangeBlobs>,
-    /// The request and response of the last successful attempt, until an event records the
-    /// response.
-    answered: Option<ExchangeBlobs>,
+    attempts: RecordedAttempts,
     wait_seconds: f64,
     lost_seconds: f64,
     request_waits: RequestWaits,
@@ -185,26 +174,21 @@ impl ResumePoint {
         reader.into_resume_point(try_number, blobs)
     }
 
-    /// Passes the recorded responses to the gateway, so that the gateway recognizes them if the
-    /// endpoint repeats them. Skips unreadable responses: without them, the gateway's check is only
-    /// weaker.
-    pub(crate) fn pass_responses_to_gateway(&self, gateway: &TrialGateway, blobs: &Blobs) {
-        let read = |hash: Option<&String>| blobs.get(hash?).ok();
-        let last = self.exchanges.len().saturating_sub(1);
-        for (index, exchange) in self.exchanges.iter().enumerate() {
-            let Some(body) = read(exchange.response.as_ref()) else { continue };
-            // The last request matters most, because the gateway compares the next one with it. Don't
-            // read the others, because each contains the whole conversation.
-            let request = exchange.request.as_ref().filter(|_| index == last);
-            let request_bytes = read(request).map_or(0, |request| request.len());
-            gateway.remember_response(&RecordedResponse { body, request_bytes });
-        }
+    /// Replays the recorded attempts in the gateway, so that its checks know the conversation so
+    /// far.
+    pub(crate) async fn replay_attempts(
+        &self,
+        gateway: &TrialGateway,
+        blobs: &Blobs,
+    ) -> Result<(), Fault> {
+        gateway.replay_attempts(&self.attempts, |hash| blobs.get(hash).ok()).await
     }
 }
 
 impl ResumePointBuilder {
     fn apply(&mut self, envelope: Envelope) -> Result<(), String> {
         let Envelope { seq, t_mono, event, .. } = envelope;
+        self.attempts.apply(&event);
         let is_good = matches!(
             event,
             Event::SetupFinished { .. }
@@ -268,12 +252,9 @@ impl ResumePointBuilder {
                 responder,
                 repairs,
                 error,
-                request,
-                body,
                 ..
             } => {
                 if error.is_none() {
-                    self.answered = Some(ExchangeBlobs { request, response: body });
                     responder.iter().for_each(|responder| self.responders.add(responder));
                     self.request_changes.add_repairs(&repairs);
                 }
@@ -289,7 +270,6 @@ impl ResumePointBuilder {
             Event::ModelAnswered { answer } => {
                 self.charge_pending_requests();
                 self.spending.steps += 1;
-                self.exchanges.extend(self.answered.take());
                 self.steps.push((answer, Vec::new()));
             }
             Event::GraceAnswered { .. } => {
@@ -332,7 +312,6 @@ impl ResumePointBuilder {
             Event::TrialForked { snapshot, outside, .. } => {
                 (self.tree, self.outside_state) = (snapshot, outside.map(OutsideState::Kept));
                 (self.interruptions, self.is_new_fork) = (Interruptions::default(), true);
-                self.exchanges.clear();
                 (self.complete_steps, self.last_kept_seq) = (self.steps.len(), seq);
             }
             Event::TrialResumed { whole_steps, .. } => {
@@ -458,7 +437,7 @@ impl ResumePointBuilder {
             outside_state: outside,
             interruptions: self.interruptions,
             is_new_fork: self.is_new_fork,
-            exchanges: self.exchanges,
+            attempts: self.attempts,
         }))
     }
 }

@@ -362,10 +362,6 @@ impl Session for TrialSession {
         Ok(Arc::new(self.recorder.start_tree().await))
     }
 
-    fn leftover_markup_fault(&self, texts: &[&str], tools: &[&str]) -> Option<Fault> {
-        self.gateway.as_ref()?.leftover_markup_fault(texts, tools)
-    }
-
     fn count_tokens(&self, messages: &[Message]) -> u64 {
         proctor_gateway::tokens::count_messages(messages)
     }

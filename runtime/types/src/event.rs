@@ -109,7 +109,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
         /// The part of `seconds` that was lost to the endpoint: all of a failed attempt, and the
-        /// time in which a response's stream contained only comments.
+        /// time in its queue, which the endpoint states or shows by comments in the stream.
         #[serde(default, skip_serializing_if = "is_zero")]
         lost_seconds: f64,
         /// Seconds from the request to the first byte of the response's body. Absent if no byte of
@@ -475,6 +475,16 @@ pub struct ModelRequestRecord {
     /// `tool_returned` since the previous request. Their content is omitted here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_returned: Vec<usize>,
+}
+
+impl ModelRequestRecord {
+    /// Whether the request contains the whole conversation of the previous one, which had
+    /// `message_count` messages. The last of these messages need not be equal, because a notice may
+    /// have been appended to it in only one of the requests. If nothing was sent before, a resumed
+    /// try continues the recorded conversation.
+    pub fn continues(&self, message_count: usize) -> bool {
+        message_count == 0 || self.kept > 0 && self.kept + 1 >= message_count
+    }
 }
 
 #[cfg(test)]

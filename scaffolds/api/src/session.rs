@@ -215,13 +215,6 @@ pub trait Session: Send {
     /// Ends a step and takes its snapshot, for a scaffold that calls no model (`replay`).
     async fn end_step(&mut self) -> Result<(), Stop>;
 
-    /// Returns a fault if the model's server left markup in each of these texts. They are the last
-    /// responses, none of which has a usable call or command, so the server and not the model is
-    /// the cause. `tools` are the names of the offered tools.
-    fn leftover_markup_fault(&self, _texts: &[&str], _tools: &[&str]) -> Option<Fault> {
-        None
-    }
-
     /// Returns the number of tokens in a list of messages, counted locally.
     fn count_tokens(&self, messages: &[Message]) -> u64;
 

@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use proctor_scaffold_api::{
     Finish, FinishedToolCall, PromptFolderError, PromptOverlay, Scaffold, Session, Stop,
 };
+use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -202,7 +203,7 @@ impl Scaffold for Bash {
                     if unread >= self.settings.nudge_limit {
                         let why =
                             format!("{unread} responses in a row without exactly one command");
-                        return talk.end_without_calls(session, unread, why);
+                        return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, reason: why });
                     }
                 }
             }

@@ -1,5 +1,5 @@
-use proctor_scaffold_api::{Finish, ForkContext, Session, Stop, TaskBrief};
-use proctor_types::{ExitCause, Message, ModelRequest, ModelResponse, ToolSpec};
+use proctor_scaffold_api::{ForkContext, Session, Stop, TaskBrief};
+use proctor_types::{Message, ModelRequest, ModelResponse, ToolSpec};
 
 use crate::prompts::{OpeningVariables, Prompts};
 
@@ -82,26 +82,6 @@ impl Conversation {
 
     pub(crate) fn push_tool_result(&mut self, call_id: &str, content: String) {
         self.request.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
-    }
-
-    /// Ends the trial after `count` responses in a row without a usable call or command. The end is
-    /// a fault if the model's server left markup in each of them.
-    pub(crate) fn end_without_calls(
-        &self,
-        session: &dyn Session,
-        count: u32,
-        reason: String,
-    ) -> Result<Finish, Stop> {
-        let texts = self.request.messages.iter().rev().filter_map(|message| match message {
-            Message::Assistant { content, .. } => Some(content.as_str()),
-            _ => None,
-        });
-        let texts: Vec<&str> = texts.take(count as usize).collect();
-        let tools: Vec<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        match session.leftover_markup_fault(&texts, &tools) {
-            Some(fault) => Err(fault.into()),
-            None => Ok(Finish::Exited { cause: ExitCause::EmptyTurn, reason }),
-        }
     }
 
     /// If the next request cannot fit in the model's context window, returns the reason. This is

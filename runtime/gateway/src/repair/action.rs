@@ -12,6 +12,9 @@ use crate::turns::NativeTurns;
 /// The longest function name that all endpoints accept.
 const MAX_NAME_LENGTH: usize = 64;
 
+/// Name of the repair that turns off streaming.
+pub(crate) const NO_STREAM: &str = "no_stream";
+
 /// A repair with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repair {

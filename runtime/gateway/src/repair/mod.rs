@@ -10,5 +10,5 @@ mod schema;
 mod table;
 mod turns;
 
-pub(crate) use action::{Action, Repair};
+pub(crate) use action::{Action, NO_STREAM, Repair};
 pub(crate) use table::RepairTable;

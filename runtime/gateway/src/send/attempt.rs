@@ -36,9 +36,14 @@ pub(crate) struct AttemptResult {
     /// must not be recorded.
     pub has_split_key: bool,
     pub duration: Duration,
-    /// Part of `duration` before the first event, during which only comments arrived.
+    /// Part of `duration` in the endpoint's queue: only comments arrived before the first event, or
+    /// the endpoint states the time.
     pub queue_time: Duration,
+    /// The time in the queue that the response's headers state.
+    pub stated_queue_time: Duration,
     pub first_byte_time: Option<Duration>,
+    /// When the first content of the response arrived.
+    pub first_content_time: Option<Duration>,
 }
 
 /// Why an attempt has no complete response.

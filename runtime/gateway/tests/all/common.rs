@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGateway};
+use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RequestError, RetryPolicy, TrialGateway};
 use proctor_types::{
-    Api, Budget, Event, Fault, FieldLoss, Message, ModelRequest, ModelResponse, ModelSpec, Usage,
+    Api, Budget, Event, Fault, FieldLoss, Message, ModelRequest, ModelResponse, ModelSpec,
+    ToolSpec, Usage,
 };
+use serde_json::json;
 
 pub const KEY: &str = "sk-test-0123456789";
 /// Value of the variable SHORT_KEY. This key fits into one chunk of a scripted stream.
@@ -75,6 +77,11 @@ impl RecordingSink {
         let bodies = self.bodies.lock().expect("no panic in a sink");
         hash.map(|place| bodies[place.parse::<usize>().expect("a place")].clone())
             .unwrap_or_default()
+    }
+
+    /// Returns the body with this hash.
+    pub fn body(&self, hash: &str) -> Bytes {
+        self.bytes(Some(&hash.to_owned()))
     }
 
     pub fn events(&self) -> Vec<(u64, Event)> {
@@ -248,4 +255,47 @@ pub fn model(base_url: &str) -> ModelSpec {
 
 pub fn user_request(text: &str) -> ModelRequest {
     ModelRequest { messages: vec![Message::User { content: text.into() }], tools: Vec::new() }
+}
+
+pub fn expect_fault(error: RequestError) -> Fault {
+    match error {
+        RequestError::Fault(fault) => fault,
+        other => panic!("not a fault: {other:?}"),
+    }
+}
+
+pub async fn start_fake_llm(text: &str) -> FakeLlm {
+    FakeLlm::start(Script::parse(text).expect("a valid script")).await.expect("a free port")
+}
+
+pub fn open_trial(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
+    gateway
+        .open(spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("a usable model")
+}
+
+pub fn request_with_tools(text: &str) -> ModelRequest {
+    let tool = ToolSpec {
+        name: "shell".into(),
+        description: "Runs a command.".into(),
+        parameters: json!({"type": "object"}),
+    };
+    ModelRequest { tools: vec![tool], ..user_request(text) }
+}
+
+/// Returns a conversation with `response_count` responses from the model.
+pub fn conversation_with_responses(response_count: usize) -> ModelRequest {
+    let mut talk = user_request("begin");
+    for turn in 0..response_count {
+        let content = format!("answer {turn}");
+        let extra = serde_json::Map::new();
+        talk.messages.push(Message::Assistant {
+            content,
+            tool_calls: Vec::new(),
+            extra,
+            native: None,
+        });
+        talk.messages.push(Message::User { content: "go on".into() });
+    }
+    talk
 }

@@ -1,27 +1,20 @@
 //! Tests how earlier responses in a run or trial reveal that the endpoint is at fault: when it
-//! reports an overflow that cannot be true, truncates a prompt, repeats a response, or returns a
-//! text that no model wrote.
+//! reports an overflow that cannot be true, truncates a prompt, or returns a text that no model
+//! wrote. `resumed_conversations.rs` tests the same checks after a resume.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::{Arc, atomic::Ordering};
 
-use proctor_gateway::{RecordedResponse, RequestError, TrialGateway};
-use proctor_types::{Budget, Fault, Message, ModelRequest};
+use proctor_gateway::RequestError;
+use proctor_types::{Budget, Message, ModelRequest};
 
 use crate::{
-    common::{Bench, RecordingSink, gateway, model, user_request},
-    endpoint_failures::start_raw_endpoint,
+    common::{Bench, RecordingSink, expect_fault, gateway, model, user_request},
+    raw_endpoint::start_raw_endpoint,
 };
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
-
-fn expect_fault(error: RequestError) -> Fault {
-    match error {
-        RequestError::Fault(fault) => fault,
-        other => panic!("not a fault: {other:?}"),
-    }
-}
 
 /// Returns a conversation that begins with a long text and has `answers` responses. A long text
 /// follows each response.
@@ -38,12 +31,6 @@ fn conversation(answers: usize) -> ModelRequest {
         talk.messages.push(Message::User { content: text.clone() });
     }
     talk
-}
-
-async fn open(texts: &'static [&'static str]) -> TrialGateway {
-    let (url, _) = start_raw_endpoint(texts).await;
-    let kept = Arc::new(RecordingSink::default());
-    gateway().open(&model(&url), &Budget::default(), kept).expect("usable")
 }
 
 /// Returns a bench whose endpoint counts `counted` tokens for the first prompt, and then rejects
@@ -122,23 +109,6 @@ async fn prompt_count_that_falls_is_a_fault() {
             second.expect("an answer");
         }
     }
-}
-
-const REPEATED: &str = "{\"id\":\"chatcmpl-8c41f0d2a97b\",\"choices\":[{\"index\":0,\
-    \"message\":{\"role\":\"assistant\",\"content\":\"I stop.\"},\"finish_reason\":\"stop\"}],\
-    \"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}";
-
-#[tokio::test]
-async fn response_of_an_earlier_try_is_recognized_as_a_replay() {
-    let raw: &'static str = Box::leak(format!("{HEAD}{REPEATED}").into_boxed_str());
-    let texts: &'static [&'static str] = Box::leak(Box::new([raw]));
-    let fresh = open(texts).await;
-    fresh.ask(&user_request("hi")).await.expect("an answer");
-    let resumed = open(texts).await;
-    resumed.remember_response(&RecordedResponse { body: REPEATED.into(), request_bytes: 100 });
-    let fault = expect_fault(resumed.ask(&user_request("hi")).await.expect_err("a replay"));
-    assert!(fault.what.contains("repeated its response"), "{fault}");
-    assert_eq!(resumed.spending().steps, 0);
 }
 
 #[tokio::test]

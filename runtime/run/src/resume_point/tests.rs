@@ -78,7 +78,7 @@ impl TestRecord {
             cost_usd: Some(0.5),
             responder: Some(responder()),
             repairs: Vec::new(),
-            request: None,
+            request: Some(self.blobs.put(format!("before {content}").as_bytes()).unwrap()),
             body: Some(self.blobs.put(content.as_bytes()).unwrap()),
         });
         self.add(Event::ModelAnswered {
@@ -142,14 +142,14 @@ fn create_record_with_unfinished_step() -> (TestRecord, String) {
 }
 
 #[test]
-fn resume_point_keeps_the_bytes_of_every_response() {
+fn resume_point_keeps_the_bytes_of_every_attempt() {
     let (record, _) = create_record_with_unfinished_step();
     let past = record.read().unwrap();
-    let bytes = past.exchanges.iter().map(|one| {
-        let hash = one.response.as_ref().unwrap();
-        record.blobs.get(hash).unwrap()
-    });
-    assert_eq!(bytes.collect::<Vec<_>>(), [b"one", b"two"]);
+    let bytes = |hash: &String| record.blobs.get(hash).unwrap();
+    let exchanges = past.attempts.iter().map(|one| (bytes(&one.request), bytes(&one.response)));
+    let wanted = ["one", "two"]
+        .map(|text| (format!("before {text}").into_bytes(), text.as_bytes().to_vec()));
+    assert_eq!(exchanges.collect::<Vec<_>>(), wanted);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, PromptFolderError, PromptOverlay, Scaffold, Session, Stop};
-use proctor_types::{ModelResponse, ToolSpec};
+use proctor_types::{ExitCause, ModelResponse, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{ToolContext, Toolbox, ToolsSettings, specs};
@@ -111,7 +111,7 @@ impl Scaffold for Tools {
                 idle += 1;
                 if idle >= self.settings.nudge_limit {
                     let why = format!("{idle} responses in a row without a tool call");
-                    return talk.end_without_calls(session, idle, why);
+                    return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, reason: why });
                 }
                 let length = is_truncated(&answer);
                 talk.push_user_message(self.prompts.render("nudge", json!({ "length": length }))?);

@@ -184,20 +184,6 @@ async fn tools_nudge_idle_models_and_then_end() {
 }
 
 #[tokio::test]
-async fn tools_end_with_a_fault_if_a_server_left_markup_in_every_response() {
-    for (first, is_fault) in [("<|channel>thought", true), ("Hm.", false)] {
-        let texts = ["Done.", first, "<|channel>thought", "<|channel>thought"];
-        let mut responses: Vec<_> = texts.into_iter().map(text_response).collect();
-        responses[0] = tool_call_response(&[("shell", r#"{"command":"true"}"#)]);
-        let mut session = ScriptedSession::new(responses).await;
-        match drive(&mut session).await {
-            Err(Stop::Fault(fault)) => assert!(is_fault && fault.what == "3 texts", "{fault}"),
-            other => assert!(!is_fault && other.is_ok(), "{other:?}"),
-        }
-    }
-}
-
-#[tokio::test]
 async fn tools_mention_truncation_after_results() {
     let mut cut =
         tool_call_response(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);

@@ -18,9 +18,7 @@ use async_trait::async_trait;
 use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_scaffold_api::{FinishedToolCall, Session, Stop, TaskBrief, Traffic};
-use proctor_types::{
-    BudgetKind, Fault, FaultLayer, Message, ModelRequest, ModelResponse, ToolCall, Usage,
-};
+use proctor_types::{BudgetKind, Message, ModelRequest, ModelResponse, ToolCall, Usage};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
@@ -227,12 +225,6 @@ impl Session for ScriptedSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.actions.push(SessionAction::EndedStep);
         Ok(())
-    }
-
-    /// A simple stand-in for the gateway's check.
-    fn leftover_markup_fault(&self, texts: &[&str], _: &[&str]) -> Option<Fault> {
-        let is_leftover = texts.iter().all(|text| text.contains("<|"));
-        is_leftover.then(|| Fault::new(FaultLayer::Model, format!("{} texts", texts.len())))
     }
 
     fn count_tokens(&self, messages: &[Message]) -> u64 {
