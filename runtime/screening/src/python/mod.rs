@@ -1,6 +1,7 @@
 //! Screens Python code. The code is parsed but never run.
 
 mod constant;
+mod definitions;
 mod exports;
 mod names;
 mod operands;
@@ -23,6 +24,9 @@ use walker::Walker;
 /// longest comment.
 const ZIP_TAIL_BYTES: usize = (1 << 16) + 22;
 
+/// Name of the file that runs if a package is started as a program.
+const SCRIPT_NAME: &str = "__main__.py";
+
 pub(crate) struct PythonScreen<'e> {
     pub rules: &'static Rules,
     /// The names that the screened file can import from the patch's other files.
@@ -43,6 +47,7 @@ impl LanguageScreen for PythonScreen<'_> {
         let parsed = parse(&text);
         let mut walker =
             Walker::new(self.rules, &text, NameTable::new(self.rules, owned_modules, self.exports));
+        walker.is_package_module = is_package_module(path, owned_modules);
         walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
         if walker.is_too_deep {
@@ -139,4 +144,10 @@ impl PythonScreen<'_> {
 /// Whether `bytes` contains `needle`. An empty `needle` is never contained.
 fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+/// Whether a file is a module of the repository's own package, which other code imports.
+fn is_package_module(path: &str, owned_modules: &BTreeSet<String>) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    name != SCRIPT_NAME && folders.split('/').any(|folder| owned_modules.contains(folder))
 }

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use ruff_python_ast::{
-    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement,
-    Parameters, Stmt, UnaryOp,
+    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprBinOp, ExprContext,
+    InterpolatedStringElement, Operator, Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
     constant::{constant_string, constant_template, is_literal},
+    definitions::Definitions,
     names::{NameTable, ScopeCode, ScopeKind},
     shapes::{collect_statements, is_named},
 };
@@ -25,6 +26,8 @@ mod annotations;
 mod assignments;
 mod calls;
 mod classes;
+mod emptied;
+mod handlers;
 mod held;
 mod imports;
 mod indirect;
@@ -32,9 +35,13 @@ mod indistinct;
 mod managers;
 mod operands;
 mod patterns;
+mod positions;
 mod programs;
+mod registered;
+mod relations;
 mod results;
 mod subclasses;
+mod tables;
 mod test_names;
 
 /// Maximum length in bytes of a string that is checked as a name.
@@ -64,6 +71,14 @@ pub(super) struct Walker<'a> {
     owner_names: HashSet<String>,
     /// Names of the classes that the module defines.
     defined_classes: HashSet<String>,
+    /// The functions and classes of the module.
+    definitions: Definitions<'a>,
+    /// Names of lists of attributes, such as `dir(it)`.
+    listed_names: HashSet<String>,
+    /// Names of single elements of such lists.
+    selected_names: HashSet<String>,
+    /// Whether other code imports the module.
+    pub is_package_module: bool,
     pub is_too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -83,12 +98,17 @@ impl<'a> Walker<'a> {
             called_ranges: HashSet::new(),
             owner_names: HashSet::new(),
             defined_classes: HashSet::new(),
+            definitions: Definitions::default(),
+            listed_names: HashSet::new(),
+            selected_names: HashSet::new(),
+            is_package_module: false,
             is_too_deep: false,
             hits: Vec::new(),
         }
     }
 
-    pub(super) fn walk_module(&mut self, body: &[Stmt]) {
+    pub(super) fn walk_module(&mut self, body: &'a [Stmt]) {
+        self.definitions = Definitions::new(body, self.max_depth());
         let mut all = Vec::new();
         collect_statements(body, self.max_depth(), &mut all);
         self.defined_classes.extend(all.iter().filter_map(|stmt| match stmt {
@@ -98,6 +118,9 @@ impl<'a> Walker<'a> {
         self.names.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
         self.check_class_aliases(body);
         self.check_results(body);
+        if self.is_package_module {
+            self.check_import_exit(body);
+        }
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
         self.names.leave_scope();
     }
@@ -146,10 +169,20 @@ impl<'a> Walker<'a> {
     fn check_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
         self.check_single_reference(range, path, shorter_path);
         for (rule, group, reference) in self.rules.groups_of_reference(path, shorter_path) {
-            self.record_hit_as(rule, range, reference.to_owned());
-            if let Some(hit) = self.hits.last_mut() {
-                hit.group = Some(group);
-            }
+            self.record_grouped_hit((rule, group), range, reference);
+        }
+    }
+
+    /// Records a hit in a group of a rule that needs hits in several groups.
+    fn record_grouped_hit(
+        &mut self,
+        (rule, group): (usize, usize),
+        range: TextRange,
+        reference: &str,
+    ) {
+        self.record_hit_as(rule, range, reference.to_owned());
+        if let Some(hit) = self.hits.last_mut() {
+            hit.group = Some(group);
         }
     }
 
@@ -231,7 +264,29 @@ impl<'a> Walker<'a> {
     }
 
     fn check_attribute_name(&mut self, range: TextRange, name: &str) {
-        self.record_hits_where(range, |rule| rule.attributes.iter().any(|it| it == name));
+        let has = |rule: &Rule| rule.attributes.iter().any(|it| it == name);
+        self.record_hits_where(range, |rule| has(rule) && !rule.excused_by_name);
+        self.record_hits_as(range, name, |rule| has(rule) && rule.excused_by_name);
+        for (rule, group, reference) in self.rules.groups_of_attribute(name).iter().copied() {
+            self.record_grouped_hit((rule, group), range, reference);
+        }
+    }
+
+    /// Checks a sum of the address of an object and a number.
+    fn check_address_sum(&mut self, range: TextRange, sum: &ExprBinOp) {
+        let is_address = |expr: &Expr| match expr {
+            Expr::Call(call) => {
+                self.names.dotted_path(&call.func).is_some_and(|path| path == "builtins.id")
+            }
+            _ => false,
+        };
+        let is_number = |expr: &Expr| matches!(expr, Expr::NumberLiteral(_));
+        let is_sum = matches!(sum.op, Operator::Add | Operator::Sub)
+            && ((is_address(&sum.left) && is_number(&sum.right))
+                || (is_number(&sum.left) && is_address(&sum.right)));
+        if is_sum {
+            self.record_hits_as(range, "id() +", |rule| rule.id_arithmetic);
+        }
     }
 
     /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
@@ -354,6 +409,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
                 self.check_look_alike(def.name.range(), def.name.as_str());
                 self.check_manager(def);
+                self.check_emptied_arguments(def);
                 let code = ScopeCode::Body(&def.body);
                 self.names.enter_scope(ScopeKind::Function, Some(&def.parameters), &code);
                 self.visit_body(&def.body);
@@ -371,6 +427,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
                 self.check_class(class);
                 self.check_operands(class);
+                self.check_assigned_methods(class);
+                self.check_reductions(class);
+                self.check_registering_decorators(class);
                 self.check_indistinct_class(class);
                 self.check_subclass_hook(class);
                 self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
@@ -392,6 +451,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
                             && !self.names.is_in_class()
                         {
                             self.mark_inspected(&assign.value);
+                        }
+                        for target in &assign.targets {
+                            self.check_assigned_function(target, &assign.value);
+                            self.remember_listing(target, &assign.value);
                         }
                         if let [target] = &*assign.targets {
                             self.allow_assignment(target, &assign.value);
@@ -464,6 +527,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         if matches!(expr, Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_)) {
             self.check_passed_import(range, expr);
+        }
+        if let Expr::BinOp(sum) = expr {
+            self.check_address_sum(range, sum);
         }
         match expr {
             Expr::Lambda(lambda) => {
@@ -550,8 +616,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Expr::Named(named) => self.check_target(&named.target),
                     Expr::Starred(_) => self.check_iterated_table(expr),
                     Expr::Dict(dict) => {
-                        let unpacked = dict.items.iter().filter(|item| item.key.is_none());
-                        unpacked.for_each(|item| self.check_iterated_table(&item.value));
+                        for item in &dict.items {
+                            match &item.key {
+                                Some(key) => self.check_namespace_entry(key, &item.value),
+                                None => self.check_iterated_table(&item.value),
+                            }
+                        }
                     }
                     Expr::Subscript(subscript) => {
                         if constant_string(&subscript.slice).is_some() {
