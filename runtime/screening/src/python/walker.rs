@@ -280,7 +280,10 @@ impl<'a> Walker<'a> {
             }
             _ => false,
         };
-        let is_number = |expr: &Expr| matches!(expr, Expr::NumberLiteral(_));
+        let is_number = |expr: &Expr| match expr {
+            Expr::UnaryOp(unary) => matches!(&*unary.operand, Expr::NumberLiteral(_)),
+            expr => matches!(expr, Expr::NumberLiteral(_)),
+        };
         let is_sum = matches!(sum.op, Operator::Add | Operator::Sub)
             && ((is_address(&sum.left) && is_number(&sum.right))
                 || (is_number(&sum.left) && is_address(&sum.right)));

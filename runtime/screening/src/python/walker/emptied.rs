@@ -1,17 +1,26 @@
 //! Checks functions that empty an argument and then return a value that fits the empty argument. A
 //! test that computes its expectation from the argument afterwards agrees with any such result.
 
-use ruff_python_ast::{Expr, ExprCall, Number, Operator, Parameters, Stmt, StmtFunctionDef};
+use ruff_python_ast::{
+    Expr, ExprCall, Number, Operator, Parameters, Stmt, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
 use crate::python::{
     constant::constant_string,
-    shapes::{bodies, collect_statements, constant_truth, is_named, used_names},
+    shapes::{BoundedVisitor, bodies, collect_statements, constant_truth, is_named, used_names},
 };
 
 /// Methods that remove one element.
 const POPS: [&str; 3] = ["pop", "popitem", "popleft"];
+
+/// Built-in functions that don't change their arguments.
+const READERS: [&str; 14] = [
+    "all", "any", "bool", "dict", "len", "list", "max", "min", "print", "repr", "set", "sorted",
+    "sum", "tuple",
+];
 
 impl Walker<'_> {
     /// Checks the parameters of a function, except for the object itself.
@@ -103,8 +112,8 @@ fn binds(stmt: &Stmt, name: &str) -> bool {
     }
 }
 
-/// Adds the places where a block returns a value that fits the emptied argument. A use of the
-/// argument between the two may fill it again.
+/// Adds the places where a block returns a value that fits the emptied argument. A statement between
+/// the two may fill the argument again.
 fn find_emptied(
     name: &str,
     (block, is_emptied): (&[Stmt], bool),
@@ -112,7 +121,6 @@ fn find_emptied(
     output: &mut Vec<TextRange>,
 ) {
     let Some(depth) = depth.checked_sub(1) else { return };
-    let is_used = |stmt: &Stmt| used_names(std::slice::from_ref(stmt), depth).contains(name);
     let mut is_emptied = is_emptied;
     for stmt in block {
         if empties(stmt, name) {
@@ -121,7 +129,7 @@ fn find_emptied(
         }
         if let Stmt::Return(returned) = stmt {
             if let Some(value) = returned.value.as_deref().filter(|_| is_emptied)
-                && (is_empty(value) || is_used(stmt))
+                && (is_empty(value) || used_names(std::slice::from_ref(stmt), depth).contains(name))
             {
                 output.push(value.range());
             }
@@ -130,7 +138,63 @@ fn find_emptied(
         for block in bodies(stmt) {
             find_emptied(name, (block, is_emptied), depth, output);
         }
-        is_emptied = is_emptied && !is_used(stmt);
+        is_emptied = is_emptied && !refills(stmt, name, depth);
+    }
+}
+
+/// Whether a statement may fill an object again.
+fn refills(stmt: &Stmt, name: &str, depth: usize) -> bool {
+    let mut finder = RefillFinder { name, depth, has_match: false };
+    finder.visit_stmt(stmt);
+    finder.has_match
+}
+
+struct RefillFinder<'n> {
+    name: &'n str,
+    depth: usize,
+    has_match: bool,
+}
+
+impl<'b> BoundedVisitor<'b> for RefillFinder<'_> {
+    fn depth(&mut self) -> &mut usize {
+        &mut self.depth
+    }
+}
+
+impl<'b> Visitor<'b> for RefillFinder<'_> {
+    fn visit_stmt(&mut self, stmt: &'b Stmt) {
+        let is_part = |target: &Expr| match target {
+            Expr::Subscript(subscript) => is_named(&subscript.value, self.name),
+            Expr::Attribute(attribute) => is_named(&attribute.value, self.name),
+            target => is_named(target, self.name),
+        };
+        self.has_match |= match stmt {
+            Stmt::Assign(assign) => assign.targets.iter().any(is_part),
+            Stmt::AugAssign(assign) => is_part(&assign.target),
+            _ => false,
+        };
+        if !self.has_match {
+            self.descend(|own| visitor::walk_stmt(own, stmt));
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'b Expr) {
+        if let Expr::Call(call) = expr {
+            let reads = match &*call.func {
+                Expr::Name(function) => READERS.contains(&function.id.as_str()),
+                _ => false,
+            };
+            let is_method = match &*call.func {
+                Expr::Attribute(function) => is_named(&function.value, self.name),
+                _ => false,
+            };
+            let keywords = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+            let mut values = call.arguments.args.iter().chain(keywords);
+            self.has_match |= is_method || (!reads && values.any(|it| is_named(it, self.name)));
+        }
+        if !self.has_match {
+            self.descend(|own| visitor::walk_expr(own, expr));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::{Walker, operands::positional_names};
 use crate::{
     python::{
         names::{NameTable, ScopeCode},
+        operands::STORING_METHODS,
         shapes::{BoundedVisitor, constant_truth, is_named},
     },
     rules::Rule,
@@ -18,6 +19,9 @@ use crate::{
 
 /// Maximum number of functions through which a frame is followed.
 const MAX_CALLS: usize = 4;
+
+/// Position of the frame among the arguments of a handler.
+const FRAME_POSITION: usize = 1;
 
 /// The module whose functions may receive a frame, such as `signal.default_int_handler`.
 const SIGNAL_MODULE: &str = "signal.";
@@ -84,13 +88,7 @@ impl Walker<'_> {
             function => self.definitions.functions_of(function),
         };
         if own.is_empty() {
-            return self.names.dotted_path(function).is_some_and(|path| {
-                let is_forwarded = path.contains(['(', '['])
-                    || path.starts_with(SIGNAL_MODULE)
-                    || rule.frame_printers.contains(&path)
-                    || self.names.is_owned(&path);
-                !is_forwarded
-            });
+            return !self.is_frame_receiver(rule, function, position);
         }
         own.into_iter().any(|def| {
             // A method receives its object first.
@@ -101,6 +99,28 @@ impl Walker<'_> {
             let code = ScopeCode::Body(&def.body);
             name.is_some_and(|name| self.reads_frame(rule, name, &code, calls))
         })
+    }
+
+    /// Whether a function that the file does not define may receive a frame: a printer, a handler of
+    /// the `signal` module, or a previous handler, which receives the number of the signal first.
+    fn is_frame_receiver(&self, rule: &Rule, function: &Expr, position: usize) -> bool {
+        let path = self.names.dotted_path(function);
+        if path.as_ref().is_some_and(|path| rule.frame_printers.contains(path)) {
+            return true;
+        }
+        let stores = match function {
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.as_str();
+                STORING_METHODS.contains(&name) || name == "__setitem__"
+            }
+            _ => false,
+        };
+        let is_handler = path.is_none_or(|path| {
+            path.contains(['(', '['])
+                || path.starts_with(SIGNAL_MODULE)
+                || self.names.is_owned(&path)
+        });
+        is_handler && position == FRAME_POSITION && !stores
     }
 
     /// Checks a function that code assigns to a hook for uncaught exceptions.
@@ -195,9 +215,10 @@ impl<'b> Visitor<'b> for ParameterUses<'b, '_> {
             Expr::Call(call) => self.descend(|own| {
                 own.visit_expr(&call.func);
                 for (position, argument) in call.arguments.args.iter().enumerate() {
-                    let value = match argument {
-                        Expr::Starred(rest) => &*rest.value,
-                        argument => argument,
+                    let (value, position) = match argument {
+                        // All arguments of the handler.
+                        Expr::Starred(rest) => (&*rest.value, FRAME_POSITION),
+                        argument => (argument, position),
                     };
                     if is_named(value, own.name) {
                         own.passed.push((&*call.func, position));
