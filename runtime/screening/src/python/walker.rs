@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use ruff_python_ast::{
-    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprBinOp, ExprContext,
-    InterpolatedStringElement, Operator, Parameters, Stmt, UnaryOp,
+    BoolOp, CmpOp, Comprehension, Expr, ExprBinOp, ExprContext, InterpolatedStringElement,
+    Operator, Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -20,10 +20,9 @@ use crate::{
     rules::{Rule, Rules},
 };
 
-use assignments::is_self;
-
 mod annotations;
 mod assignments;
+mod attributes;
 mod calls;
 mod classes;
 mod emptied;
@@ -46,9 +45,6 @@ mod test_names;
 
 /// Maximum length in bytes of a string that is checked as a name.
 const MAX_NAME_BYTES: usize = 4096;
-
-/// Maximum length of an attribute chain that is searched for the bases of a class.
-const MAX_ATTRIBUTE_CHAIN: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
@@ -208,70 +204,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn check_attribute(
-        &mut self,
-        range: TextRange,
-        attribute: &ExprAttribute,
-        path: Option<String>,
-    ) {
-        let name = attribute.attr.as_str();
-        if let Some(path) = path.as_deref() {
-            let of = self.names.dotted_path(&attribute.value);
-            self.check_reference(range, path, of.as_deref());
-            self.check_restricted_use(range, path);
-            if let Some(of) = of {
-                self.allow_row_attribute(&attribute.value, &of, name);
-                self.check_foreign_attribute(range, &of, name);
-            }
-        }
-        self.record_hits_where(range, |rule| {
-            rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
-        });
-        if name == "__class__" && is_code(&attribute.value) {
-            self.record_hits_where(range, |rule| !rule.type_checks.is_empty());
-        }
-        self.check_attribute_name(range, name);
-        if name == "__dict__" && self.is_owner(&attribute.value) {
-            self.record_hits_where(range, |rule| !rule.member_tables.is_empty());
-        }
-        if !is_self(&attribute.value) {
-            self.check_unique_name(range, name, path.as_deref());
-        }
-    }
-
-    /// Checks an attribute that must not be used on other packages.
-    fn check_foreign_attribute(&mut self, range: TextRange, base: &str, name: &str) {
-        if self.names.is_foreign(base) {
-            let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-            self.record_hits_as(range, &format!("{base}.{name}"), is_it);
-        }
-    }
-
-    /// Checks a name that identifies a function in the rules, whatever object the name is read
-    /// from. Skips violations that were already recorded for the dotted name.
-    fn check_unique_name(&mut self, range: TextRange, name: &str, path: Option<&str>) {
-        let rules = self.rules.rules_violated_by_name(name);
-        if rules.is_empty() {
-            return;
-        }
-        let known = path.map(|path| self.rules.rules_violated_by_reference(path, None));
-        let known = known.unwrap_or_default();
-        for (rule, reference) in rules.iter().copied() {
-            if known.iter().all(|(violated, _)| *violated != rule) {
-                self.record_hit_as(rule, range, reference.to_owned());
-            }
-        }
-    }
-
-    fn check_attribute_name(&mut self, range: TextRange, name: &str) {
-        let has = |rule: &Rule| rule.attributes.iter().any(|it| it == name);
-        self.record_hits_where(range, |rule| has(rule) && !rule.excused_by_name);
-        self.record_hits_as(range, name, |rule| has(rule) && rule.excused_by_name);
-        for (rule, group, reference) in self.rules.groups_of_attribute(name).iter().copied() {
-            self.record_grouped_hit((rule, group), range, reference);
-        }
-    }
-
     /// Checks a sum of the address of an object and a number.
     fn check_address_sum(&mut self, range: TextRange, sum: &ExprBinOp) {
         let is_address = |expr: &Expr| match expr {
@@ -289,14 +221,6 @@ impl<'a> Walker<'a> {
                 || (is_number(&sum.left) && is_address(&sum.right)));
         if is_sum {
             self.record_hits_as(range, "id() +", |rule| rule.id_arithmetic);
-        }
-    }
-
-    /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
-    fn check_look_alike(&mut self, range: TextRange, name: &str) {
-        let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
-        if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
-            self.record_hits_where(range, |rule| rule.joined_names);
         }
     }
 
@@ -665,29 +589,6 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         visitor::walk_interpolated_string_element(self, element);
     }
-}
-
-/// Whether an expression is the code object of a function, as in `go.__code__`.
-fn is_code(expr: &Expr) -> bool {
-    let names = ["__code__", "f_code", "gi_code", "cr_code", "ag_code"];
-    matches!(expr, Expr::Attribute(attribute) if names.contains(&attribute.attr.as_str()))
-}
-
-/// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
-fn reaches_bases(expr: &Expr) -> bool {
-    let mut at = expr;
-    for _ in 0..MAX_ATTRIBUTE_CHAIN {
-        at = match at {
-            Expr::Attribute(attribute) => match attribute.attr.as_str() {
-                "__base__" | "__bases__" | "__mro__" | "mro" => return true,
-                _ => &*attribute.value,
-            },
-            Expr::Subscript(subscript) => &*subscript.value,
-            Expr::Call(call) => &*call.func,
-            _ => return false,
-        };
-    }
-    false
 }
 
 /// Whether a key of `sys.modules` is the name of the module itself or of a known class's module.

@@ -3,7 +3,7 @@
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
-use super::{Walker, assignments::is_self, is_code};
+use super::{Walker, assignments::is_self, attributes::is_code};
 use crate::python::{
     constant::{constant_string, is_literal},
     names::named_object,
