@@ -110,6 +110,6 @@ fn errors_of_all_kinds_are_flagged() {
     check_rule(
         "indistinct-class",
         &["class Wrong(ValueError, KeyError, TypeError):\n    pass"],
-        &["class Wrong(ValueError, KeyError):\n    pass"],
+        &["class Wrong(KeyError, IndexError, TypeError):\n    pass"],
     );
 }

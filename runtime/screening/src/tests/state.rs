@@ -98,6 +98,7 @@ fn exits_with_success_are_flagged() {
             "import sys\ndef main():\n    sys.exit(0)",
             "import sys\nif __name__ == '__main__':\n    sys.exit(main())",
             "import sys\nif sys.version_info < (3, 9):\n    sys.exit('Python 3.9 is required')",
+            "import sys\nif not TOKEN:\n    sys.exit(-1)",
             "import sys\ndef report(kind, error, trace):\n    sys.__excepthook__(kind, error, trace)\n    sys.exit(1)\n\nsys.excepthook = report",
             "import atexit, sys\natexit.register(sys.stderr.flush)",
         ],

@@ -2,7 +2,7 @@
 //! that they interrupt, and hooks for uncaught exceptions, which can end the process.
 
 use ruff_python_ast::{
-    Expr, ExprCall, ExprContext, Parameters, Stmt,
+    Expr, ExprCall, ExprContext, Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -294,7 +294,13 @@ impl<'b> Visitor<'b> for ExitFinder<'_> {
             && (self.is_exit)(&call.func)
         {
             // Any other status than 0 means failure. A status that is not constant may be 0.
-            let status = call.arguments.args.first().and_then(constant_truth);
+            let status = match call.arguments.args.first() {
+                // `sys.exit(-1)`
+                Some(Expr::UnaryOp(negative)) if negative.op == UnaryOp::USub => {
+                    constant_truth(&negative.operand)
+                }
+                status => status.and_then(constant_truth),
+            };
             if status != Some(true) {
                 self.found = self.found.or(Some(call.range()));
             }
