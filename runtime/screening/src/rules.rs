@@ -20,6 +20,7 @@ pub(crate) struct RuleTable {
     pub not_carried: BTreeSet<String>,
     pub test_names: Vec<String>,
     pub test_modules: Vec<String>,
+    pub script_folders: BTreeSet<String>,
     pub source_suffixes: Vec<String>,
     pub opaque_suffixes: Vec<String>,
     pub opaque_beginnings: Vec<String>,

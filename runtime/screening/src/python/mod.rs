@@ -47,7 +47,7 @@ impl LanguageScreen for PythonScreen<'_> {
         let parsed = parse(&text);
         let mut walker =
             Walker::new(self.rules, &text, NameTable::new(self.rules, owned_modules, self.exports));
-        walker.is_package_module = is_package_module(path, owned_modules);
+        walker.is_package_module = self.is_package_module(path, owned_modules);
         walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
         if walker.is_too_deep {
@@ -71,6 +71,16 @@ impl PythonScreen<'_> {
             }
         }
         exports
+    }
+
+    /// Whether a file is a module of the repository's own package, which other code imports.
+    fn is_package_module(&self, path: &str, owned_modules: &BTreeSet<String>) -> bool {
+        let scripts = &self.rules.table.script_folders;
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let first = folders.split('/').next().unwrap_or_default();
+        name != SCRIPT_NAME
+            && !scripts.contains(first)
+            && folders.split('/').any(|folder| owned_modules.contains(folder))
     }
 
     /// Returns the text of a file.
@@ -144,10 +154,4 @@ impl PythonScreen<'_> {
 /// Whether `bytes` contains `needle`. An empty `needle` is never contained.
 fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && bytes.windows(needle.len()).any(|window| window == needle)
-}
-
-/// Whether a file is a module of the repository's own package, which other code imports.
-fn is_package_module(path: &str, owned_modules: &BTreeSet<String>) -> bool {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    name != SCRIPT_NAME && folders.split('/').any(|folder| owned_modules.contains(folder))
 }
