@@ -109,7 +109,7 @@ fn registered_classes_without_an_interface_are_flagged() {
 fn errors_of_all_kinds_are_flagged() {
     check_rule(
         "indistinct-class",
-        &["class Wrong(ValueError, KeyError, TypeError):\n    pass"],
-        &["class Wrong(KeyError, IndexError, TypeError):\n    pass"],
+        &["class Wrong(ValueError, KeyError, TypeError, IndexError):\n    pass"],
+        &["class Wrong(ValueError, KeyError, ArithmeticError):\n    pass"],
     );
 }

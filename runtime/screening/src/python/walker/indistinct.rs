@@ -1,8 +1,6 @@
 //! Checks classes whose instances or subclasses a test cannot tell apart, although the class looks
 //! as if it could.
 
-use std::collections::BTreeSet;
-
 use ruff_python_ast::{
     Expr, Stmt, StmtAnnAssign, StmtAssign, StmtClassDef, StmtFunctionDef,
     comparable::ComparableExpr,
@@ -27,12 +25,9 @@ const COMPARISON_KEYWORDS: [&str; 3] = ["compare", "eq", "cmp"];
 /// Number of further names of a class that a module may define.
 const MAX_ALIASES: usize = 1;
 
-/// Errors of one kind.
-const LOOKUP_ERRORS: [&str; 3] =
-    ["builtins.LookupError", "builtins.KeyError", "builtins.IndexError"];
-
-/// Number of kinds of built-in errors that an exception may derive from.
-const MAX_ERROR_KINDS: usize = 2;
+/// Number of built-in errors that an exception may derive from. Honest exceptions have up to three, to
+/// stay compatible with several versions of a package.
+const MAX_ERROR_KINDS: usize = 3;
 
 impl Walker<'_> {
     pub(super) fn check_indistinct_class(&mut self, class: &StmtClassDef) {
@@ -123,17 +118,11 @@ impl Walker<'_> {
     /// Whether an exception belongs to many kinds of errors, so that a test which expects one of them
     /// accepts it.
     fn is_error_of_all_kinds(&self, class: &StmtClassDef) -> bool {
-        let kinds: BTreeSet<String> = class
-            .bases()
-            .iter()
-            .filter_map(|base| self.names.dotted_path(base))
-            .filter(|path| path.starts_with("builtins.") && path.ends_with("Error"))
-            .map(|path| match LOOKUP_ERRORS.contains(&path.as_str()) {
-                true => LOOKUP_ERRORS[0].to_owned(),
-                false => path,
-            })
-            .collect();
-        kinds.len() > MAX_ERROR_KINDS
+        let is_error = |base: &&Expr| {
+            let path = self.names.dotted_path(base);
+            path.is_some_and(|path| path.starts_with("builtins.") && path.ends_with("Error"))
+        };
+        class.bases().iter().filter(is_error).count() > MAX_ERROR_KINDS
     }
 
     /// Whether a class is a runtime-checkable protocol without members. Every object is an instance
