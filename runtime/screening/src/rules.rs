@@ -20,6 +20,7 @@ pub(crate) struct RuleTable {
     pub not_carried: BTreeSet<String>,
     pub test_names: Vec<String>,
     pub test_modules: Vec<String>,
+    pub script_folders: BTreeSet<String>,
     pub source_suffixes: Vec<String>,
     pub opaque_suffixes: Vec<String>,
     pub opaque_beginnings: Vec<String>,
@@ -78,6 +79,42 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
+    /// Whether one use of such an attribute excuses all others, whatever object it is read from.
+    pub excused_by_name: bool,
+    /// Sums of the address of an object and a number.
+    pub id_arithmetic: bool,
+    /// Names of attributes that are selected by their position in `dir(it)`.
+    pub attributes_by_position: bool,
+    /// Positions of arguments that are functions which receive a frame, by function.
+    pub frame_handlers: BTreeMap<String, usize>,
+    /// Functions of other packages to which such a function may pass the frame.
+    pub frame_printers: Vec<String>,
+    /// Attributes to which code assigns functions that must not end the process with status 0.
+    pub exit_hooks: Vec<String>,
+    /// Functions and exceptions that end the process.
+    pub exits: Vec<String>,
+    /// Functions that empty an argument.
+    pub emptied_arguments: bool,
+    /// Modules whose tables and objects code must not change.
+    pub reference_modules: BTreeSet<String>,
+    /// Methods that change an object of these modules.
+    pub table_changes: Vec<String>,
+    /// Tables of these modules to which code may add entries.
+    pub extensible_tables: Vec<String>,
+    /// Values that the first argument of a function must not have. It must be constant.
+    pub reserved_arguments: BTreeMap<String, Vec<String>>,
+    /// Methods that must compare for equality.
+    pub equalities: Vec<String>,
+    /// Functions and methods that compare in another way.
+    pub other_relations: Vec<String>,
+    /// Functions that measure a distance, which an equality may compare with a tolerance.
+    pub distances: Vec<String>,
+    /// The methods that a class needs before code registers it for an interface.
+    pub abstract_methods: BTreeMap<String, Vec<String>>,
+    /// Classes of arrays.
+    pub reduced_classes: Vec<String>,
+    /// Methods that such a class inherits and that its subclasses must not replace.
+    pub reductions: Vec<String>,
     /// Attributes whose names no other library uses, whatever object they are read from.
     pub unmistakable: Vec<String>,
     /// Keyword arguments.
@@ -118,6 +155,8 @@ pub(crate) struct Rule {
     pub comparisons_without_value: Vec<String>,
     /// Comparison methods whose result does not depend on the object itself.
     pub comparisons_without_object: Vec<String>,
+    /// Arithmetic methods that combine the other value with itself.
+    pub sums_without_object: Vec<String>,
     /// Arithmetic methods whose result does not depend on the other value at all.
     pub sums_without_value: Vec<String>,
     /// Comparison methods that look the other value up in a collection.
@@ -159,7 +198,8 @@ pub(crate) struct Rule {
     /// Regular expressions for texts with which code compares a name to find out whether it belongs
     /// to a test.
     pub name_tests: Vec<String>,
-    /// Groups of dotted names. A rule is violated if code uses at least one name of each group.
+    /// Groups of dotted names. A rule is violated if code uses at least one name of each group. A
+    /// name that begins with a dot is an attribute of any object.
     pub combined: Vec<Vec<String>>,
     /// Methods that return a value for every attribute name.
     pub always_answers: Vec<String>,
@@ -210,6 +250,8 @@ pub(crate) struct Rules {
     combined_patterns: RegexSet,
     /// The rule, the group and the text of each of these names.
     combined_owners: Vec<(usize, usize, &'static str)>,
+    /// The rule, the group and the text of each attribute in `combined`, by the attribute's name.
+    combined_attributes: BTreeMap<&'static str, Vec<(usize, usize, &'static str)>>,
     any_module: RegexSet,
     test_names: RegexSet,
     test_modules: RegexSet,
@@ -235,7 +277,7 @@ impl Rules {
         RULES.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
-    fn compile(table: &'static RuleTable) -> Result<Self, String> {
+    pub(crate) fn compile(table: &'static RuleTable) -> Result<Self, String> {
         let wrong = |error: regex::Error| format!("configs/tables/screening.toml: {error}");
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
@@ -243,6 +285,8 @@ impl Rules {
         let (mut held, mut held_owners) = (Vec::new(), Vec::new());
         let (mut name_tests, mut name_test_owners) = (Vec::new(), Vec::new());
         let (mut combined, mut combined_owners) = (Vec::new(), Vec::new());
+        let mut combined_attributes: BTreeMap<&'static str, Vec<(usize, usize, &'static str)>> =
+            BTreeMap::new();
         let mut unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>> = BTreeMap::new();
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
@@ -251,6 +295,11 @@ impl Rules {
             }
             for (group, references) in rule.combined.iter().enumerate() {
                 for reference in references {
+                    if let Some(name) = reference.strip_prefix('.') {
+                        let known = combined_attributes.entry(name).or_default();
+                        known.push((number, group, reference.as_str()));
+                        continue;
+                    }
                     combined_owners.push((number, group, reference.as_str()));
                     combined.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
                 }
@@ -302,6 +351,7 @@ impl Rules {
             name_test_owners,
             combined_patterns: RegexSet::new(&combined).map_err(wrong)?,
             combined_owners,
+            combined_attributes,
             any_module: RegexSet::new(&any).map_err(wrong)?,
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
@@ -380,6 +430,20 @@ impl Rules {
         let known = shorter_path.map(|shorter| self.combined_patterns.matches(shorter));
         let is_new = |at: &usize| !known.as_ref().is_some_and(|known| known.matched(*at));
         found.iter().filter(is_new).filter_map(|at| self.combined_owners.get(at).copied()).collect()
+    }
+
+    /// Returns the groups of combined names to which an attribute of any object belongs.
+    pub(crate) fn groups_of_attribute(&self, name: &str) -> &[(usize, usize, &'static str)] {
+        self.combined_attributes.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a dotted name is a table or another object of a module with which tests compute
+    /// expectations, not the module itself or a class.
+    pub(crate) fn is_reference_object(&self, rule: &Rule, path: &str) -> bool {
+        let Some((_, name)) = path.rsplit_once('.') else { return false };
+        let module = path.split('.').next().unwrap_or(path);
+        let is_class = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+        rule.reference_modules.contains(module) && !is_class && !path.contains(['(', '['])
     }
 
     /// Whether a line violates a rule.

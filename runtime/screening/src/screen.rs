@@ -86,7 +86,14 @@ pub struct ScreeningInput<'a> {
 ///
 /// The built-in rules are invalid, or the system cannot create a thread.
 pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
-    let rules = Rules::get().map_err(ScreenError::Rules)?;
+    screen_with(Rules::get().map_err(ScreenError::Rules)?, input)
+}
+
+/// Like [`screen`], with the given rules.
+pub(crate) fn screen_with(
+    rules: &'static Rules,
+    input: &ScreeningInput<'_>,
+) -> Result<Screening, ScreenError> {
     let gold_changes = input.gold_patch.map(|gold| PatchChanges::new(gold, input.original_files));
     let gold_changes = gold_changes.unwrap_or_default();
     let after = PatchedFiles::new(rules, input.changes, input);

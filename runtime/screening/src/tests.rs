@@ -19,7 +19,11 @@ mod indirect;
 mod introspection;
 mod lines;
 mod links;
+mod memory;
+mod mutation;
+mod relations;
 mod results;
+mod state;
 mod test_access;
 
 fn text_file(text: &str) -> CurrentFile {
@@ -106,7 +110,10 @@ fn every_rule_has_explanation_evidence_and_test() {
         include_str!("tests/indirect.rs"),
         include_str!("tests/introspection.rs"),
         include_str!("tests/lines.rs"),
+        include_str!("tests/memory.rs"),
+        include_str!("tests/relations.rs"),
         include_str!("tests/results.rs"),
+        include_str!("tests/state.rs"),
         include_str!("tests/test_access.rs"),
     );
     for name in names {

@@ -1,6 +1,7 @@
 //! Screens Python code. The code is parsed but never run.
 
 mod constant;
+mod definitions;
 mod exports;
 mod names;
 mod operands;
@@ -23,6 +24,9 @@ use walker::Walker;
 /// longest comment.
 const ZIP_TAIL_BYTES: usize = (1 << 16) + 22;
 
+/// Name of the file that runs if a package is started as a program.
+const SCRIPT_NAME: &str = "__main__.py";
+
 pub(crate) struct PythonScreen<'e> {
     pub rules: &'static Rules,
     /// The names that the screened file can import from the patch's other files.
@@ -43,6 +47,7 @@ impl LanguageScreen for PythonScreen<'_> {
         let parsed = parse(&text);
         let mut walker =
             Walker::new(self.rules, &text, NameTable::new(self.rules, owned_modules, self.exports));
+        walker.is_package_module = self.is_package_module(path, owned_modules);
         walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
         if walker.is_too_deep {
@@ -66,6 +71,16 @@ impl PythonScreen<'_> {
             }
         }
         exports
+    }
+
+    /// Whether a file is a module of the repository's own package, which other code imports.
+    fn is_package_module(&self, path: &str, owned_modules: &BTreeSet<String>) -> bool {
+        let scripts = &self.rules.table.script_folders;
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let first = folders.split('/').next().unwrap_or_default();
+        name != SCRIPT_NAME
+            && !scripts.contains(first)
+            && folders.split('/').any(|folder| owned_modules.contains(folder))
     }
 
     /// Returns the text of a file.

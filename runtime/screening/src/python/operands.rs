@@ -8,7 +8,7 @@ use ruff_python_ast::{
 use super::shapes::BoundedVisitor;
 
 /// Methods that add a value to a collection.
-const STORING_METHODS: [&str; 8] =
+pub(super) const STORING_METHODS: [&str; 8] =
     ["add", "append", "appendleft", "insert", "put", "put_nowait", "setdefault", "update"];
 
 /// How a method uses its operand.

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use ruff_python_ast::{
-    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement,
-    Parameters, Stmt, UnaryOp,
+    BoolOp, CmpOp, Comprehension, Expr, ExprBinOp, ExprContext, InterpolatedStringElement,
+    Operator, Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
     constant::{constant_string, constant_template, is_literal},
+    definitions::Definitions,
     names::{NameTable, ScopeCode, ScopeKind},
     shapes::{collect_statements, is_named},
 };
@@ -19,12 +20,13 @@ use crate::{
     rules::{Rule, Rules},
 };
 
-use assignments::is_self;
-
 mod annotations;
 mod assignments;
+mod attributes;
 mod calls;
 mod classes;
+mod emptied;
+mod handlers;
 mod held;
 mod imports;
 mod indirect;
@@ -32,16 +34,17 @@ mod indistinct;
 mod managers;
 mod operands;
 mod patterns;
+mod positions;
 mod programs;
+mod registered;
+mod relations;
 mod results;
 mod subclasses;
+mod tables;
 mod test_names;
 
 /// Maximum length in bytes of a string that is checked as a name.
 const MAX_NAME_BYTES: usize = 4096;
-
-/// Maximum length of an attribute chain that is searched for the bases of a class.
-const MAX_ATTRIBUTE_CHAIN: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
@@ -64,6 +67,14 @@ pub(super) struct Walker<'a> {
     owner_names: HashSet<String>,
     /// Names of the classes that the module defines.
     defined_classes: HashSet<String>,
+    /// The functions and classes of the module.
+    definitions: Definitions<'a>,
+    /// Names of lists of attributes, such as `dir(it)`.
+    listed_names: HashSet<String>,
+    /// Names of single elements of such lists.
+    selected_names: HashSet<String>,
+    /// Whether other code imports the module.
+    pub is_package_module: bool,
     pub is_too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -83,12 +94,17 @@ impl<'a> Walker<'a> {
             called_ranges: HashSet::new(),
             owner_names: HashSet::new(),
             defined_classes: HashSet::new(),
+            definitions: Definitions::default(),
+            listed_names: HashSet::new(),
+            selected_names: HashSet::new(),
+            is_package_module: false,
             is_too_deep: false,
             hits: Vec::new(),
         }
     }
 
-    pub(super) fn walk_module(&mut self, body: &[Stmt]) {
+    pub(super) fn walk_module(&mut self, body: &'a [Stmt]) {
+        self.definitions = Definitions::new(body, self.max_depth());
         let mut all = Vec::new();
         collect_statements(body, self.max_depth(), &mut all);
         self.defined_classes.extend(all.iter().filter_map(|stmt| match stmt {
@@ -98,6 +114,9 @@ impl<'a> Walker<'a> {
         self.names.enter_scope(ScopeKind::Module, None, &ScopeCode::Body(body));
         self.check_class_aliases(body);
         self.check_results(body);
+        if self.is_package_module {
+            self.check_import_exit(body);
+        }
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
         self.names.leave_scope();
     }
@@ -146,10 +165,20 @@ impl<'a> Walker<'a> {
     fn check_reference(&mut self, range: TextRange, path: &str, shorter_path: Option<&str>) {
         self.check_single_reference(range, path, shorter_path);
         for (rule, group, reference) in self.rules.groups_of_reference(path, shorter_path) {
-            self.record_hit_as(rule, range, reference.to_owned());
-            if let Some(hit) = self.hits.last_mut() {
-                hit.group = Some(group);
-            }
+            self.record_grouped_hit((rule, group), range, reference);
+        }
+    }
+
+    /// Records a hit in a group of a rule that needs hits in several groups.
+    fn record_grouped_hit(
+        &mut self,
+        (rule, group): (usize, usize),
+        range: TextRange,
+        reference: &str,
+    ) {
+        self.record_hit_as(rule, range, reference.to_owned());
+        if let Some(hit) = self.hits.last_mut() {
+            hit.group = Some(group);
         }
     }
 
@@ -175,70 +204,23 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn check_attribute(
-        &mut self,
-        range: TextRange,
-        attribute: &ExprAttribute,
-        path: Option<String>,
-    ) {
-        let name = attribute.attr.as_str();
-        if let Some(path) = path.as_deref() {
-            let of = self.names.dotted_path(&attribute.value);
-            self.check_reference(range, path, of.as_deref());
-            self.check_restricted_use(range, path);
-            if let Some(of) = of {
-                self.allow_row_attribute(&attribute.value, &of, name);
-                self.check_foreign_attribute(range, &of, name);
+    /// Checks a sum of the address of an object and a number.
+    fn check_address_sum(&mut self, range: TextRange, sum: &ExprBinOp) {
+        let is_address = |expr: &Expr| match expr {
+            Expr::Call(call) => {
+                self.names.dotted_path(&call.func).is_some_and(|path| path == "builtins.id")
             }
-        }
-        self.record_hits_where(range, |rule| {
-            rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
-        });
-        if name == "__class__" && is_code(&attribute.value) {
-            self.record_hits_where(range, |rule| !rule.type_checks.is_empty());
-        }
-        self.check_attribute_name(range, name);
-        if name == "__dict__" && self.is_owner(&attribute.value) {
-            self.record_hits_where(range, |rule| !rule.member_tables.is_empty());
-        }
-        if !is_self(&attribute.value) {
-            self.check_unique_name(range, name, path.as_deref());
-        }
-    }
-
-    /// Checks an attribute that must not be used on other packages.
-    fn check_foreign_attribute(&mut self, range: TextRange, base: &str, name: &str) {
-        if self.names.is_foreign(base) {
-            let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-            self.record_hits_as(range, &format!("{base}.{name}"), is_it);
-        }
-    }
-
-    /// Checks a name that identifies a function in the rules, whatever object the name is read
-    /// from. Skips violations that were already recorded for the dotted name.
-    fn check_unique_name(&mut self, range: TextRange, name: &str, path: Option<&str>) {
-        let rules = self.rules.rules_violated_by_name(name);
-        if rules.is_empty() {
-            return;
-        }
-        let known = path.map(|path| self.rules.rules_violated_by_reference(path, None));
-        let known = known.unwrap_or_default();
-        for (rule, reference) in rules.iter().copied() {
-            if known.iter().all(|(violated, _)| *violated != rule) {
-                self.record_hit_as(rule, range, reference.to_owned());
-            }
-        }
-    }
-
-    fn check_attribute_name(&mut self, range: TextRange, name: &str) {
-        self.record_hits_where(range, |rule| rule.attributes.iter().any(|it| it == name));
-    }
-
-    /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
-    fn check_look_alike(&mut self, range: TextRange, name: &str) {
-        let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
-        if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
-            self.record_hits_where(range, |rule| rule.joined_names);
+            _ => false,
+        };
+        let is_number = |expr: &Expr| match expr {
+            Expr::UnaryOp(unary) => matches!(&*unary.operand, Expr::NumberLiteral(_)),
+            expr => matches!(expr, Expr::NumberLiteral(_)),
+        };
+        let is_sum = matches!(sum.op, Operator::Add | Operator::Sub)
+            && ((is_address(&sum.left) && is_number(&sum.right))
+                || (is_number(&sum.left) && is_address(&sum.right)));
+        if is_sum {
+            self.record_hits_as(range, "id() +", |rule| rule.id_arithmetic);
         }
     }
 
@@ -354,6 +336,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
                 self.check_look_alike(def.name.range(), def.name.as_str());
                 self.check_manager(def);
+                self.check_emptied_arguments(def);
                 let code = ScopeCode::Body(&def.body);
                 self.names.enter_scope(ScopeKind::Function, Some(&def.parameters), &code);
                 self.visit_body(&def.body);
@@ -371,6 +354,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
                 self.check_class(class);
                 self.check_operands(class);
+                self.check_assigned_methods(class);
+                self.check_reductions(class);
+                self.check_registering_decorators(class);
                 self.check_indistinct_class(class);
                 self.check_subclass_hook(class);
                 self.names.enter_scope(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
@@ -392,6 +378,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
                             && !self.names.is_in_class()
                         {
                             self.mark_inspected(&assign.value);
+                        }
+                        for target in &assign.targets {
+                            self.check_assigned_function(target, &assign.value);
+                            self.remember_listing(target, &assign.value);
                         }
                         if let [target] = &*assign.targets {
                             self.allow_assignment(target, &assign.value);
@@ -464,6 +454,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         if matches!(expr, Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_)) {
             self.check_passed_import(range, expr);
+        }
+        if let Expr::BinOp(sum) = expr {
+            self.check_address_sum(range, sum);
         }
         match expr {
             Expr::Lambda(lambda) => {
@@ -550,8 +543,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Expr::Named(named) => self.check_target(&named.target),
                     Expr::Starred(_) => self.check_iterated_table(expr),
                     Expr::Dict(dict) => {
-                        let unpacked = dict.items.iter().filter(|item| item.key.is_none());
-                        unpacked.for_each(|item| self.check_iterated_table(&item.value));
+                        for item in &dict.items {
+                            match &item.key {
+                                Some(key) => self.check_namespace_entry(key, &item.value),
+                                None => self.check_iterated_table(&item.value),
+                            }
+                        }
                     }
                     Expr::Subscript(subscript) => {
                         if constant_string(&subscript.slice).is_some() {
@@ -592,29 +589,6 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         visitor::walk_interpolated_string_element(self, element);
     }
-}
-
-/// Whether an expression is the code object of a function, as in `go.__code__`.
-fn is_code(expr: &Expr) -> bool {
-    let names = ["__code__", "f_code", "gi_code", "cr_code", "ag_code"];
-    matches!(expr, Expr::Attribute(attribute) if names.contains(&attribute.attr.as_str()))
-}
-
-/// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
-fn reaches_bases(expr: &Expr) -> bool {
-    let mut at = expr;
-    for _ in 0..MAX_ATTRIBUTE_CHAIN {
-        at = match at {
-            Expr::Attribute(attribute) => match attribute.attr.as_str() {
-                "__base__" | "__bases__" | "__mro__" | "mro" => return true,
-                _ => &*attribute.value,
-            },
-            Expr::Subscript(subscript) => &*subscript.value,
-            Expr::Call(call) => &*call.func,
-            _ => return false,
-        };
-    }
-    false
 }
 
 /// Whether a key of `sys.modules` is the name of the module itself or of a known class's module.

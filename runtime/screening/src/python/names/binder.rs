@@ -88,6 +88,14 @@ impl<'b> Visitor<'b> for NameBinder<'_, '_> {
                 }
             }
             Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
+            // A context manager mostly returns itself.
+            Stmt::With(with) => {
+                for item in &with.items {
+                    if let Some(target) = &item.optional_vars {
+                        self.names.alias_target(target, &item.context_expr);
+                    }
+                }
+            }
             Stmt::Match(choice) => {
                 for case in &choice.cases {
                     self.names.alias_match(&case.pattern, &choice.subject);

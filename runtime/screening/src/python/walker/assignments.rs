@@ -1,6 +1,6 @@
 //! Checks assignments and deletions.
 
-use ruff_python_ast::{Expr, InterpolatedStringElement};
+use ruff_python_ast::{Expr, ExprContext, InterpolatedStringElement};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
@@ -26,6 +26,7 @@ impl Walker<'_> {
             Expr::Subscript(subscript) => {
                 self.check_entry_assignment(target.range(), &subscript.value);
                 let Some(path) = self.names.dotted_path(&subscript.value) else { return };
+                self.check_table_entry(target.range(), &path, subscript.ctx == ExprContext::Del);
                 if path == "sys.modules" {
                     self.check_module_table(target.range(), Some(&subscript.slice));
                 } else if path
@@ -40,6 +41,25 @@ impl Walker<'_> {
                 self.record_hits_where(target.range(), is_it);
             }
             _ => {}
+        }
+    }
+
+    /// Checks a function that code assigns to an attribute or as an entry of a namespace.
+    pub(super) fn check_assigned_function(&mut self, target: &Expr, value: &Expr) {
+        match target {
+            Expr::Attribute(attribute) => {
+                self.check_hook(target, value);
+                self.check_given_method(target.range(), attribute.attr.as_str(), value);
+            }
+            Expr::Subscript(subscript) => self.check_namespace_entry(&subscript.slice, value),
+            _ => {}
+        }
+    }
+
+    /// Checks a method in the namespace of a class, such as `{"__eq__": f}`.
+    pub(super) fn check_namespace_entry(&mut self, key: &Expr, value: &Expr) {
+        if let Some(name) = constant_string(key) {
+            self.check_given_method(key.range(), &name, value);
         }
     }
 

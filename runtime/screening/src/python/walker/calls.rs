@@ -3,7 +3,7 @@
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
-use super::{Walker, assignments::is_self, is_code};
+use super::{Walker, assignments::is_self, attributes::is_code};
 use crate::python::{
     constant::{constant_string, is_literal},
     names::named_object,
@@ -31,6 +31,7 @@ impl Walker<'_> {
         for keyword in keywords {
             if let Some(name) = &keyword.arg {
                 let name = name.as_str();
+                self.check_given_method(keyword.range(), name, &keyword.value);
                 self.record_hits_where(range, |rule| rule.keywords.iter().any(|it| it == name));
                 if !is_false(&keyword.value) {
                     let called = called_name(&call.func);
@@ -60,6 +61,10 @@ impl Walker<'_> {
         self.check_restricted_use(range, &result);
         self.check_stack_call(range, call, &function);
         self.check_reader(range, call, &function);
+        self.check_attribute_position(range, call, &function);
+        self.check_frame_handler(call, &function);
+        self.check_table_change(range, call, &function);
+        self.check_registration(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
         self.record_hits_where(range, |rule| {
@@ -94,7 +99,12 @@ impl Walker<'_> {
             && matches!(last, "setattr" | "delattr" | "__setattr__" | "__delattr__")
         {
             match constant_string(name) {
-                Some(name) => self.check_attribute_assignment(range, base, &name),
+                Some(name) => {
+                    self.check_attribute_assignment(range, base, &name);
+                    if let Some(value) = args.get(2) {
+                        self.check_given_method(range, &name, value);
+                    }
+                }
                 None if self
                     .names
                     .dotted_path(base)
@@ -204,7 +214,7 @@ fn is_false(expr: &Expr) -> bool {
 }
 
 /// Returns the last component of a called function's name.
-fn called_name(function: &Expr) -> &str {
+pub(super) fn called_name(function: &Expr) -> &str {
     match function {
         Expr::Attribute(attribute) => attribute.attr.as_str(),
         Expr::Name(name) => name.id.as_str(),

@@ -7,7 +7,10 @@ use super::Walker;
 use crate::python::{
     constant::constant_string,
     names::top_level_name,
-    shapes::{StatementKind, constant_truth, contains_statement, is_fabricated, returned_values},
+    shapes::{
+        StatementKind, constant_truth, contains_statement, is_fabricated, returned_values,
+        used_names,
+    },
 };
 
 impl Walker<'_> {
@@ -35,7 +38,7 @@ impl Walker<'_> {
     pub(super) fn check_class(&mut self, class: &StmtClassDef) {
         for stmt in &class.body {
             match stmt {
-                Stmt::FunctionDef(def) => self.check_method(def),
+                Stmt::FunctionDef(def) => self.check_method(def.name.as_str(), def),
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {
                         self.check_class_assignment(stmt.range(), target, &assign.value);
@@ -62,6 +65,12 @@ impl Walker<'_> {
         if !matches!(value, Expr::NoneLiteral(_)) {
             self.record_hits_where(range, |rule| has(&rule.class_names));
         }
+        self.check_given_result(range, name, value);
+    }
+
+    /// Checks a lambda that is a method with this name.
+    pub(super) fn check_given_result(&mut self, range: TextRange, name: &str, value: &Expr) {
+        let has = |names: &[String]| names.iter().any(|it| it == name);
         if let Expr::Lambda(ExprLambda { body, parameters, .. }) = value {
             self.record_hits_where(range, |rule| {
                 let truth = constant_truth(body);
@@ -72,8 +81,8 @@ impl Walker<'_> {
         }
     }
 
-    pub(super) fn check_method(&mut self, def: &StmtFunctionDef) {
-        let name = def.name.as_str();
+    /// Checks a function that is a method with this name.
+    pub(super) fn check_method(&mut self, name: &str, def: &StmtFunctionDef) {
         let has = |names: &[String]| names.iter().any(|it| it == name);
         let most = self.max_depth();
         let values = returned_values(&def.body, most).unwrap_or_default();
@@ -95,6 +104,24 @@ impl Walker<'_> {
         });
         for rule in broken {
             self.record_hit_as(rule, def.name.range(), format!("def {name}"));
+        }
+    }
+
+    /// Checks a class of arrays that replaces a method with which tests ask whether all elements
+    /// agree. A replacement that uses the inherited method is honest.
+    pub(super) fn check_reductions(&mut self, class: &StmtClassDef) {
+        let most = self.max_depth();
+        let bases: Vec<String> =
+            class.bases().iter().filter_map(|base| self.names.dotted_path(base)).collect();
+        for stmt in &class.body {
+            let Stmt::FunctionDef(def) = stmt else { continue };
+            let name = def.name.as_str();
+            if !used_names(&def.body, most).contains("super") {
+                self.record_hits_as(def.name.range(), &format!("def {name}"), |rule| {
+                    rule.reductions.iter().any(|it| it == name)
+                        && bases.iter().any(|base| rule.reduced_classes.contains(base))
+                });
+            }
         }
     }
 }

@@ -9,9 +9,12 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
 use crate::{
-    python::shapes::{
-        StatementKind, collect_statements, contains_statement, first_parameter, is_named,
-        returned_values, used_names,
+    python::{
+        definitions::method,
+        shapes::{
+            StatementKind, collect_statements, contains_statement, first_parameter, is_named,
+            returned_values, used_names,
+        },
     },
     rules::Rule,
 };
@@ -22,6 +25,10 @@ const COMPARISON_KEYWORDS: [&str; 3] = ["compare", "eq", "cmp"];
 /// Number of further names of a class that a module may define.
 const MAX_ALIASES: usize = 1;
 
+/// Number of built-in errors that an exception may derive from. Honest exceptions have up to three, to
+/// stay compatible with several versions of a package.
+const MAX_ERROR_KINDS: usize = 3;
+
 impl Walker<'_> {
     pub(super) fn check_indistinct_class(&mut self, class: &StmtClassDef) {
         for number in self.rules.find_rules(|rule| rule.indistinct) {
@@ -29,6 +36,7 @@ impl Walker<'_> {
             let is_broken = self.is_enum_of_one_value(rule, class)
                 || self.compares_no_field(rule, class)
                 || self.is_empty_protocol(rule, class)
+                || self.is_error_of_all_kinds(class)
                 || drops_arguments(class, self.max_depth())
                 || copies_as_itself(class, self.max_depth());
             if is_broken {
@@ -107,6 +115,16 @@ impl Walker<'_> {
             && method(class, "__eq__").is_none()
     }
 
+    /// Whether an exception belongs to many kinds of errors, so that a test which expects one of them
+    /// accepts it.
+    fn is_error_of_all_kinds(&self, class: &StmtClassDef) -> bool {
+        let is_error = |base: &&Expr| {
+            let path = self.names.dotted_path(base);
+            path.is_some_and(|path| path.starts_with("builtins.") && path.ends_with("Error"))
+        };
+        class.bases().iter().filter(is_error).count() > MAX_ERROR_KINDS
+    }
+
     /// Whether a class is a runtime-checkable protocol without members. Every object is an instance
     /// of it.
     fn is_empty_protocol(&self, rule: &Rule, class: &StmtClassDef) -> bool {
@@ -146,13 +164,6 @@ fn disables_comparison(expr: &Expr) -> bool {
         let name = keyword.arg.as_ref().map(|arg| arg.as_str()).unwrap_or_default();
         COMPARISON_KEYWORDS.contains(&name)
             && matches!(&keyword.value, Expr::BooleanLiteral(literal) if !literal.value)
-    })
-}
-
-fn method<'c>(class: &'c StmtClassDef, name: &str) -> Option<&'c StmtFunctionDef> {
-    class.body.iter().find_map(|stmt| match stmt {
-        Stmt::FunctionDef(def) if def.name.as_str() == name => Some(def),
-        _ => None,
     })
 }
 

@@ -1,5 +1,5 @@
 //! Checks methods that compare an object with an operand, or combine the two, for results that do
-//! not depend on both of them.
+//! not depend on both of them, and for equalities that are another relation.
 
 use ruff_python_ast::{
     BoolOp, Expr, ExprLambda, Parameters, Stmt, StmtClassDef, StmtFunctionDef, UnaryOp,
@@ -7,7 +7,7 @@ use ruff_python_ast::{
 };
 use ruff_text_size::{Ranged, TextRange};
 
-use super::Walker;
+use super::{Walker, relations::is_other_relation};
 use crate::{
     python::{
         operands::{OperandFinder, OperandUse},
@@ -29,26 +29,33 @@ struct Method<'a> {
     is_decided_by_class: bool,
 }
 
+/// A method's name, and the class that has the method if it is known.
+#[derive(Clone, Copy)]
+pub(super) struct MethodName<'n> {
+    pub class: Option<&'n str>,
+    pub name: &'n str,
+}
+
 impl Walker<'_> {
     /// Checks the methods of a class, including lambdas.
     pub(super) fn check_operands(&mut self, class: &StmtClassDef) {
+        let class_name = Some(class.name.as_str());
         for stmt in &class.body {
-            match stmt {
-                Stmt::FunctionDef(def) => self.check_method_operand(class, def),
-                Stmt::Assign(assign) => {
-                    for target in &assign.targets {
-                        if let (Expr::Name(name), Expr::Lambda(lambda)) = (target, &*assign.value) {
-                            self.check_lambda_operand(class, name.id.as_str(), lambda);
-                        }
-                    }
-                }
-                _ => {}
+            let Stmt::FunctionDef(def) = stmt else { continue };
+            let method = MethodName { class: class_name, name: def.name.as_str() };
+            if let Some(names) = operand_names(&def.parameters) {
+                self.check_method_operand(method, def, names);
             }
         }
     }
 
-    fn check_method_operand(&mut self, class: &StmtClassDef, def: &StmtFunctionDef) {
-        let Some(names) = operand_names(&def.parameters) else { return };
+    /// Checks a function that is a method with this name.
+    pub(super) fn check_method_operand(
+        &mut self,
+        MethodName { class, name }: MethodName<'_>,
+        def: &StmtFunctionDef,
+        names: (&str, &str),
+    ) {
         let most = self.max_depth();
         let is_own = |kind: &Expr| self.is_own_class(class, kind);
         let mut finder = OperandFinder::new(names, &is_own, most);
@@ -66,7 +73,7 @@ impl Walker<'_> {
         let is_decided_by_class = results.iter().any(|value| accepts_class(value, &only_class))
             || all.into_iter().any(|stmt| agrees_after_class_check(stmt, &only_class));
         let method = Method {
-            name: def.name.as_str(),
+            name,
             range: def.name.range(),
             results,
             can_raise: contains_statement(&def.body, StatementKind::Raise, most),
@@ -75,7 +82,11 @@ impl Walker<'_> {
         self.record_operand_use(&method, &found);
     }
 
-    fn check_lambda_operand(&mut self, class: &StmtClassDef, name: &str, lambda: &ExprLambda) {
+    pub(super) fn check_lambda_operand(
+        &mut self,
+        MethodName { class, name }: MethodName<'_>,
+        lambda: &ExprLambda,
+    ) {
         let Some(names) = lambda.parameters.as_deref().and_then(operand_names) else { return };
         let most = self.max_depth();
         let is_own = |kind: &Expr| self.is_own_class(class, kind);
@@ -109,11 +120,19 @@ impl Walker<'_> {
         let (ignores_operand, ignores_object) =
             (can_ignore && found.values == 0, can_ignore && found.object_uses == 0);
         let has = |names: &[String]| names.iter().any(|it| it == method.name);
+        // `other - other` is always 0.
+        let combines_operand = ignores_object
+            && found.values > 0
+            && method.results.iter().any(|value| matches!(value, Expr::BinOp(_)));
+        let most = self.max_depth();
         let is_broken = |rule: &Rule| {
+            let is_relation = |value: &&Expr| is_other_relation(rule, value, most);
             ((ignores_operand || method.is_decided_by_class)
                 && has(&rule.comparisons_without_value))
                 || (ignores_object && has(&rule.comparisons_without_object))
                 || (ignores_operand && checks == 0 && has(&rule.sums_without_value))
+                || (combines_operand && has(&rule.sums_without_object))
+                || (has(&rule.equalities) && method.results.iter().any(is_relation))
                 || (found.is_looked_up && has(&rule.lookups))
                 || (found.is_stored && has(&rule.storing_comparisons))
         };
@@ -122,11 +141,11 @@ impl Walker<'_> {
 
     /// Whether an expression is a class of the repository itself, such as the class that contains
     /// the method.
-    fn is_own_class(&self, class: &StmtClassDef, kind: &Expr) -> bool {
+    fn is_own_class(&self, class: Option<&str>, kind: &Expr) -> bool {
         match kind {
             Expr::Name(name) => {
                 let name = name.id.as_str();
-                name == class.name.as_str()
+                Some(name) == class
                     || name == "__class__"
                     || self.defined_classes.contains(name)
                     || self.names.dotted_path(kind).is_some_and(|path| self.names.is_owned(&path))
@@ -144,10 +163,21 @@ impl Walker<'_> {
 }
 
 /// Returns the names of a method's first two parameters, the object and the operand.
-fn operand_names(parameters: &Parameters) -> Option<(&str, &str)> {
-    let positional = parameters.posonlyargs.iter().chain(&parameters.args);
-    let mut names = positional.map(|parameter| parameter.parameter.name.as_str());
+pub(super) fn operand_names(parameters: &Parameters) -> Option<(&str, &str)> {
+    let mut names = positional_names(parameters);
     Some((names.next()?, names.next()?))
+}
+
+/// Like [`operand_names`], for a function whose parameters between the two are bound.
+pub(super) fn outer_operand_names(parameters: &Parameters) -> Option<(&str, &str)> {
+    let mut names = positional_names(parameters);
+    Some((names.next()?, names.last()?))
+}
+
+/// Returns the names of the parameters that can be passed by position.
+pub(super) fn positional_names(parameters: &Parameters) -> impl Iterator<Item = &str> {
+    let positional = parameters.posonlyargs.iter().chain(&parameters.args);
+    positional.map(|parameter| parameter.parameter.name.as_str())
 }
 
 /// Whether a result is true for every operand of some class, as in

@@ -8,7 +8,7 @@ use super::Walker;
 use crate::{
     python::{
         constant::constant_string,
-        shapes::{StatementKind, contains_statement, returned_values, used_names},
+        shapes::{StatementKind, constant_truth, contains_statement, returned_values, used_names},
     },
     rules::Rule,
 };
@@ -42,8 +42,14 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a value fits comparisons with any other value, such as NaN.
+    /// Whether a value fits comparisons with any other value, such as NaN, is always empty, or always
+    /// raises an error.
     fn is_void(&self, value: &Expr) -> bool {
+        if let Expr::Subscript(subscript) = value
+            && (is_empty_slice(&subscript.slice) || is_empty_display(&subscript.value))
+        {
+            return true;
+        }
         let Some(path) = self.names.dotted_path(value) else { return false };
         let is_nan = |call: &Expr| match call {
             Expr::Call(call) => call
@@ -57,6 +63,27 @@ impl Walker<'_> {
         let rules = &self.rules.table.rules;
         rules.iter().any(|rule| rule.void_values.contains(&path))
             || (path == "builtins.float()" && is_nan(value))
+    }
+}
+
+/// Whether a slice such as `[:0]` selects nothing.
+fn is_empty_slice(slice: &Expr) -> bool {
+    let Expr::Slice(slice) = slice else { return false };
+    let is_zero = |bound: &Expr| {
+        matches!(bound, Expr::NumberLiteral(_)) && constant_truth(bound) == Some(false)
+    };
+    slice.upper.as_deref().is_some_and(is_zero)
+        && slice.lower.as_deref().is_none_or(is_zero)
+        && slice.step.is_none()
+}
+
+/// Whether an expression is an empty collection, as in `{}[key]`.
+fn is_empty_display(expr: &Expr) -> bool {
+    match expr {
+        Expr::Dict(dict) => dict.items.is_empty(),
+        Expr::List(list) => list.elts.is_empty(),
+        Expr::Tuple(tuple) => tuple.elts.is_empty(),
+        _ => false,
     }
 }
 
