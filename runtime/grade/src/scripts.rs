@@ -1,4 +1,4 @@
-//! The recorder's scripts, which the grader writes into the sandbox.
+//! The Python scripts of the recorder and the canary generator.
 
 /// The script that starts the recorder.
 pub(crate) const START_SCRIPT: &str = "start.py";
@@ -10,7 +10,18 @@ macro_rules! embed_scripts {
     };
 }
 
-/// The path of each script in the recorder's folder, and its text. [`START_SCRIPT`] is the last.
+/// The modules of the canary generator, which the grader passes to the interpreter in memory.
+pub(crate) const CANARY_MODULES: &[(&str, &str)] = embed_scripts! {
+    "canary/__init__.py",
+    "canary/candidates.py",
+    "canary/edits.py",
+    "canary/literals.py",
+    "canary/request.py",
+    "canary/source.py",
+    "canary/test_function.py",
+};
+
+/// The recorder's scripts, which the grader writes into the sandbox. [`START_SCRIPT`] is the last.
 pub(crate) const RECORDER_SCRIPTS: &[(&str, &str)] = embed_scripts! {
     "asking.py",
     "canaries.py",
@@ -49,10 +60,10 @@ pub(crate) const RECORDER_SCRIPTS: &[(&str, &str)] = embed_scripts! {
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
-    use super::{RECORDER_SCRIPTS, START_SCRIPT};
+    use super::{CANARY_MODULES, RECORDER_SCRIPTS, START_SCRIPT};
 
-    /// Scripts that run on their own, outside the recorder.
-    const STANDALONE_SCRIPTS: [&str; 3] = ["canary.py", "probe.py", "tools.py"];
+    /// Scripts that run on their own.
+    const STANDALONE_SCRIPTS: [&str; 2] = ["probe.py", "tools.py"];
 
     fn add_scripts(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -73,8 +84,8 @@ mod tests {
         for script in STANDALONE_SCRIPTS {
             assert!(expected.remove(script), "{script}");
         }
-        let embedded: BTreeSet<String> =
-            RECORDER_SCRIPTS.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let scripts = RECORDER_SCRIPTS.iter().chain(CANARY_MODULES);
+        let embedded: BTreeSet<String> = scripts.map(|(path, _)| (*path).to_owned()).collect();
         assert_eq!(embedded, expected);
         assert_eq!(RECORDER_SCRIPTS.last().map(|(path, _)| *path), Some(START_SCRIPT));
     }
