@@ -111,7 +111,7 @@ mod tests {
             "## `p/a.py`\n\nFunction `f`, also under the names `g`, `h`\n\n```python\ndef f(a, /, *, b=1):\n    ...\n```\n",
             "Method `C.m`\n\n```python\nasync def m(self):\n    ...\n```\n\n## Rules\n",
             "removed from `p/__init__.py`.",
-            "`python -m pytest PATH`, in `/testbed`.",
+            "`python -m pytest PATH` in `/testbed`.",
         ] {
             assert!(text.contains(part), "{part:?} is missing in:\n{text}");
         }

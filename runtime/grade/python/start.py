@@ -117,12 +117,26 @@ def prepare():
         spec.loader.exec_module(module)
         return module
 
+    def load_package(name, folder):
+        """Loads a package whose modules import each other. Relative imports find modules in `sys.modules`, so the
+        package is there while it is loaded, and only then. Its name is random."""
+        name = order["module"] + name
+        spec = importlib.util.spec_from_file_location(
+            name, folder + "/__init__.py", submodule_search_locations=[folder]
+        )
+        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
+        for key in [key for key in sys.modules if key == name or key.startswith(name + ".")]:
+            del sys.modules[key]
+        sys.path_importer_cache.pop(folder, None)
+        return package
+
     answer, ask = load("a", "asking.py").desk(order["module"])
     recorder = load("", "recorder.py")
     emit, is_same = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
     canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
     openings = load("n", "openings.py").Openings()
-    sight = load("s", "sight.py").Sight(root, order, early, openings, answer, ask)
+    sight = load_package("s", here + "/sight").Sight(root, order, here, early, openings, answer, ask)
 
     # From here on, the process has the same state as after `python -m pytest`.
     sys.path[:] = order["path"]

@@ -82,7 +82,7 @@ impl Defenses {
         "see_readers",
     ];
 
-    /// The optional checks that `sight.py` should run, by the names that it uses.
+    /// The optional checks that the `sight` package should run, by the names that it uses.
     pub(crate) fn sight_checks(self) -> Vec<&'static str> {
         let checks = [
             (self.tell_failures, "failures"),

@@ -35,6 +35,7 @@ mod run;
 mod run_changes;
 mod scratch;
 mod screening;
+mod scripts;
 mod session;
 mod shadow;
 mod statuses;

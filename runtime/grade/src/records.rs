@@ -95,7 +95,7 @@ pub(crate) struct EndRecord {
     pub code: i32,
     /// Number of test records that the recorder sent.
     pub count: usize,
-    /// The observations of `sight.py` during the run.
+    /// The observations of the `sight` package during the run.
     #[serde(flatten)]
     pub sight: Observations,
 }

@@ -15,21 +15,14 @@ use crate::{
     ascii_json::to_ascii_json,
     canary::Canaries,
     evidence::{self, new_evidence},
-    hidden::{LEND_SCRIPT, LentModules},
+    hidden::LentModules,
     launch::Launch,
     policy::Policy,
     probe::{Probe, generate_secret_folder, random_bytes},
     records::{Record, Records},
+    scripts::{RECORDER_SCRIPTS, START_SCRIPT},
     statuses::determine_statuses,
 };
-
-const START_SCRIPT: &str = include_str!("../python/start.py");
-const ASKING_SCRIPT: &str = include_str!("../python/asking.py");
-const RECORDER_SCRIPT: &str = include_str!("../python/recorder.py");
-const SIGHT_SCRIPT: &str = include_str!("../python/sight.py");
-const OPENINGS_SCRIPT: &str = include_str!("../python/openings.py");
-const ORIGIN_SCRIPT: &str = include_str!("../python/origin.py");
-const CANARIES_SCRIPT: &str = include_str!("../python/canaries.py");
 
 /// The parameters of one run.
 #[derive(Clone)]
@@ -91,7 +84,7 @@ struct StartInput<'a> {
     lent: &'a LentModules,
     /// Whether to compare pytest's own report of each test with the recorder's observations.
     looks: bool,
-    /// Optional checks of `sight.py`.
+    /// Optional checks of the `sight` package.
     sees: Vec<&'static str>,
     apart: bool,
     path: &'a [String],
@@ -114,29 +107,20 @@ impl TestSession<'_> {
         let policy = Policy::get()?;
         let key = random_bytes::<32>()?;
         let folder = generate_secret_folder()?;
-        let scripts = [
-            ("start.py", START_SCRIPT),
-            ("asking.py", ASKING_SCRIPT),
-            ("recorder.py", RECORDER_SCRIPT),
-            ("canaries.py", CANARIES_SCRIPT),
-            ("lend.py", LEND_SCRIPT),
-            ("sight.py", SIGHT_SCRIPT),
-            ("openings.py", OPENINGS_SCRIPT),
-            ("origin.py", ORIGIN_SCRIPT),
-        ];
-        for (name, text) in scripts {
+        for (name, text) in RECORDER_SCRIPTS {
             handle
                 .write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
                 .map_err(|error| error.to_fault("writing the recorder"))?;
         }
-        // This file is written last, so every other file that grading wrote is older.
-        let written = handle.stat(&format!("{folder}/origin.py").into()).await;
+        // This file was written last, so every other file that grading wrote is older.
+        let start_script = format!("{folder}/{START_SCRIPT}");
+        let written = handle.stat(&start_script.clone().into()).await;
         let written = written.map_err(|error| error.to_fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
         let input = self.build_input(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
-        argv.push(format!("{folder}/start.py"));
+        argv.push(start_script);
         let mut command = Command::new(argv).cwd(self.plan.workdir.as_str());
         for (name, value) in self.build_environment(policy) {
             command = command.env(&name, value);

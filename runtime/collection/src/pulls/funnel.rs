@@ -323,6 +323,6 @@ mod tests {
         let tasks = vec![task(17, 19), task(14, 18), task(6, 8)];
         let summary = PullReport::new(head(false), tasks, vec![], vec![]).summary();
         assert!(summary.contains("| lines edited | 15.0 |"), "{summary}");
-        assert!(summary.contains("| 12.3 |\n| their share | 82.2% |"), "{summary}");
+        assert!(summary.contains("| 12.3 |\n| share of lines edited | 82.2% |"), "{summary}");
     }
 }

@@ -13,15 +13,15 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ascii_json::escape_non_ascii,
+    ascii_json::{escape_non_ascii, to_ascii_json},
+    hidden::{LEND_SCRIPT, LentModules},
     launch::Launch,
     paths::{escape_task_path, file_from_test_id},
     policy::Policy,
     pristine::PristineTree,
     probe::{random_bytes, run_isolated_script},
+    scripts::CANARY_MODULES,
 };
-
-const GENERATOR_SCRIPT: &str = include_str!("../../python/canary.py");
 
 /// The canaries of one run.
 #[derive(Debug, Clone, Default)]
@@ -222,10 +222,18 @@ async fn run_generator(
     let input = serde_json::to_string(input).map_err(|error| generator_fault(&error))?;
     let stdin = escape_non_ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
+    let script = generator_script()?;
     let out =
-        run_isolated_script(handle, launch, &task.workdir, &env, user, GENERATOR_SCRIPT, &stdin)
-            .await?;
+        run_isolated_script(handle, launch, &task.workdir, &env, user, &script, &stdin).await?;
     serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
+}
+
+/// Returns a script that imports the generator from memory and runs it.
+fn generator_script() -> Result<String, Fault> {
+    let modules = LentModules::from_embedded("<proctor>", CANARY_MODULES);
+    // JSON that consists of lists, objects and strings is also a Python literal.
+    let modules = to_ascii_json(&modules)?;
+    Ok(format!("{LEND_SCRIPT}\nlend({modules})\nfrom canary import main\nmain()\n"))
 }
 
 /// The generator stops once this many tests have a good mistake for an impossible variant.
@@ -549,6 +557,12 @@ mod tests {
             marks: Vec::new(),
             entered: false,
         }
+    }
+
+    #[test]
+    fn generator_script_fits_into_an_argument() {
+        // Linux limits each argument to 32 pages, and the script is an argument of the interpreter.
+        assert!(generator_script().unwrap().len() < 128 << 10);
     }
 
     #[test]

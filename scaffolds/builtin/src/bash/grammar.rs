@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(parse("```bash\n\nproctor-submit\n```"), Ok(Action::Submit));
         assert!(parse("proctor-submit").unwrap_err().contains("no bash block"));
         let among = parse("```bash\npytest\nproctor-submit\n```").unwrap_err();
-        assert!(among.contains("among other lines"));
+        assert!(among.contains("must be the only line"));
         assert_eq!(parse("```bash\necho proctor-submit\n```"), run("echo proctor-submit"));
     }
 }

@@ -100,7 +100,7 @@ async fn tools_history_is_append_only_and_results_are_in_order() {
     }
     let messages = &asks.last().unwrap().messages;
     let Message::User { content } = &messages[1] else { panic!("{:?}", messages[1]) };
-    assert!(content.contains("Make f return 2.") && content.contains("- 7 answers"), "{content}");
+    assert!(content.contains("Make f return 2.") && content.contains("- 7 responses"), "{content}");
     assert_eq!(
         messages[3..5],
         [

@@ -218,7 +218,9 @@ def parts(thing):
         return list(thing)[:500]
     if kind == 'dict':
         return list(thing.values())[:500]
-    return list(vars(thing).values()) if isinstance(thing, type) else []
+    # No loaded module contains the classes of the recorder's objects.
+    is_of_recorder = type(thing).__module__ not in sys.modules and hasattr(thing, '__dict__')
+    return list(vars(thing).values()) if isinstance(thing, type) or is_of_recorder else []
 
 
 def found():
@@ -234,8 +236,8 @@ def found():
         thing = pending.pop()
         if id(thing) not in seen:
             seen[id(thing)] = thing
-            if type(thing).__name__ in ('Canaries', 'Sight'):
-                return getattr(thing, '_canaries', thing)
+            if type(thing).__name__ == 'Canaries':
+                return thing
             pending.extend(parts(thing))
 
 
