@@ -155,7 +155,7 @@ elif mode == "probes":
         "time": result("sandbox/exec", command="sleep 60", timeout=0.3)["timed_out"],
         "flood": len(result("sandbox/exec", command="head -c 3000000 /dev/zero | tr '\\0' x")["stdout"]) == 1 << 20,
         "stdin": result("sandbox/exec", command="cat", stdin="héllo")["stdout"] == "héllo",
-        "malformed": "are not JSON" in result("tool/call", name="shell", arguments="{")["output"],
+        "malformed": "are not valid JSON" in result("tool/call", name="shell", arguments="{")["output"],
         "no tool": "does not exist" in result("tool/call", name="fly", arguments={})["output"],
     }
     result("sandbox/write", path="probe.bin", content="AP8=", encoding="base64", executable=True)

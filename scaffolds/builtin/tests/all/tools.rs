@@ -134,7 +134,7 @@ async fn tools_answer_and_count_invalid_calls() {
     .await;
     let shown = collect_outputs(&mut session).await;
     let expected = [
-        "not JSON",
+        "not valid JSON",
         "field `command`: invalid type: integer `5`, expected a string. \
          Expected: {\"command\": string, \"timeout\": integer or null}",
         "field `command`: unknown variant `rename`",
