@@ -108,7 +108,7 @@ mod tests {
         let text = render(&facts, &carving).unwrap();
         for part in [
             "# Put f back\n",
-            "## `p/a.py`\n\nFunction `f`, also under the names `g`, `h`\n\n```python\ndef f(a, /, *, b=1):\n    ...\n```\n",
+            "## `p/a.py`\n\nFunction `f`, also available under the names `g`, `h`\n\n```python\ndef f(a, /, *, b=1):\n    ...\n```\n",
             "Method `C.m`\n\n```python\nasync def m(self):\n    ...\n```\n\n## Rules\n",
             "removed from `p/__init__.py`.",
             "`python -m pytest PATH` in `/testbed`.",
