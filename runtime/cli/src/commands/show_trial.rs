@@ -8,7 +8,9 @@ use proctor_record::{
     trial_lookup::{PlannedTrial, find_trials},
 };
 use proctor_report::{TrialResult, abbreviate_count, read_results, read_trial_result};
-use proctor_types::{FailureReason, count_with_noun, escape_unprintable, escape_unprintable_line};
+use proctor_types::{
+    FailureReason, count_with_noun, escape_unprintable, escape_unprintable_line, quote_shell_word,
+};
 use proctor_viewer::{
     JournalIndex,
     html::{ShownLabel, Step, StepRow, TestLine, Trial},
@@ -199,10 +201,26 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     for file in &trial.files {
         line(format!("  {file}"));
     }
+    let [run, task, arm] =
+        [&run.display().to_string(), &trial.task, &trial.arm].map(|word| shell_word(word));
+    let attempt = trial.attempt;
     if !trial.steps.is_empty() {
-        line(format!("\n`proctor show {} ... --step K` prints one step", run.display()));
+        line(format!("\n`proctor show {run} {task} {arm} {attempt} --step K` prints one step"));
+    }
+    if !trial.stderr.is_empty() {
+        let name = shell_word(&format!("{}/{}/{attempt}", trial.task, trial.arm));
+        line(format!("`proctor shell {run} --trial {name}` opens the trial's sandbox"));
     }
     out
+}
+
+/// Returns a text as a word of a shell line. Quotes it only if that is necessary.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => quote_shell_word(text),
+    }
 }
 
 /// Returns one line per text that the agent wrote to the record. If there are too many, only the
@@ -376,7 +394,8 @@ mod tests {
         assert!(text.ends_with("shell: ls [1 call not recorded as run]"), "{text}");
         let call = Call { name: "shell".into(), arguments: "ls".into(), ..Call::default() };
         let ran = Call { ran: true, ..call.clone() };
-        for (call, says) in [(call, "does not show that it ran"), (ran, "(the call did not return)")]
+        for (call, says) in
+            [(call, "does not show that it ran"), (ran, "(the call did not return)")]
         {
             let step = Step { row: row.clone(), calls: vec![call], ..Step::default() };
             let text = format_step(&step, "t / a / 1");
@@ -397,9 +416,19 @@ mod tests {
 
     #[test]
     fn show_trial_prints_the_end_of_stderr() {
-        let trial = Trial { stderr: vec!["ValueError: boom".into()], ..Trial::default() };
+        let trial = Trial {
+            task: "t".into(),
+            arm: "my arm".into(),
+            attempt: 2,
+            stderr: vec!["ValueError: boom".into()],
+            ..Trial::default()
+        };
         let text = format_trial(&trial, Path::new("r"));
-        assert!(text.contains("end of the agent's standard error:\n    ValueError: boom"), "{text}");
+        assert!(text.contains("`proctor shell r --trial 't/my arm/2'` opens"), "{text}");
+        assert!(
+            text.contains("end of the agent's standard error:\n    ValueError: boom"),
+            "{text}"
+        );
         assert!(!format_trial(&Trial::default(), Path::new("r")).contains("standard error"));
     }
 
