@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any, Callable
 
@@ -483,6 +484,40 @@ def test_built_in_files_are_found_by_name(tmp_path: Path) -> None:
                      "budget = { steps = 2 }\n")
     run = proctor.run(based, out=tmp_path / "two", tasks=["demo__*"], arms=["extra"], progress=False)
     assert [(trial.arm, trial.steps) for trial in run.trials] == [("extra", 2)]
+
+
+def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the guide's two-arm run, its comparison, its curve and its configuration file."""
+    page = (ROOT / "docs/guides/python.md").read_text()
+    blocks = [block.split("\n", 1)[1] for block in page.split("```")[1::2]]
+
+    def block(part: str) -> str:
+        (found,) = [block for block in blocks if part in block]
+        return found
+
+    for name in ("my_agent.py", "two.toml"):
+        (tmp_path / name).write_text(block(f"# {name}\n"))
+    monkeypatch.chdir(tmp_path)
+    drawn: list[tuple[list[float], list[float], str]] = []
+    pyplot = types.ModuleType("matplotlib.pyplot")
+    vars(pyplot).update(
+        plot=lambda x, y, label: drawn.append((x, y, label)), legend=lambda: None, savefig=lambda name: None
+    )
+    matplotlib = types.ModuleType("matplotlib")
+    vars(matplotlib).update(pyplot=pyplot)
+    monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    # The demo's other task needs PyPI.
+    two = block('proctor.run("demo"').replace('out="runs/two"', 'out="runs/two", tasks=["demo__*"]')
+    names: dict[str, Any] = {}
+    exec(two, names)
+    exec(block("one.pair(").replace('run.compare(proctor.Run("runs/y"))', ""), names)
+    exec(block("plt.legend"), names)
+    assert [label for _, _, label in drawn] == ["tools"]
+    assert drawn[0][1][0] == 0.0 and drawn[0][1][-1] == 1.0
+    assert names["one"].difference == 1.0
+    run = proctor.run("two.toml", progress=False)
+    assert [(trial.arm, trial.resolved) for trial in run.trials] == [("tools", True), ("mine", True)]
 
 
 def test_a_python_arm_runs_in_its_own_sandbox(tmp_path: Path) -> None:

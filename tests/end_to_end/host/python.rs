@@ -140,6 +140,19 @@ fn each_ending_of_a_function_has_its_outcome() {
     for name in ["steps", "stubborn", "both"] {
         assert_eq!(ArmRecord::read(&stage, &out, name).response_count(), 3, "{name}");
     }
+    // The agent raised before it ran the calls of the response.
+    let raised = ArmRecord::read(&stage, &out, "raises later");
+    let task = raised.row["task"].as_str().unwrap();
+    let output = stage.run(["show", out.to_str().unwrap(), task, "raises later"], 0);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for says in [
+        "not recorded as run]",
+        "a bug after the first response",
+        "scaffold/stderr.log",
+        "raises later/1' opens the trial's sandbox",
+    ] {
+        assert!(shown.contains(says), "{says}: {shown}");
+    }
     // The commands in the last step ran. No command ran after the rejection.
     let stubborn = ArmRecord::read(&stage, &out, "stubborn");
     assert_eq!(stubborn.read_file("patch.diff").matches("+one").count(), 3);

@@ -386,6 +386,7 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
         # The binary abbreviates a repeated error to "same error as ...". The report contains the
         # whole error.
         why = of_model[0] if of_model else halted
-        return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
+        message = f"{count}: {in_python(why or '')}"
+        return EndpointError(message, run=run, hint=hint, status=INCOMPLETE)
     why = f": {in_python(faults[0])}" if faults else ""
     return IncompleteRun(f"{count}{why}", run=run, hint=hint, status=INCOMPLETE)
