@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 use super::tool_calls::{agent_text, arguments_text, summarize_call};
 use crate::html::{SideRequest, StepRow};
 
+/// Maximum length of an agent's text in the index, in characters. A step shows the whole text.
+const MAX_INDEXED_LOG_CHARS: usize = 400;
+
 /// The index of one journal.
 #[derive(Debug, Clone)]
 pub struct JournalIndex {
@@ -37,7 +40,7 @@ pub struct JournalIndex {
     trees_by_step: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
-    /// Texts that the agent itself wrote to the record, each with its step.
+    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,
@@ -144,7 +147,10 @@ impl JournalIndex {
         }
         if line.kind == "noted" {
             let NotedFields { note } = line.parse_fields()?;
-            self.agent_logs.extend(agent_text(&note).map(|text| (line.step, text)));
+            if let Some(text) = agent_text(&note) {
+                let start: String = text.chars().take(MAX_INDEXED_LOG_CHARS).collect();
+                self.agent_logs.push((line.step, start));
+            }
         }
         let last = std::mem::replace(&mut self.last_event_time, line.t_mono);
         self.last_wall_time = line.t_wall;

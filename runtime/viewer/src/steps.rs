@@ -57,7 +57,8 @@ fn add_event(step: &mut Step, event: Event) {
             let by_id = step.calls.iter().position(|call| call.id == call_id && call.name == name);
             let is_same = |call: &Call| call.name == name && call.arguments == arguments;
             let by_text = || step.calls.iter().position(|call| is_same(call) && !call.ran);
-            match by_id.or_else(by_text).or_else(|| step.calls.iter().position(is_same)) {
+            let found = by_id.or_else(by_text).or_else(|| step.calls.iter().position(is_same));
+            match found {
                 Some(at) => step.calls[at].ran = true,
                 None => step.calls.push(Call { name, arguments, ran: true, ..Call::default() }),
             }

@@ -137,7 +137,7 @@ pub struct Trial {
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
-    /// Texts that the agent itself wrote to the record, each with its step.
+    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// The last lines of the agent's standard error. Empty unless the agent itself ended the trial
     /// or a fault did.
