@@ -18,6 +18,7 @@ use crate::{
     UserError,
     keys::TOP_LEVEL_KEYS,
     kind::KeyError,
+    reader::BuiltinLookup,
     set::{self, join_key},
 };
 
@@ -57,7 +58,11 @@ impl SourceFiles {
     ///
     /// # Errors
     /// Fails if a file cannot be read, is not TOML, or is its own base.
-    pub(crate) fn read(path: &Path, sets: &[String]) -> Result<(Self, Table), UserError> {
+    pub(crate) fn read(
+        path: &Path,
+        sets: &[String],
+        builtins: BuiltinLookup<'_>,
+    ) -> Result<(Self, Table), UserError> {
         let mut set_base = base_from_sets(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
             UserError::new(format!("cannot read {}: {error}", path.display()))
@@ -73,7 +78,8 @@ impl SourceFiles {
             };
             chain.push(file.path.canonicalize().unwrap_or_else(|_| file.path.clone()));
             tables.push(table);
-            let next = base.map(|base| file.read_base(&base, is_set, &chain)).transpose()?;
+            let next =
+                base.map(|base| file.read_base(&base, is_set, &chain, builtins)).transpose()?;
             files.push(file);
             match next {
                 Some(next) => file = next,
@@ -157,6 +163,7 @@ impl ConfigText {
         base: &Value,
         is_from_set: bool,
         chain: &[PathBuf],
+        builtins: BuiltinLookup<'_>,
     ) -> Result<Self, UserError> {
         let error = |what: String| {
             let place = match (is_from_set, DeTable::parse(&self.text)) {
@@ -176,10 +183,11 @@ impl ConfigText {
             checked.map_err(|KeyError { message: what, hint }| error(what).hint(hint))?;
         }
         let name = base.as_str().unwrap_or_default();
-        let path = self.resolve_path(Path::new(name), is_from_set);
+        let path = self.resolve_path(Path::new(name), is_from_set, builtins);
         let text = fs::read_to_string(&path).map_err(|why| {
             error(format!("cannot read {}: {why}", path.display())).hint(
-                "set it to a TOML file; relative paths are resolved against this configuration's folder",
+                "set it to a TOML file, or to a built-in configuration such as \"demo\"; relative \
+                 paths are resolved against this configuration's folder",
             )
         })?;
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -193,14 +201,21 @@ impl ConfigText {
     }
 
     /// Resolves a path relative to this file, or to the current directory if nothing exists there.
-    /// A path from `--set` is first looked up in the current directory.
-    fn resolve_path(&self, base_path: &Path, is_from_set: bool) -> PathBuf {
+    /// A path from `--set` is first looked up in the current directory. If no such file exists, the
+    /// path may be the name of a built-in configuration.
+    fn resolve_path(
+        &self,
+        base_path: &Path,
+        is_from_set: bool,
+        builtins: BuiltinLookup<'_>,
+    ) -> PathBuf {
         let folder = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
         let mut folders = vec![folder(&self.path)];
         folders.extend(self.path.canonicalize().ok().map(|real| folder(&real)));
         folders.insert(if is_from_set { 0 } else { folders.len() }, PathBuf::new());
         let beside = folder(&self.path).join(base_path);
-        folders.iter().map(|one| one.join(base_path)).find(|one| one.exists()).unwrap_or(beside)
+        let written = folders.iter().map(|one| one.join(base_path)).find(|one| one.exists());
+        written.or_else(|| builtins(base_path)).unwrap_or(beside)
     }
 }
 
@@ -373,7 +388,7 @@ fn key_at_offset(table: &DeTable<'_>, offset: usize) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConfigFile, ConfigSource, read_config};
+    use crate::{ConfigFile, ConfigSource, read_config, read_config_with_builtins};
 
     struct TestFolder(tempfile::TempDir);
 
@@ -483,6 +498,45 @@ mod tests {
         assert_eq!(tasks, expected.map(|name| folder.path(name).canonicalize().unwrap()));
         let (file, _) = folder.read("own/other.toml", &[]).unwrap();
         assert_eq!(real(&file.tasks[0]), folder.path("own/a.jsonl").canonicalize().unwrap());
+    }
+
+    /// A user's own file with the same name takes precedence over a built-in one.
+    #[test]
+    fn base_tasks_and_scripts_may_name_built_in_files() {
+        let folder = TestFolder::new(&[
+            ("shipped/demo.toml", COMMON_CONFIG),
+            ("shipped/tasks/demo.jsonl", ""),
+            ("shipped/scripts/demo.toml", ""),
+            ("run.toml", "base = 'demo'\n"),
+            (
+                "tasks.toml",
+                "tasks = ['tasks/demo.jsonl', 'demo']\narms = []\n[models.m]\n\
+                 base_url = 'script:scripts/demo.toml'\nname = 'm'\n",
+            ),
+            ("own/tasks/demo.jsonl", ""),
+            ("own/demo", "attempts = 7\ntasks = ['tasks/demo.jsonl']\narms = []\n"),
+            ("own/run.toml", "base = 'demo'\n"),
+        ]);
+        let shipped = folder.path("shipped");
+        let builtins = |name: &Path| {
+            let is_config = name.as_os_str() == "demo";
+            let file = if is_config { Path::new("demo.toml") } else { name };
+            Some(shipped.join(file)).filter(|path| path.is_file())
+        };
+        let read = |name: &str| {
+            read_config_with_builtins(&folder.path(name), &[], &builtins).map(|(file, _)| file)
+        };
+        assert_eq!(read("run.toml").unwrap().attempts, 3);
+        let file = read("tasks.toml").unwrap();
+        let tasks = shipped.join("tasks/demo.jsonl").to_string_lossy().into_owned();
+        assert_eq!(file.tasks, [tasks, "demo".to_owned()]);
+        let script = format!("script:{}", shipped.join("scripts/demo.toml").display());
+        assert_eq!(file.models["m"].base_url, script);
+        let own = read("own/run.toml").unwrap();
+        assert_eq!(own.attempts, 7);
+        assert!(own.tasks[0].ends_with("own/tasks/demo.jsonl"), "{:?}", own.tasks);
+        let error = folder.read_error("run.toml");
+        assert!(error.contains("built-in configuration such as \"demo\""), "{error}");
     }
 
     #[test]

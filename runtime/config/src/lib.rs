@@ -31,7 +31,7 @@ pub use model::{VendorModel, find_model, set_model, vendor_model, vendor_names};
 pub use proctor_types::{
     CacheSettings, GradingSettings, ResumeSettings, SCRIPT_URL_PREFIX, UserError, similar_names,
 };
-pub use reader::{config_from_table, read_config};
+pub use reader::{BuiltinLookup, config_from_table, read_config, read_config_with_builtins};
 pub use resolve::{NameLookup, REPLAY_KEY, RunConfig, resolve_config};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema,

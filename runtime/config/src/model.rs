@@ -8,7 +8,10 @@ use proctor_types::{Api, ModelSpec, Price, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, kind::closest_name};
+use crate::{
+    CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, kind::closest_name,
+    reader::no_builtins,
+};
 
 static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> = ShippedTable::new(
     "tables/endpoints.toml",
@@ -76,7 +79,7 @@ pub fn set_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
 /// a known vendor's model as `VENDOR/NAME`. The file's other tables are ignored.
 pub fn find_model(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
     let Some(path) = file else { return vendor_spec(name) };
-    let written = ConfigSource::read(path, &[])?;
+    let written = ConfigSource::read(path, &[], &no_builtins)?;
     let found = written.table().get("models").and_then(|models| models.get(name)).cloned();
     let Some(found) = found else { return vendor_spec(name) };
     let models = toml::Table::from_iter([(name.to_owned(), found.clone())]);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use proctor_types::SCRIPT_URL_PREFIX;
 use serde_json::Value;
 
-use crate::{ConfigFile, ConfigSource, models};
+use crate::{ConfigFile, ConfigSource, models, reader::BuiltinLookup};
 
 /// File name suffixes that mark a scaffold as a manifest file.
 const MANIFEST_SUFFIXES: [&str; 1] = [".toml"];
@@ -30,13 +30,19 @@ struct PathResolver<'a> {
     config_file: &'a Path,
     current_dir: PathBuf,
     source: &'a ConfigSource,
+    builtins: BuiltinLookup<'a>,
 }
 
 /// Makes every existing path of a configuration absolute. Other paths stay unchanged, so that the
 /// code that needs them can report them as written.
-pub fn resolve_paths(file: &mut ConfigFile, config_file: &Path, source: &ConfigSource) {
+pub fn resolve_paths(
+    file: &mut ConfigFile,
+    config_file: &Path,
+    source: &ConfigSource,
+    builtins: BuiltinLookup<'_>,
+) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let places = PathResolver { config_file, current_dir: here, source };
+    let places = PathResolver { config_file, current_dir: here, source, builtins };
 
     for pattern in &mut file.tasks {
         *pattern = places.resolve_dataset(&["tasks"], pattern);
@@ -112,8 +118,17 @@ impl PathResolver<'_> {
     fn resolve_script(&self, key: &[&str], base_url: &mut String) {
         if let Some(script) = base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             let found = self.find_path(key, Path::new(script));
+            let found = if found.exists() { found } else { self.find_builtin(script, found) };
             *base_url = format!("{SCRIPT_URL_PREFIX}{}", found.display());
         }
+    }
+
+    /// Returns the built-in file with this path, or `otherwise`. A name without an extension is the
+    /// name of a built-in configuration, which contains no tasks.
+    fn find_builtin(&self, path: &str, otherwise: PathBuf) -> PathBuf {
+        let path = Path::new(path);
+        let found = path.extension().and_then(|_| (self.builtins)(path));
+        found.unwrap_or(otherwise)
     }
 
     /// Resolves a file, a directory or a glob with its options. A hub dataset stays as it is,
@@ -137,7 +152,7 @@ impl PathResolver<'_> {
                 Path::new(&folder).join(place).to_string_lossy().into_owned()
             }
             Some(folder) => folder.join(place).to_string_lossy().into_owned(),
-            None => place.to_owned(),
+            None => self.find_builtin(place, place.into()).to_string_lossy().into_owned(),
         };
         match options {
             "" => place,

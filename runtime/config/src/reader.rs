@@ -1,6 +1,6 @@
 //! Reads a configuration: crosses its matrix, checks its keys and resolves its paths.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proctor_types::one_line;
 
@@ -9,9 +9,28 @@ use crate::{CheckExtent, ConfigFile, ConfigSource, UserError, check_keys, matrix
 /// The tables that an arm inherits from the top of the file.
 const INHERITED_TABLES: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
-/// Reads a file, applies the `--set` values, and checks every key as written.
+/// Returns the path of a built-in configuration (`demo`) or file (`tasks/demo.jsonl`). A name in a
+/// configuration is looked up here if no file of the user has it.
+pub type BuiltinLookup<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
+
+/// Finds no built-in file.
+pub(crate) fn no_builtins(_: &Path) -> Option<PathBuf> {
+    None
+}
+
+/// Reads a file, applies the `--set` values, and checks every key as written. Built-in files are
+/// not available.
 pub fn read_config(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSource), UserError> {
-    let mut written = ConfigSource::read(path, sets)?;
+    read_config_with_builtins(path, sets, &no_builtins)
+}
+
+/// Like [`read_config`], with built-in files.
+pub fn read_config_with_builtins(
+    path: &Path,
+    sets: &[String],
+    builtins: BuiltinLookup<'_>,
+) -> Result<(ConfigFile, ConfigSource), UserError> {
+    let mut written = ConfigSource::read(path, sets, builtins)?;
     let mut table = written.table().clone();
     if table.contains_key("matrix") {
         // The matrix may create all arms.
@@ -27,7 +46,7 @@ pub fn read_config(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSo
     inherit_tables(&mut table);
     let mut file = config_from_table(&table)
         .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;
-    paths::resolve_paths(&mut file, path, &written);
+    paths::resolve_paths(&mut file, path, &written, builtins);
     Ok((file, written))
 }
 

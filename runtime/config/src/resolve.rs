@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_scaffold_api::{Scaffold, notices::notice_templates};
+use proctor_scaffold_api::{Scaffold, SettingError, notices::notice_templates};
 use proctor_types::{
     Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, parse_clock_time,
     sha256_hex,
@@ -117,7 +117,11 @@ pub fn resolve_config(
         let Some(found) = found.map_err(|error| source.locate_error(&own("scaffold"), error))?
         else {
             let what = format!("unknown scaffold `{}`", arm.scaffold);
-            let hint = format!("scaffolds: {}", lookup.scaffold_names.join(", "));
+            let known = lookup.scaffold_names.join(", ");
+            let hint = match closest_name(&arm.scaffold, lookup.scaffold_names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`? scaffolds: {known}"),
+                None => format!("scaffolds: {known}"),
+            };
             return Err(source.error(&own("scaffold"), what).hint(hint));
         };
         let model = match (&arm.model, found.needs_model()) {
@@ -264,12 +268,13 @@ fn arm_settings(
         given.insert(INTERPRETER_KEY.to_owned(), interpreter.to_string_lossy().into());
     }
     let settings = scaffold.resolve_settings(&given).map_err(|wrong| {
-        // `interpreter` is a key of the arm itself, while the keys in `settings` belong to the
-        // scaffold.
-        let is_own = !(wrong.key == INTERPRETER_KEY && arm.interpreter.is_some());
-        let path: Vec<&str> = match is_own {
-            true => vec!["arms", arm_index, "settings", wrong.key.as_str()],
-            false => vec!["arms", arm_index, INTERPRETER_KEY],
+        // `interpreter` and `scaffold` are keys of the arm itself, while the keys in `settings`
+        // belong to the scaffold.
+        let is_of_arm = wrong.key == SettingError::SCAFFOLD
+            || wrong.key == INTERPRETER_KEY && arm.interpreter.is_some();
+        let path: Vec<&str> = match is_of_arm {
+            true => vec!["arms", arm_index, wrong.key.as_str()],
+            false => vec!["arms", arm_index, "settings", wrong.key.as_str()],
         };
         source.error(&path, wrong.problem).hint(wrong.hint)
     })?;
@@ -474,6 +479,15 @@ mod tests {
         assert!(names(some.file.arms.iter().map(|arm| arm.name.as_str()).collect()));
         let error = written.error(&["arms", "1", "scaffold"], "wrong").message;
         assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
+    }
+
+    #[test]
+    fn unknown_scaffold_error_suggests_the_closest_name() {
+        let arm = |name: &str| format!("[[arms]]\nname = 'b'\nscaffold = '{name}'");
+        let error = resolve_arms("", &arm("tool")).unwrap_err();
+        assert_eq!(error.hint.unwrap(), "did you mean `tools`? scaffolds: client, tools");
+        let error = resolve_arms("", &arm("xyzzy")).unwrap_err();
+        assert_eq!(error.hint.unwrap(), "scaffolds: client, tools");
     }
 
     /// A scaffold whose own files cannot be loaded still exists. An "unknown scaffold" error would

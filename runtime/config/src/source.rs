@@ -9,6 +9,7 @@ use crate::{
     UserError,
     base::SourceFiles,
     kind::display_value,
+    reader::BuiltinLookup,
     set::{self, join_key},
     walk::KeyProblem,
 };
@@ -50,8 +51,12 @@ pub(crate) struct ModelOrigin {
 
 impl ConfigSource {
     /// Reads a file with its bases and applies the `--set` values.
-    pub fn read(path: &Path, sets: &[String]) -> Result<Self, UserError> {
-        let (files, table) = SourceFiles::read(path, sets)?;
+    pub(crate) fn read(
+        path: &Path,
+        sets: &[String],
+        builtins: BuiltinLookup<'_>,
+    ) -> Result<Self, UserError> {
+        let (files, table) = SourceFiles::read(path, sets, builtins)?;
         let mut written =
             Self { table, files, set_keys: Vec::new(), matrix_origins: MatrixOrigins::default() };
         for one in sets {

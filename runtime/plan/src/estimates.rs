@@ -156,13 +156,13 @@ fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
 fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
     let trials = (size.task_count * size.attempts as usize) as f64;
     let of_run = size.arms.iter().find_map(|arm| arm.budget.run?.cost_usd);
-    let (mut sum, mut unbounded) = (0.0, Vec::new());
+    let (mut sum, mut unbounded) = (0.0, Vec::<&Arm>::new());
     for arm in size.arms {
         let shared = arm.budget.arm.and_then(|shared| shared.cost_usd);
         let own = max_trial_cost(arm, prices).map(|one| one * trials);
         match [own, shared].into_iter().flatten().min_by(f64::total_cmp) {
             Some(most) => sum += most,
-            None => unbounded.push(arm.name.as_str()),
+            None => unbounded.push(arm),
         }
     }
     match (unbounded.first(), of_run) {
@@ -170,11 +170,19 @@ fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
             format!("worst case: ${limit:.2}, the run's limit")
         }
         (None, _) => format!("worst case: ${sum:.2}, if every trial reaches its limit"),
-        (Some(arm), _) => format!(
-            "worst case: unbounded: the cost of {} has no limit (`{arm}`); set budget.cost_usd, \
-             which needs a price for the model",
-            count_with_noun(unbounded.len(), "arm")
-        ),
+        (Some(arm), _) => {
+            let unpriced = unbounded.iter().find(|arm| {
+                arm.model.as_ref().is_some_and(|model| prices.price_of(model).is_none())
+            });
+            let price = unpriced.map_or_else(String::new, |arm| {
+                format!(", which needs a price for the model of `{}`", arm.name)
+            });
+            format!(
+                "worst case: unbounded: the cost of {} has no limit (`{}`); set budget.cost_usd{price}",
+                count_with_noun(unbounded.len(), "arm"),
+                arm.name
+            )
+        }
     }
 }
 
@@ -447,6 +455,13 @@ mod tests {
             let said_now = plan_lines(&parse_arms(&[line]), 5, 2);
             assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
         }
+        // The advice to set a price appears only if the price is missing.
+        let mut arms = parse_arms(&["input_tokens = 5"]);
+        assert!(!plan_lines(&arms, 5, 2).contains("needs a price"));
+        if let Some(model) = &mut arms[0].model {
+            model.price = None;
+        }
+        assert!(plan_lines(&arms, 5, 2).contains("needs a price for the model of `a0`"));
         let noop = arms_without_model();
         assert!(plan_lines(&noop, 5, 2).contains("worst case: $0.00"));
         let wall = plan_lines(&parse_arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);

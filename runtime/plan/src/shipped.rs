@@ -77,6 +77,17 @@ pub fn find_config(name_or_path: &Path, cache: &Path) -> Result<PathBuf, PlanErr
     Ok(unpack_files(cache)?.join(format!("{name}.toml")))
 }
 
+/// Returns the built-in configuration (`demo`) or file (`tasks/demo.jsonl`) with this name, unpacked
+/// into the cache.
+pub fn find_builtin(name: &Path, cache: &Path) -> Option<PathBuf> {
+    let name = name.to_str()?;
+    let config = config_names().find(|known| *known == name).map(|known| format!("{known}.toml"));
+    let path = config.or_else(|| {
+        SHIPPED_FILES.iter().find(|(path, _)| *path == name).map(|(path, _)| (*path).to_owned())
+    })?;
+    Some(unpack_files(cache).ok()?.join(path))
+}
+
 /// Returns the demo's dataset, unpacked into the cache.
 pub fn unpack_demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
     Ok(unpack_files(cache)?.join("tasks/demo.jsonl"))
@@ -132,6 +143,22 @@ mod tests {
                 let known = SHIPPED_FILES.iter().any(|(path, _)| *path == name);
                 assert!(known || !name.ends_with(".py"), "{name} is not shipped");
             }
+        }
+    }
+
+    #[test]
+    fn find_builtin_knows_configurations_and_files() {
+        let cache = tempfile::tempdir().unwrap();
+        for (name, end) in [
+            ("demo", "/demo.toml"),
+            ("tasks/demo.jsonl", "/tasks/demo.jsonl"),
+            ("scripts/demo.toml", "/scripts/demo.toml"),
+        ] {
+            let found = find_builtin(Path::new(name), cache.path()).unwrap();
+            assert!(found.is_file() && found.to_string_lossy().ends_with(end), "{found:?}");
+        }
+        for name in ["tasks", "tasks/none.jsonl", "", "../demo.toml"] {
+            assert_eq!(find_builtin(Path::new(name), cache.path()), None, "{name}");
         }
     }
 

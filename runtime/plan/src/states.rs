@@ -12,7 +12,7 @@ use proctor_types::{Arm, ForkOrigin, Selection, UserError, count_with_noun};
 
 use crate::{
     NewRun, PlanContext, PlanError, PlannedRun, bundle_contents, check_models, checks,
-    extend::Extension, open_files, planned_run::check_record, read_certificate, selection,
+    extend::Extension, open_files, planned_run::check_record, read_certificate, selection, shipped,
     start::create_run, tasks, to_run_tasks,
 };
 
@@ -48,12 +48,15 @@ pub struct ReadConfig {
 }
 
 impl ReadConfig {
-    /// Reads a file and the configurations that it extends, and applies the `--set` values.
+    /// Reads a file and the configurations that it extends, and applies the `--set` values. Built-in
+    /// files are unpacked into `cache`.
     ///
     /// # Errors
     /// Fails if a key is invalid. The error contains the key's location.
-    pub fn from_file(config: &Path, overrides: &[String]) -> Result<Self, UserError> {
-        let (file, written) = proctor_config::read_config(config, overrides)?;
+    pub fn from_file(config: &Path, overrides: &[String], cache: &Path) -> Result<Self, UserError> {
+        let builtins = |name: &Path| shipped::find_builtin(name, cache);
+        let (file, written) =
+            proctor_config::read_config_with_builtins(config, overrides, &builtins)?;
         Ok(Self::new(file, written, DOCKER_HINT))
     }
 

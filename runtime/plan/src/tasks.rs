@@ -69,12 +69,17 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
     }
 }
 
+/// Suffixes of files with tasks. A pattern with such a suffix is a path and not the name of a dataset.
+const FILE_SUFFIXES: [&str; 7] = [".jsonl", ".json", ".toml", ".parquet", ".csv", ".yaml", ".yml"];
+
 /// Whether the pattern looks like `OWNER/NAME`, which is how the Hugging Face Hub itself writes
 /// dataset names.
 fn looks_like_hub_dataset(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    let is_file = FILE_SUFFIXES.iter().any(|suffix| pattern.ends_with(suffix));
     pattern.split_once('/').is_some_and(|(owner, name)| {
-        !owner.starts_with('.')
+        !is_file
+            && !owner.starts_with('.')
             && [owner, name].iter().all(|part| !part.is_empty() && part.chars().all(of_name))
     })
 }
@@ -256,4 +261,23 @@ pub async fn build_recipe_tasks(
 fn to_absolute_path(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_without_a_file_suffix_look_like_hub_datasets() {
+        for (pattern, expected) in [
+            ("SWE-bench/SWE-bench_Lite", true),
+            ("owner/name-v1.0@main", true),
+            ("tasks/demo.jsonl", false),
+            ("tasks/rows.parquet", false),
+            ("./tasks", false),
+            ("a/b/c", false),
+        ] {
+            assert_eq!(looks_like_hub_dataset(pattern), expected, "{pattern}");
+        }
+    }
 }

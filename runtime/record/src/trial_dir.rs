@@ -165,8 +165,8 @@ impl TrialDir {
         Ok(())
     }
 
-    /// Stores a file from an external scaffold in `scaffold/`. The file serves as evidence, and
-    /// Proctor does not read it.
+    /// Stores a file from an external scaffold in `scaffold/`. The file serves as evidence, and no
+    /// result depends on it.
     ///
     /// # Errors
     /// Fails if the name leads outside the directory, or if the file cannot be written.
@@ -182,6 +182,19 @@ impl TrialDir {
         fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be created"))?;
         disk::move_non_file_aside(&file)?;
         fs::write(&file, content).map_err(RecordError::io(&file, "cannot be written"))
+    }
+
+    /// Returns the paths in `scaffold/`, sorted. Folders are not searched.
+    pub fn scaffold_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path.join(SCAFFOLD_DIR)).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        files
+    }
+
+    /// Returns the content of a file in `scaffold/`, or `None` if it cannot be read.
+    pub fn read_scaffold_file(&self, name: &str) -> Option<Vec<u8>> {
+        disk::read_regular_file(&self.path.join(SCAFFOLD_DIR).join(name)).ok()
     }
 
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RecordError> {

@@ -3,7 +3,9 @@
 use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, RankAgreement, TaskReport, TrialResult, agreement::rank_agreements};
+use crate::{
+    ArmReport, Finding, RankAgreement, TaskReport, TrialResult, agreement::rank_agreements,
+};
 
 pub const REPORT_SCHEMA: u32 = 1;
 
@@ -23,6 +25,10 @@ pub struct Report {
     /// tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+    /// Warnings, notes and remarks about the numbers, as the other formats print them below the
+    /// tables. Only in the output of `report --format json`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 impl Report {
@@ -48,6 +54,7 @@ impl Report {
             tasks: trials.iter().map(TaskReport::from_trial).collect(),
             rank_agreement: rank_agreements(trials),
             remarks: Vec::new(),
+            findings: Vec::new(),
         }
     }
 

@@ -29,6 +29,9 @@ pub struct Curve {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CurveCheck>,
     pub cost: CurveCost,
+    /// Sentences about the curve, for example about arms that it skips.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Compares the curve with a real run that had the smaller limit. Uses only the first attempt at

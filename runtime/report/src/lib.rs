@@ -65,7 +65,7 @@ pub use labels::add_labels;
 pub use lines::wrap_long_lines;
 pub use markdown::report_markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
-pub use notes::{failure_reasons, findings};
+pub use notes::{Finding, FindingRank, failure_reasons, findings};
 pub use pareto::pareto_front;
 pub use per_resolved::{PerResolved, Ratio};
 pub use quality_marks::add_quality_marks;

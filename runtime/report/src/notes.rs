@@ -4,6 +4,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use proctor_types::{ArmId, Integrity, Responders, count_with_noun, noun_for_count};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     ArmReport, Report, TaskReport, agreement, format::format_percent, limit_warnings, noise,
@@ -25,8 +26,9 @@ pub(crate) enum DetailLevel {
 }
 
 /// The importance of a finding. If space is limited, findings with the first ranks are shown first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FindingRank {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingRank {
     /// Something is missing or corrupt, or the run has a remark.
     Missing,
     /// The finding may change the meaning of the numbers.
@@ -45,6 +47,27 @@ pub(crate) struct FindingNote {
     pub(crate) rank: FindingRank,
     /// The first line is the sentence; each further line begins with two spaces.
     pub(crate) lines: Vec<String>,
+}
+
+/// A finding in `report --format json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub rank: FindingRank,
+    /// The sentence, and a line for each detail, which begins with two spaces.
+    pub text: String,
+}
+
+impl Report {
+    /// Adds the findings that the other formats print below the tables, with one finding per trial.
+    /// Call this method last, because the findings depend on all other fields.
+    #[must_use]
+    pub fn with_findings(self) -> Self {
+        let findings = notes(&self, DetailLevel::LinePerTrial)
+            .into_iter()
+            .map(|note| Finding { rank: note.rank, text: note.lines.join("\n") })
+            .collect();
+        Self { findings, ..self }
+    }
 }
 
 /// Returns one line per finding, followed by its detail lines, which begin with two spaces. A

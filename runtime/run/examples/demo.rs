@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Read the configuration, resolve it, load the tasks, and build the bundles and recipes. Each
     // step checks its own input.
     let config = shipped::find_config(Path::new("demo"), &cache)?;
-    let resolved = ReadConfig::from_file(&config, &[])?.resolve(world)?;
+    let resolved = ReadConfig::from_file(&config, &[], &cache)?.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[DEMO_TASKS_GLOB.to_owned()], None).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let folder = tempfile::tempdir()?;

@@ -329,7 +329,8 @@ impl TryRun<'_> {
         let ended = self.prefer_gateway_record(ended, &network);
         let asked = scaffold.needs_model() && session.spending().steps == 0;
         let ended = if asked {
-            require_model_response(ended, network.model_server().is_some())
+            let is_copied = self.program_sandbox.is_some();
+            require_model_response(ended, network.model_server().is_some(), is_copied)
         } else {
             ended
         };
@@ -572,8 +573,13 @@ impl TryRun<'_> {
 /// If the program exited before it received a response, returns a fault: it failed to start or to
 /// call the model, so the result says nothing about the model. `is_client` says whether the program
 /// calls the model over HTTP. A program that calls the model over HTTP cannot have finished
-/// deliberately without a response.
-fn require_model_response(result: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
+/// deliberately without a response. `is_copied` says whether the run has its own copy of the
+/// program.
+fn require_model_response(
+    result: Result<Finish, Stop>,
+    is_client: bool,
+    is_copied: bool,
+) -> Result<Finish, Stop> {
     let why = match &result {
         // A loop on the host may find that its first request does not fit the context window.
         Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !is_client => return result,
@@ -582,7 +588,15 @@ fn require_model_response(result: Result<Finish, Stop>, is_client: bool) -> Resu
         _ => return result,
     };
     let what = format!("the agent ended before it received a response: {why}");
-    let hint = "see `scaffold/stderr.log` in the trial's folder; `proctor shell RUN --trial T/A/1 --step 0` opens its sandbox";
+    // Don't name the trial here. Otherwise, the same fault of many trials would be reported many
+    // times.
+    let hint = match is_copied {
+        true => {
+            "fix the program and start a new run, because `proctor resume` runs the run's copy of \
+             the program; `proctor show` prints the end of its standard error"
+        }
+        false => "`proctor show` prints the end of the agent's standard error",
+    };
     Err(Stop::Fault(Fault::new(FaultLayer::Setup, what).hint(hint)))
 }
 

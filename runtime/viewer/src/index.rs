@@ -14,10 +14,13 @@ use proctor_forensics::runs_tests;
 use proctor_record::{BadLine, EventLine, EventReader, RecordError};
 use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::tool_calls::{arguments_text, summarize_call};
+use super::tool_calls::{agent_text, arguments_text, summarize_call};
 use crate::html::{SideRequest, StepRow};
+
+/// Maximum length of an agent's text in the index, in characters. A step shows the whole text.
+const MAX_INDEXED_LOG_CHARS: usize = 400;
 
 /// The index of one journal.
 #[derive(Debug, Clone)]
@@ -37,6 +40,8 @@ pub struct JournalIndex {
     trees_by_step: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
+    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
+    pub agent_logs: Vec<(u64, String)>,
     /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,
     /// When the last event was recorded: in seconds since its try began, then in seconds since the
@@ -58,6 +63,7 @@ impl JournalIndex {
             trees_by_step: Vec::new(),
             rows: Vec::new(),
             side_requests: Vec::new(),
+            agent_logs: Vec::new(),
             damage: Vec::new(),
             last_event_time: 0.0,
             last_wall_time: 0.0,
@@ -139,6 +145,13 @@ impl JournalIndex {
                 taken.snapshot.or(taken.base_snapshot).map(|snapshot| (line.step, snapshot)),
             );
         }
+        if line.kind == "noted" {
+            let NotedFields { note } = line.parse_fields()?;
+            if let Some(text) = agent_text(&note) {
+                let start: String = text.chars().take(MAX_INDEXED_LOG_CHARS).collect();
+                self.agent_logs.push((line.step, start));
+            }
+        }
         let last = std::mem::replace(&mut self.last_event_time, line.t_mono);
         self.last_wall_time = line.t_wall;
         let row = step.checked_sub(1).and_then(|at| self.rows.get_mut(at));
@@ -209,12 +222,19 @@ struct SnapshotHashes {
 }
 
 #[derive(Deserialize)]
+struct NotedFields {
+    note: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
 struct ModelResponsePart {
     answer: ModelResponse,
 }
 
 #[derive(Deserialize)]
 struct ToolCall {
+    #[serde(default)]
+    call_id: String,
     name: String,
     arguments: Value,
 }
@@ -326,10 +346,20 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     match line.kind.as_str() {
         "model_answered" => add_response(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
-            let ToolCall { name, arguments } = line.parse_fields()?;
+            let ToolCall { call_id, name, arguments } = line.parse_fields()?;
             // Skip the call if the response already listed it. Only calls of a client's own tools
             // appear for the first time in this event.
             let call = summarize_call(&name, &arguments_text(&arguments));
+            // Some clients rewrite the ids of calls, so also compare the calls themselves.
+            let requested = row.requested.iter().position(|(id, _)| *id == call_id);
+            let requested =
+                requested.or_else(|| row.requested.iter().position(|(_, text)| *text == call));
+            if let Some(at) = requested {
+                row.requested.remove(at);
+            } else if !row.did.contains(&call) {
+                row.requested.clear();
+            }
+            row.not_run = row.requested.len() as u64;
             if !row.did.contains(&call) {
                 row.did.push(call);
                 row.action_hash = hash_value(&(row.action_hash, &name, arguments.to_string()));
@@ -378,6 +408,9 @@ fn add_response(row: &mut StepRow, response: &ModelResponse) {
         .iter()
         .map(|call| summarize_call(&call.name, &call.arguments))
         .collect();
+    let ids = response.tool_calls.iter().map(|call| call.id.clone());
+    row.requested = ids.zip(row.did.iter().cloned()).collect();
+    row.not_run = row.requested.len() as u64;
     let calls: Vec<_> = response
         .tool_calls
         .iter()

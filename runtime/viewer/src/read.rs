@@ -11,9 +11,16 @@ use crate::{
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
 };
 
+/// The file of a trial's `scaffold` folder with the agent's standard error.
+const STDERR_FILE: &str = "stderr.log";
+
 /// Maximum number of bytes read from a log. The end of the log is read, because failures are
 /// reported there.
 const MAX_LOG_BYTES: usize = 16 << 20;
+/// Maximum number of lines to show from the end of the agent's standard error, and maximum number of
+/// bytes to read for them.
+const MAX_STDERR_LINES: usize = 20;
+const MAX_STDERR_BYTES: usize = 16 << 10;
 /// Maximum number of failing tests for which the log is searched.
 const MAX_LOGS: usize = 500;
 
@@ -51,6 +58,9 @@ pub fn read_trial(
             .into_iter()
             .filter(|path| path.exists()),
     );
+    files.extend(dir.scaffold_files());
+    let is_agent_failure = told.is_some_and(|told| told.fault.is_some() || told.cause.is_some());
+    let stderr = if is_agent_failure { read_stderr_tail(&dir) } else { Vec::new() };
     let mut why: Vec<String> =
         told.into_iter().flat_map(|told| told.fault.iter().chain(&told.why)).cloned().collect();
     if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
@@ -92,6 +102,8 @@ pub fn read_trial(
         beside: String::new(),
         tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
         damage,
+        agent_logs: index.map(|index| index.agent_logs.clone()).unwrap_or_default(),
+        stderr,
         files: files.iter().map(|path| path.display().to_string()).collect(),
     })
 }
@@ -126,6 +138,20 @@ fn read_log_tail(dir: &TrialDir) -> String {
     let bytes = dir.read_log();
     let from = bytes.len().saturating_sub(MAX_LOG_BYTES);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
+
+/// Returns the last lines that the agent wrote to standard error.
+fn read_stderr_tail(dir: &TrialDir) -> Vec<String> {
+    let bytes = dir.read_scaffold_file(STDERR_FILE).unwrap_or_default();
+    last_lines(&bytes)
+}
+
+fn last_lines(bytes: &[u8]) -> Vec<String> {
+    let from = bytes.len().saturating_sub(MAX_STDERR_BYTES);
+    let text = String::from_utf8_lossy(&bytes[from..]);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let skipped = lines.len().saturating_sub(MAX_STDERR_LINES);
+    lines[skipped..].iter().map(|line| (*line).to_owned()).collect()
 }
 
 /// Lists failed tests before passed ones. Within each group, tests keep the order in which the task

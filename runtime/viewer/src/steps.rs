@@ -5,7 +5,7 @@ use proctor_types::Event;
 
 use super::{
     JournalIndex,
-    tool_calls::{arguments_text, format_arguments, model_reasoning},
+    tool_calls::{agent_text, arguments_text, format_arguments, model_reasoning},
 };
 use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
@@ -43,6 +43,7 @@ fn add_event(step: &mut Step, event: Event) {
             step.reasoning = model_reasoning(&answer.extra);
             let calls = answer.tool_calls.into_iter();
             let call = |call: proctor_types::ToolCall| Call {
+                id: call.id,
                 name: call.name,
                 arguments: format_arguments(&call.arguments),
                 ..Call::default()
@@ -50,10 +51,16 @@ fn add_event(step: &mut Step, event: Event) {
             step.calls = calls.map(call).collect();
             step.message = answer.content;
         }
-        Event::ToolCalled { name, arguments, .. } => {
+        Event::ToolCalled { call_id, name, arguments } => {
             let arguments = format_arguments(&arguments.to_string());
-            if !step.calls.iter().any(|call| call.name == name && call.arguments == arguments) {
-                step.calls.push(Call { name, arguments, ..Call::default() });
+            // Some clients rewrite the ids of calls, so also compare the calls themselves.
+            let by_id = step.calls.iter().position(|call| call.id == call_id && call.name == name);
+            let is_same = |call: &Call| call.name == name && call.arguments == arguments;
+            let by_text = || step.calls.iter().position(|call| is_same(call) && !call.ran);
+            let found = by_id.or_else(by_text).or_else(|| step.calls.iter().position(is_same));
+            match found {
+                Some(at) => step.calls[at].ran = true,
+                None => step.calls.push(Call { name, arguments, ran: true, ..Call::default() }),
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
@@ -62,6 +69,7 @@ fn add_event(step: &mut Step, event: Event) {
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {
+                call.ran = true;
                 call.shown = Some(shown);
                 call.full = full;
                 call.exit_status = exit_status;
@@ -109,6 +117,7 @@ fn add_event(step: &mut Step, event: Event) {
             step.notes.push(format!("reached the limit on {budget}"))
         }
         Event::TryFailed { fault, .. } => step.notes.push(fault.to_string()),
+        Event::Noted { note } => step.agent_logs.extend(agent_text(&note)),
         _ => {}
     }
 }

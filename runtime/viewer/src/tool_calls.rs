@@ -1,6 +1,6 @@
 //! Formats tool calls, either in short or in full.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Maximum number of characters in a step's summary.
 const MAX_SUMMARY_CHARS: usize = 100;
@@ -57,8 +57,16 @@ pub fn format_arguments(arguments: &str) -> String {
     }
 }
 
+/// Keys of notes that contain text from the agent itself: from `session.log`, or from an ACP agent.
+const AGENT_TEXT_KEYS: [&str; 2] = ["agent_log", "agent_showed"];
+
+/// Returns the text that the agent wrote to the record, if the note contains any.
+pub fn agent_text(note: &Map<String, Value>) -> Option<String> {
+    AGENT_TEXT_KEYS.iter().find_map(|key| note.get(*key)).map(arguments_text)
+}
+
 /// Returns the model's reasoning, if the endpoint returned it.
-pub fn model_reasoning(extra: &serde_json::Map<String, Value>) -> String {
+pub fn model_reasoning(extra: &Map<String, Value>) -> String {
     let fields = ["reasoning_content", "reasoning", "thinking"];
     let known = fields.iter().find_map(|field| extra.get(*field));
     known.map(arguments_text).unwrap_or_default()

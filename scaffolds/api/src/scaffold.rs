@@ -41,10 +41,10 @@ pub struct OwnSandbox {
     pub workdir: String,
 }
 
-/// An invalid key of `[arms.settings]`.
+/// An invalid key of `[arms.settings]`, or of the arm itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingError {
-    /// The key.
+    /// The key in `[arms.settings]`, or [`SettingError::SCAFFOLD`].
     pub key: String,
     /// What is wrong with the value.
     pub problem: String,
@@ -53,6 +53,9 @@ pub struct SettingError {
 }
 
 impl SettingError {
+    /// The arm's key `scaffold`, for a problem with the file or function that its value names.
+    pub const SCAFFOLD: &'static str = "scaffold";
+
     /// Creates an error for a key, with a hint on how to fix it.
     pub fn new(key: &str, problem: String, hint: &str) -> Self {
         Self { key: key.to_owned(), problem, hint: hint.to_owned() }

@@ -9,7 +9,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use proctor_types::sha256_hex;
+use proctor_types::{sha256_hex, similar_names};
 use serde::{Deserialize, Serialize};
 
 use crate::program::ProgramStore;
@@ -22,6 +22,9 @@ const MIN_VERSION: [u64; 2] = [3, 9];
 /// Proctor.
 const CALLER_VARIABLE: &str = "PROCTOR_PYTHON";
 const PROBE_SCRIPT: &str = include_str!("probe.py");
+const BINDINGS_SCRIPT: &str = include_str!("bindings.py");
+/// Maximum number of a file's functions to list in a hint.
+const MAX_LISTED_FUNCTIONS: usize = 5;
 
 /// What is wrong, and how to fix it.
 pub(crate) type InterpreterProblem = (String, String);
@@ -38,6 +41,17 @@ pub(crate) struct Interpreter {
     site: Vec<PathBuf>,
     /// The installed packages as `name==version`, sorted.
     pub packages: Vec<String>,
+}
+
+/// The names that a Python file binds at its top level, as far as its syntax tree shows them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Bindings {
+    /// Whether the file binds the requested name, or may bind it while it runs.
+    bound: bool,
+    functions: Vec<String>,
+    /// Why the file cannot be parsed.
+    error: Option<String>,
 }
 
 impl Interpreter {
@@ -73,6 +87,46 @@ impl Interpreter {
         }
         found.check_requirements(file)?;
         Ok(found)
+    }
+
+    /// Checks that the agent's file can be parsed and binds the function's name: by a definition, an
+    /// assignment or an import. The file is not run, because users' code runs only in sandboxes.
+    pub(crate) fn check_function(
+        &self,
+        file: &Path,
+        function: &str,
+    ) -> Result<(), InterpreterProblem> {
+        let done = Command::new(&self.executable)
+            .args(["-I", "-c", BINDINGS_SCRIPT])
+            .arg(file)
+            .arg(function)
+            .stdin(Stdio::null())
+            .output();
+        let found =
+            done.ok().and_then(|done| serde_json::from_slice::<Bindings>(&done.stdout).ok());
+        // If the check itself fails, the file may still be valid. Otherwise, the trial reports the
+        // error.
+        let Some(found) = found else { return Ok(()) };
+        let shown = file.display();
+        if let Some(error) = found.error {
+            let [major, minor, _] = self.version;
+            let what = format!("{shown} is not valid Python {major}.{minor}: {error}");
+            return Err((what, "fix the file".to_owned()));
+        }
+        if found.bound {
+            return Ok(());
+        }
+        let names = || found.functions.iter().map(String::as_str);
+        let near = similar_names(function, names());
+        let hint = match (near.first(), found.functions.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => format!("define it: def {function}(session)"),
+            (None, false) => {
+                let known: Vec<&str> = names().take(MAX_LISTED_FUNCTIONS).collect();
+                format!("the file defines: {}", known.join(", "))
+            }
+        };
+        Err((format!("{shown} has no function `{function}`"), hint))
     }
 
     /// Returns whether a path is visible in the sandbox.
@@ -321,6 +375,46 @@ mod tests {
         assert_eq!(removed.store(&programs), Ok(digest.clone()));
         fs::remove_file(&removed.executable).unwrap();
         assert_eq!(Interpreter::load(&programs, &digest).as_ref(), Some(kept));
+    }
+
+    #[test]
+    fn function_may_be_bound_in_any_way_but_must_be_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent.py");
+        let python =
+            Interpreter::find(Some("/usr/bin/python3"), Path::new("/nowhere/a.py")).unwrap();
+        for text in [
+            "def solve(session): ...",
+            "async def solve(session): ...",
+            "if True:\n    def solve(session): ...",
+            "from elsewhere import run as solve",
+            "from elsewhere import *",
+            "import elsewhere\nsolve = elsewhere.make()",
+            "def make():\n    global solve\n    solve = print",
+            "globals()['solve'] = print",
+            "def __getattr__(name): ...",
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(python.check_function(&file, "solve"), Ok(()), "{text}");
+        }
+        for (text, says, hint) in [
+            ("", "has no function `solve`", "def solve(session)"),
+            ("# def solve(session): ...", "has no function `solve`", "define it"),
+            ("def outer():\n    def solve(s): ...", "has no function `solve`", "defines: outer"),
+            ("class Agent:\n    def solve(self): ...", "has no function `solve`", "define it"),
+            ("def solves(session): ...", "has no function `solve`", "did you mean `solves`?"),
+            ("def solve(session:\n", "is not valid Python 3.", "fix the file"),
+            ("a = 1\n  b = 2\n", "line 2", "fix the file"),
+        ] {
+            fs::write(&file, text).unwrap();
+            let (what, told) = python.check_function(&file, "solve").unwrap_err();
+            assert!(what.contains(says) && told.contains(hint), "{text}: {what}: {told}");
+        }
+        // The file is parsed and never run.
+        let marker = folder.path().join("ran");
+        fs::write(&file, format!("open({marker:?}, 'w')\ndef solve(s): ...")).unwrap();
+        python.check_function(&file, "solve").unwrap();
+        assert!(!marker.exists());
     }
 
     #[test]

@@ -242,7 +242,11 @@ fn resolve(
     let wrong = SettingError::new;
     let Some(source) = source else {
         let what = "the scaffold `python` needs a file and a function".to_owned();
-        return Err(wrong(PROGRAM_KEY, what, "use scaffold = \"python:FILE.py:FUNCTION\""));
+        return Err(wrong(
+            SettingError::SCAFFOLD,
+            what,
+            "use scaffold = \"python:FILE.py:FUNCTION\"",
+        ));
     };
     let mut own = arm_settings.clone();
     let [program, interpreter, endpoint, idle, requests] = KEYS.map(|key| own.remove(key));
@@ -284,15 +288,21 @@ fn resolve(
     let (copied, file) =
         source.program_paths(folder).map_err(|what| wrong(PROGRAM_KEY, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
-        wrong(PROGRAM_KEY, format!("{} is not UTF-8", source.file.display()), "rename the file")
+        let what = format!("{} is not UTF-8", source.file.display());
+        wrong(SettingError::SCAFFOLD, what, "rename the file")
     })?;
     if !source.file.is_file() {
         let what = format!("{}: no such file", source.file.display());
-        return Err(wrong(PROGRAM_KEY, what, hint));
+        return Err(wrong(SettingError::SCAFFOLD, what, hint));
     }
-    let digest = programs.store_copy(&copied).map_err(|error| wrong(PROGRAM_KEY, error.0, hint))?;
     let of_interpreter = |(what, hint): (String, String)| wrong(INTERPRETER_KEY, what, &hint);
     let found = Interpreter::find(interpreter, &source.file).map_err(of_interpreter)?;
+    found
+        .check_function(&source.file, &source.function)
+        .map_err(|(what, hint)| wrong(SettingError::SCAFFOLD, what, &hint))?;
+    // Without the key `program`, the agent's own file is copied.
+    let copied_key = if folder.is_some() { PROGRAM_KEY } else { SettingError::SCAFFOLD };
+    let digest = programs.store_copy(&copied).map_err(|error| wrong(copied_key, error.0, hint))?;
     let kept = found.store(programs).map_err(of_interpreter)?;
     let mut resolved = json!({
         PROGRAM_KEY: digest,
@@ -414,7 +424,7 @@ mod tests {
         let at = |name: &str, text: &str| {
             let place = folder.path().join(name);
             fs::create_dir_all(&place).unwrap();
-            fs::write(place.join("agent.py"), text).unwrap();
+            fs::write(place.join("agent.py"), format!("def drive(s): ...\n# {text}")).unwrap();
             place.join("agent.py")
         };
         let of = |file: &Path, given: Value| resolve_file(file, &programs, given).unwrap();
@@ -454,7 +464,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let programs = ProgramStore::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
-        fs::write(&file, "").unwrap();
+        fs::write(&file, "def drive(session): ...\n").unwrap();
         for (given, key, says) in [
             (json!({"interpreter": 3}), INTERPRETER_KEY, "not the path"),
             (json!({"interpreter": "/no/python"}), INTERPRETER_KEY, "cannot run"),
@@ -473,7 +483,13 @@ mod tests {
             assert!(wrong.problem.contains(says), "{given}: {}", wrong.problem);
         }
         let wrong = resolve_file(&folder.path().join("none.py"), &programs, json!({})).unwrap_err();
+        assert_eq!(wrong.key, SettingError::SCAFFOLD);
         assert!(wrong.problem.contains("none.py: no such file"), "{}", wrong.problem);
+        fs::write(&file, "def dive(session): ...\n").unwrap();
+        let wrong = resolve_file(&file, &programs, json!({})).unwrap_err();
+        assert_eq!(wrong.key, SettingError::SCAFFOLD);
+        assert!(wrong.problem.contains("has no function `drive`"), "{}", wrong.problem);
+        assert_eq!(wrong.hint, "did you mean `dive`?");
         let wrong = resolve(None, &Map::new(), &programs).unwrap_err();
         assert!(wrong.hint.contains("python:FILE.py:FUNCTION"), "{}", wrong.hint);
     }
@@ -483,7 +499,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let programs = ProgramStore::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
-        fs::write(&file, "x").unwrap();
+        fs::write(&file, "drive = print").unwrap();
         let settings = resolve_file(&file, &programs, json!({})).unwrap();
         let python = Python::new(programs, NAME).unwrap();
         let own = python.own_sandbox(&settings).unwrap().unwrap();

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any, Callable
 
@@ -97,20 +98,56 @@ def test_a_run_has_arms_trials_and_numbers(finished: proctor.Run) -> None:
         finished.trial("demo__roman-2")
     with pytest.raises(LookupError, match="2 trials"):
         finished.trial("demo__roman-1")
+    assert finished.trial("roman", arm="noop") == failed
+    assert failed.data["cause"] is None and failed.data["exceptions"] != {}
+    assert finished.trial("roman", arm="tools").data["exceptions"] == {}
 
 
 def test_runs_are_compared_and_drawn_as_curves(finished: proctor.Run) -> None:
     comparison = finished.compare()
-    assert comparison.pairs == []
-    pair = next(pair for pair in comparison.controls if pair.metric == "resolved")
+    assert comparison.pairs == [] and len(comparison) == len(comparison.controls) > 0
+    pair = next(pair for pair in comparison if pair.metric == "resolved")
     assert {pair.a, pair.b} == {"tools", "noop"}
     assert pair.sentence in str(comparison)
+    assert finished.compare("noop", "tool").difference == -1.0
+    assert finished.compare("tools", "noop").pair().points == 100.0
+    # The path of a run is no arm.
+    with pytest.raises(proctor.ConfigError, match="listed twice"):
+        finished.compare(str(finished.path))
+    with pytest.raises(LookupError, match="no arm or run directory 'other'; arms: tools, noop"):
+        finished.compare("tools", "other")
     curve = finished.curve(steps=[1, 5], arms=["tools"])
+    assert curve.arms == ["tools"]
     assert curve.series("tools") == curve.series("tool") == ([1, 5], [1.0, 1.0])
     with pytest.raises(KeyError, match="the curve has: tools"):
         curve.series("other")
     with pytest.raises(ValueError, match="one kind of limit"):
         finished.curve(steps=[1], cost=[1.0])
+
+
+def test_a_run_with_one_arm_has_an_empty_comparison(tmp_path: Path) -> None:
+    config = stage(tmp_path, [call("submit")], '[[arms]]\nname = "alone"\nscaffold = "tools"\nmodel = "m"\n')
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    comparison = run.compare()
+    assert len(comparison) == 0 and list(comparison) == []
+    assert str(comparison) == "nothing to compare with: alone is the only arm"
+    assert str(comparison) in comparison._repr_html_()
+
+
+def test_a_curve_says_which_arms_it_skips(tmp_path: Path) -> None:
+    arms = "".join(
+        f'[[arms]]\nname = "{name}"\nscaffold = "tools"\nmodel = "m"\nbudget = {{ steps = {steps} }}\n'
+        for name, steps in [("long", 20), ("short", 2)]
+    )
+    turns = [call("shell", command="true"), call("shell", command=SOLUTION), call("submit")]
+    config = stage(tmp_path, turns, arms)
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    curve = run.curve(steps=[1, 2, 3])
+    assert curve.arms == ["long"]
+    assert [curve.series(arm) for arm in curve.arms] == [([1, 2, 3], [0.0, 1.0, 1.0])]
+    assert len(curve.notes) == 1 and "skipped arm `short`" in curve.notes[0]
+    with pytest.raises(KeyError, match="skipped arm `short`"):
+        curve.series("short")
 
 
 @needs("show", "--print")
@@ -333,6 +370,50 @@ def test_the_driver_speaks_the_protocol_of_process_scaffolds(tmp_path: Path) -> 
     assert (trial.outcome, trial.resolved, trial.steps) == ("submitted", True, 2)
 
 
+def test_a_crashed_agent_is_no_silent_zero(tmp_path: Path) -> None:
+    text = '''
+import proctor
+
+@proctor.scaffold
+def drive(session):
+    session.log("about to ask")
+    answer = session.ask([{"role": "user", "content": session.brief.statement}])
+    session.log("about to crash")
+    raise ValueError("boom")
+'''
+    config = stage(tmp_path, [call("shell", command="ls -R .")], program(tmp_path, text))
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    (trial,) = run.trials
+    assert (trial.outcome, trial.cause, trial.fault) == ("scaffold_exited", "crashed", None)
+    assert trial.why is not None and "ValueError: boom" in trial.why
+    warning = "mine: warning: the scaffold failed in 1 of 1 trial (100%: 1 crashed)"
+    assert any(remark.startswith(warning) for remark in run.remarks), run.remarks
+    # The report prints the same sentences.
+    report = subprocess.run(
+        [proctor.binary(), "report", str(run.path), "--findings"], capture_output=True, text=True, check=True
+    )
+    printed = " ".join(report.stdout.split())
+    assert all(" ".join(remark.split()) in printed for remark in run.remarks), report.stdout
+    # The call never ran, and the traceback is shown.
+    shown = trial.show()
+    assert "shell: ls -R . [1 call not recorded as run]" in shown
+    assert "log (step 0): about to ask" in shown and "log (step 1): about to crash" in shown
+    assert 'raise ValueError("boom")' in shown and "scaffold/stderr.log" in shown
+    assert f"proctor shell {run.path} --trial {trial.task}/mine/1" in shown
+    step = trial.show(step=1)
+    assert "the record does not show that it ran" in step and "about to crash" in step
+
+
+def test_a_crash_before_the_first_request_advises_a_new_run(tmp_path: Path) -> None:
+    config = stage(tmp_path, [call("submit")], program(tmp_path, "import nothing_of_that_name\n"))
+    with pytest.raises(proctor.IncompleteRun, match="nothing_of_that_name") as error:
+        proctor.run(config, out=tmp_path / "out", progress=False)
+    assert error.value.hint and "start a new run" in error.value.hint
+    (trial,) = error.value.run.trials
+    assert trial.fault is not None and "RUN --trial" not in trial.fault
+    assert "No module named 'nothing_of_that_name'" in trial.show()
+
+
 def test_an_agent_acts_in_the_sandbox_and_cannot_pass_a_limit(tmp_path: Path) -> None:
     text = '''
 import proctor
@@ -376,6 +457,67 @@ def knows_python_arms(tmp_path: Path) -> bool:
     except proctor.ConfigError as error:
         return "unknown scaffold" not in error.message
     return True
+
+
+def test_a_python_arm_must_name_a_function_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("import proctor\ndef driver(session): ...\n")
+    config = stage(tmp_path, [call("submit")], PYTHON)
+    with pytest.raises(proctor.ConfigError, match="has no function `drive`") as error:
+        proctor.run(config, out=tmp_path / "out", progress=False)
+    assert error.value.hint == "did you mean `driver`?"
+    assert "arms.0.scaffold" in error.value.message
+    assert not (tmp_path / "out").exists()
+
+
+def test_built_in_files_are_found_by_name(tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text(
+        'tasks = ["tasks/demo.jsonl"]\n[budget]\nsteps = 30\n'
+        '[[arms]]\nname = "tools"\nscaffold = "tools"\nmodel = "scripted"\n'
+        '[models.scripted]\nbase_url = "script:scripts/demo.toml"\nname = "scripted-demo"\n'
+        "price = { input = 0.0, output = 0.0 }\n"
+    )
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    assert [trial.resolved for trial in run.trials] == [True]
+    based = tmp_path / "based.toml"
+    based.write_text('base = "demo"\n[[arms]]\nname = "extra"\nscaffold = "tools"\nmodel = "scripted"\n'
+                     "budget = { steps = 2 }\n")
+    run = proctor.run(based, out=tmp_path / "two", tasks=["demo__*"], arms=["extra"], progress=False)
+    assert [(trial.arm, trial.steps) for trial in run.trials] == [("extra", 2)]
+
+
+def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the guide's two-arm run, its comparison, its curve and its configuration file."""
+    page = (ROOT / "docs/guides/python.md").read_text()
+    blocks = [block.split("\n", 1)[1] for block in page.split("```")[1::2]]
+
+    def block(part: str) -> str:
+        (found,) = [block for block in blocks if part in block]
+        return found
+
+    for name in ("my_agent.py", "two.toml"):
+        (tmp_path / name).write_text(block(f"# {name}\n"))
+    monkeypatch.chdir(tmp_path)
+    drawn: list[tuple[list[float], list[float], str]] = []
+    pyplot = types.ModuleType("matplotlib.pyplot")
+    vars(pyplot).update(
+        plot=lambda x, y, label: drawn.append((x, y, label)), legend=lambda: None, savefig=lambda name: None
+    )
+    matplotlib = types.ModuleType("matplotlib")
+    vars(matplotlib).update(pyplot=pyplot)
+    monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    # The demo's other task needs PyPI.
+    two = block('proctor.run("demo"').replace('out="runs/two"', 'out="runs/two", tasks=["demo__*"]')
+    names: dict[str, Any] = {}
+    exec(two, names)
+    exec(block("one.pair(").replace('run.compare(proctor.Run("runs/y"))', ""), names)
+    exec(block("plt.legend"), names)
+    assert [label for _, _, label in drawn] == ["tools"]
+    assert drawn[0][1][0] == 0.0 and drawn[0][1][-1] == 1.0
+    assert names["one"].difference == 1.0
+    run = proctor.run("two.toml", progress=False)
+    assert [(trial.arm, trial.resolved) for trial in run.trials] == [("tools", True), ("mine", True)]
 
 
 def test_a_python_arm_runs_in_its_own_sandbox(tmp_path: Path) -> None:

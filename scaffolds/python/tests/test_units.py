@@ -5,20 +5,24 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import types
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
 import proctor
 from proctor import _binary, _errors, _frames, _progress
-from proctor._results import select_names
+from proctor._results import _absent_keys, select_names
 from proctor._run import _incomplete, toml
 from proctor._session import Session
+
+from conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,7 @@ from proctor._session import Session
         ('a "b"\n', '"a \\"b\\"\\n"'),
         ("größe\x7f", '"größe\\u007f"'),
         (Path("/a b"), '"/a b"'),
+        (Fraction(1, 2), "0.5"),
         ([1, "x"], '[1, "x"]'),
         ({"input": 1.0, "a.b": False}, '{"input" = 1.0, "a.b" = false}'),
     ],
@@ -39,8 +44,25 @@ def test_toml_writes_what_set_reads(value: Any, text: str) -> None:
 
 
 def test_toml_rejects_what_toml_has_not() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(proctor.ConfigError, match="None has no form"):
         toml(None)
+
+
+def test_a_function_as_a_scaffold_is_rejected_with_a_short_traceback() -> None:
+    def solve(session: proctor.Session) -> None: ...
+
+    with pytest.raises(proctor.ConfigError, match="cannot contain the function `solve`") as error:
+        proctor.run("demo", set={"arms": [{"name": "a", "scaffold": solve}]})
+    assert error.value.hint and "%%writefile agents.py" in error.value.hint
+    assert '"python:agents.py:solve"' in error.value.hint
+    assert len(error.traceback) <= 2, "only the test and proctor.run"
+
+
+def test_a_key_of_the_configuration_as_a_parameter_is_reported() -> None:
+    run: Any = proctor.run
+    with pytest.raises(proctor.ConfigError, match="no parameter `attempts`") as error:
+        run("demo", attempts=3)
+    assert error.value.hint and 'set={"attempts": 3}' in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -59,29 +81,146 @@ def test_part_of_a_name_selects_it(query: str, found: list[str]) -> None:
     assert select_names(names, query) == found
 
 
-def test_remarks_include_doubtful_verdicts() -> None:
-    def trial(task: str, integrity: Any, **more: Any) -> dict[str, Any]:
-        verdict = {"outcome": "submitted", "resolved": True, "passed_rate": 1.0}
-        return {"task": task, "arm": "a1", "attempt": 2, "integrity": integrity, **verdict, **more}
-
+def run_with(report: dict[str, Any]) -> proctor.Run:
     run = proctor.Run.__new__(proctor.Run)
     run.path = Path("runs/x")
-    run._report = {
-        "arms": [{"arm": "a1", "name": "tools"}],
-        "remarks": ["The run has 5 of 9 tasks."],
-        "tasks": [
-            trial("t1", "clean"),
-            trial("t2", "suspect", evidence_classes=["grader_in_process", "other"]),
-            trial("t3", "unverified"),
-            trial("t4", "contaminated"),
-            trial("t5", None),
-        ],
-    }
-    assert run.remarks == [
-        "The run has 5 of 9 tasks.",
-        "tools / t2 / 2: the verdict is suspect (grader in process, other); verdict.json has the evidence.",
-        "tools / t4 / 2: the verdict is contaminated; verdict.json has the evidence.",
+    run._report = report
+    return run
+
+
+def test_remarks_are_all_findings_of_the_report() -> None:
+    findings = [
+        {"rank": "doubtful", "text": "tools: warning: the scaffold failed in 1 of 1 trial."},
+        {"rank": "missing", "text": "The run has 5 of 9 tasks."},
     ]
+    remarks = [findings[1]["text"]]
+    run = run_with({"findings": findings, "remarks": remarks})
+    assert run.remarks == [finding["text"] for finding in findings]
+    # Older binaries report only remarks.
+    assert run_with({"remarks": remarks}).remarks == remarks
+    assert run_with({}).remarks == []
+
+
+def test_a_trial_has_every_documented_key() -> None:
+    """The report omits keys without a value, and the package restores them."""
+    source = (ROOT / "runtime/report/src/task.rs").read_text()
+    struct = source[source.index("pub struct TaskReport {") :]
+    struct = struct[: struct.index("\n}")]
+    keys = re.findall(r"pub (\w+):", struct)
+    omitted = re.findall(r"skip_serializing_if[^]]*\)\]\s*pub (\w+):", struct)
+    assert set(omitted) == set(_absent_keys()), "update _absent_keys"
+    given = {key: None for key in keys if key not in omitted}
+    trial = proctor.Trial.of({**given, "task": "t", "arm": "a1", "attempt": 1}, "r", {})
+    assert set(trial.data) == set(keys)
+    assert (trial.cause, trial.why, trial.fault) == (None, None, None)
+    crashed = {**given, "task": "t", "arm": "a1", "attempt": 1, "cause": "crashed", "why": "boom"}
+    trial = proctor.Trial.of(crashed, "r", {})
+    assert (trial.cause, trial.why, trial.data["cause"]) == ("crashed", "boom", "crashed")
+
+
+def trial_of(task: str, arm: str, arm_id: str) -> dict[str, Any]:
+    verdict = {"outcome": "submitted", "resolved": True, "passed_rate": 1.0}
+    return {"task": task, "arm": arm_id, "attempt": 1, **verdict}
+
+
+def test_a_trial_is_found_by_parts_of_its_names() -> None:
+    arms = [{"arm": "9f01", "name": "tools/a"}, {"arm": "77c2", "name": "bash"}]
+    tasks = ["demo__roman-1", "boltons__lists", "boltons__dicts"]
+    rows = [trial_of(task, arm["name"], arm["arm"]) for task in tasks for arm in arms]
+    run = run_with({"arms": arms, "tasks": rows})
+    for task, arm in [("roman", "tools"), ("DEMO", "9f"), ("demo__roman-1", "9f01"), ("-1", "/a")]:
+        found = run.trial(task, arm=arm)
+        assert (found.task, found.arm) == ("demo__roman-1", "tools/a")
+    with pytest.raises(LookupError, match="'boltons' matches several tasks: boltons__lists, bol"):
+        run.trial("boltons", arm="bash")
+    with pytest.raises(LookupError, match="no trial matches 'nothing'"):
+        run.trial("nothing", arm="bash")
+
+
+def pair(a: str, b: str, metric: str, difference: float) -> dict[str, Any]:
+    return {
+        "a": a, "b": b, "metric": metric, "tasks": 2, "difference": difference,
+        "interval": [difference - 0.25, difference + 0.25], "p_value": 0.5, "p_adjusted": None,
+        "distinguishable": None, "sentence": f"{a} and {b}: {metric}",
+    }  # fmt: skip
+
+
+def test_a_comparison_is_a_sequence_of_pairs() -> None:
+    names = [("x/one", "x/two"), ("x/one", "y"), ("x/two", "y")]
+    pairs = [pair(a, b, metric, 0.5) for a, b in names for metric in ("resolved", "tokens")]
+    control = pair("x/one", "gold", "resolved", -1.0)
+    whole = proctor.Comparison.of({"pairs": pairs, "controls": [control]})
+    assert len(whole) == 7 and [one.b for one in whole][-1] == "gold"
+    assert whole.arms == ["x/one", "x/two", "y", "gold"]
+    one = whole.only("y", "two")
+    assert (len(one), one.difference, one.interval, one.p_value) == (2, -0.5, (-0.75, -0.25), 0.5)
+    assert one.distinguishable is None
+    assert (one.pair().a, one.pair().b, one.pair().points) == ("y", "x/two", -50.0)
+    assert one.pair(metric="tokens").points is None
+    assert whole.pair("one", "gold").difference == -1.0
+    assert {pair.b for pair in whole.only("y")} == {"x/one", "x/two"}
+    mistakes: list[tuple[Callable[[], Any], str]] = [
+        (lambda: whole.pair(), "4 pairs with the metric 'resolved'.*x/one and x/two"),
+        (lambda: whole.pair("one", "two", metric="cost"), "0 pairs with the metric 'cost'"),
+        (lambda: whole.only("x"), "'x' matches several arms: x/one, x/two"),
+        (lambda: whole.only("none"), "no arm or run directory 'none'; arms: x/one"),
+        (lambda: whole.difference, "4 pairs"),
+    ]
+    for wrong, says in mistakes:
+        with pytest.raises(LookupError, match=says):
+            wrong()
+    table = proctor.Comparison.of({"pairs": [pair("<a>", "b", "resolved", 0.5)]})._repr_html_()
+    assert "<td>&lt;a&gt;</td>" in table and "+50.0 points" in table and "<a>" not in table
+
+
+def test_a_curve_names_its_arms_and_its_notes() -> None:
+    def point(arm: str, at: int) -> dict[str, Any]:
+        numbers = {"trials": 1, "graded": 1, "resolved": 1, "resolved_rate": 1.0, "passed_rate": 1.0}
+        return {"name": arm, "budget": "steps", "at": at, **numbers}
+
+    notes = ["skipped arm `short`: its limit is 2, and arm `long` has a larger limit"]
+    points = [point("long", 1), point("long", 5), point("bash", 1)]
+    curve = proctor.Curve.of({"points": points, "notes": notes})
+    assert (curve.arms, curve.notes) == (["long", "bash"], notes)
+    with pytest.raises(KeyError, match="unknown arm 'short'; the curve has: long, bash; skipped arm"):
+        curve.series("short")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            "continue it with `proctor resume runs/two`, add to it with --extend, or choose another --out",
+            "continue it with proctor.resume('runs/two'), add to it with extend=True, or choose another `out`",
+        ),
+        ("`proctor resume RUN` continues", "proctor.resume(RUN) continues"),
+        ("then continue with `proctor resume`", "then continue with proctor.resume(run)"),
+        ("or use --set sandbox.kind=docker", 'or use set={"sandbox.kind": "docker"}'),
+        ("use `--set budget.steps=5`", 'use set={"budget.steps": 5}'),
+        ("--set: key `budget.step`: unknown key", "set: key `budget.step`: unknown key"),
+        ("use --model VENDOR/NAME", "use model=VENDOR/NAME"),
+        ("repeat `--tasks` or --limit 5", "repeat `tasks` or limit=5"),
+        ("--at steps=50: arm a ran with a limit of 30", "steps=50: arm a ran with a limit of 30"),
+        ("--allow-truncated shows the curve anyway", "allow_truncated=True shows the curve anyway"),
+        ("`proctor show` prints the end", "trial.show() prints the end"),
+        ("`proctor tasks list` lists the ids", "`proctor tasks list` lists the ids"),
+    ],
+)
+def test_hints_name_what_to_call_in_python(told: str, expected: str) -> None:
+    error = _errors.error_of(2, f"error: wrong\n hint: {told}\n")
+    assert error.hint == expected
+
+
+def test_a_fault_of_the_agents_file_does_not_advise_to_resume() -> None:
+    fault = "setup fault: it crashed (fix the program and start a new run, because ...)"
+    trial = types.SimpleNamespace(
+        resolved=None, outcome="infrastructure_fault_setup", data={"fault": fault}
+    )
+    other = types.SimpleNamespace(resolved=None, outcome=None, data={"fault": "disk full"})
+    of_agent: Any = types.SimpleNamespace(trials=[trial], path=Path("r"))
+    both: Any = types.SimpleNamespace(trials=[trial, other], path=Path("r"))
+    assert "start a new run" in str(_incomplete(of_agent, None).hint)
+    assert _incomplete(both, None).hint == "proctor.resume('r') continues"
 
 
 def test_message_and_hint_are_unwrapped() -> None:

@@ -117,8 +117,7 @@ fn each_ending_of_a_function_has_its_outcome() {
         + &arm_config("raises later", "raises_later", "solves", "")
         + &arm_config("returns", "returns", "solves", "")
         + &arm_config("returns later", "returns_later", "solves", "")
-        + &arm_config("forever", "forever", "solves", idle)
-        + &arm_config("missing", "no_such_function", "solves", "");
+        + &arm_config("forever", "forever", "solves", idle);
     let out = run(&stage, "native", &arms, &["goes-on", "solves"], 3);
     for (name, outcome, cause, says) in [
         ("steps", "budget_steps", None, ""),
@@ -129,7 +128,6 @@ fn each_ending_of_a_function_has_its_outcome() {
         ("returns", "infrastructure_fault_setup", None, "without session.submit()"),
         ("returns later", "scaffold_exited", Some("finished"), "without session.submit()"),
         ("forever", "scaffold_exited", Some("idle"), "made no request for 3 s"),
-        ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
     ] {
         let seen = ArmRecord::read(&stage, &out, name);
         let row = &seen.row;
@@ -141,6 +139,19 @@ fn each_ending_of_a_function_has_its_outcome() {
     }
     for name in ["steps", "stubborn", "both"] {
         assert_eq!(ArmRecord::read(&stage, &out, name).response_count(), 3, "{name}");
+    }
+    // The agent raised before it ran the calls of the response.
+    let raised = ArmRecord::read(&stage, &out, "raises later");
+    let task = raised.row["task"].as_str().unwrap();
+    let output = stage.run(["show", out.to_str().unwrap(), task, "raises later"], 0);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for says in [
+        "not recorded as run]",
+        "a bug after the first response",
+        "scaffold/stderr.log",
+        "raises later/1' opens the trial's sandbox",
+    ] {
+        assert!(shown.contains(says), "{says}: {shown}");
     }
     // The commands in the last step ran. No command ran after the rejection.
     let stubborn = ArmRecord::read(&stage, &out, "stubborn");
@@ -190,7 +201,7 @@ fn python_arm_id_depends_on_file_and_packages() {
     let plan = |file: &str, text: &str, version: &str| {
         let stage = Stage::new();
         create_venv(&stage, version);
-        stage.write_file(file, text);
+        stage.write_file(file, &format!("def drive(session): ...\n# {text}\n"));
         let arm = format!(
             "[[arms]]\nname = \"a\"\nscaffold = \"python:{file}:drive\"\nmodel = \"solves\"\n\
              interpreter = \"venv/bin/python\"\n"
@@ -209,7 +220,8 @@ fn python_arm_id_depends_on_file_and_packages() {
 fn python_arm_mistakes_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
-        stage.write_file("agent.py", "");
+        stage.write_file("agent.py", "def drive(session): ...\n");
+        stage.write_file("broken.py", "def drive(session:\n");
         let text = base_config(&stage, "native", &["solves"]);
         let text = format!(
             "{text}[[arms]]\nname = \"a\"\nscaffold = \"{scaffold}\"\nmodel = \"solves\"\n{lines}\n"
@@ -223,7 +235,9 @@ fn python_arm_mistakes_are_reported_at_their_key() {
     for (scaffold, lines, says) in [
         ("python", "", "python:FILE.py:FUNCTION"),
         ("python:agent.py", "", "python:FILE.py:FUNCTION"),
-        ("python:none.py:drive", "", "none.py: no such file"),
+        ("python:none.py:drive", "", "key `arms.0.scaffold` (arm `a`): none.py: no such file"),
+        ("python:agent.py:dive", "", "has no function `dive` hint: did you mean `drive`?"),
+        ("python:broken.py:drive", "", "broken.py is not valid Python"),
         (good, "interpreter = \"no/python\"", "key `arms.0.interpreter` (arm `a`)"),
         (good, "settings = { endpoint = 3 }", "key `arms.0.settings.endpoint`"),
         (good, "budget = { tool_seconds = 5 }", "endpoint = false"),
@@ -233,7 +247,7 @@ fn python_arm_mistakes_are_reported_at_their_key() {
         assert!(said.contains(says), "{scaffold} {lines}: {said}");
     }
     let stage = Stage::new();
-    stage.write_file("agent.py", "");
+    stage.write_file("agent.py", "def drive(session): ...\n");
     let text = base_config(&stage, "native", &["solves"]);
     let arm = format!(
         "[[arms]]\nname = \"a\"\nscaffold = \"{good}\"\nmodel = \"solves\"\n\

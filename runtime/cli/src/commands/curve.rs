@@ -37,8 +37,12 @@ pub async fn print_curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record: RunRecord = run.read_run()?;
     let mut arms = selection::select_run_arms(&record.arms, &args.arms)?;
+    let mut notes = Vec::new();
     if let Some(budget) = &budget {
-        arms = budget.retain_largest_arms(arms);
+        (arms, notes) = budget.retain_largest_arms(arms);
+        for note in &notes {
+            tell!("note: {note}");
+        }
         for arm in &arms {
             budget.check_arm(arm, args.allow_truncated)?;
         }
@@ -61,7 +65,8 @@ pub async fn print_curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
         (checks, model_calls) = checked;
     }
     let cost = CurveCost { model_calls, gradings: drawing.grading_count };
-    let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
+    let schema_version = CURVE_SCHEMA;
+    let curve = Curve { schema_version, points, first_resolved, checks, cost, notes };
     match args.format {
         CurveFormat::Text => print_escaped(&curve_text(&curve))?,
         CurveFormat::Json => print_result(&format!("{}\n", serde_json::to_string_pretty(&curve)?))?,
@@ -124,11 +129,11 @@ impl CurveBudget {
 
     /// Drops each arm that does not cover all requested budgets if a sibling has a larger limit.
     /// Siblings differ only in this limit, so the results for smaller limits follow from the
-    /// sibling with the largest one.
-    fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
+    /// sibling with the largest one. Returns the other arms, and a note about each dropped arm.
+    fn retain_largest_arms(&self, arms: Vec<Arm>) -> (Vec<Arm>, Vec<String>) {
         let most = self.limits.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.factors_without_limit(arm)).collect();
-        let mut kept = Vec::new();
+        let (mut kept, mut notes) = (Vec::new(), Vec::new());
         for (arm, own) in arms.iter().zip(&others) {
             let limit = self.limit_or_infinity(arm);
             let siblings = arms.iter().zip(&others).filter(|(_, other)| *other == own);
@@ -137,15 +142,14 @@ impl CurveBudget {
                 .filter(|sibling| most > limit && self.limit_or_infinity(sibling) > limit)
                 .max_by(|a, b| self.limit_or_infinity(a).total_cmp(&self.limit_or_infinity(b)));
             match larger {
-                Some(larger) => tell!(
-                    "note: skipped arm `{}`: its limit is {limit}, and arm `{}` has a larger limit",
-                    arm.name,
-                    larger.name
-                ),
+                Some(larger) => notes.push(format!(
+                    "skipped arm `{}`: its limit is {limit}, and arm `{}` has a larger limit",
+                    arm.name, larger.name
+                )),
                 None => kept.push(arm.clone()),
             }
         }
-        kept
+        (kept, notes)
     }
 
     /// Returns the arm's own limit of this kind, or infinity if it has none.

@@ -77,7 +77,7 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
     if let Some(quality) = &quality {
         proctor_report::add_quality_marks(&mut report, &results, quality);
     }
-    let report = report;
+    let report = if format == ReportFormat::Json { report.with_findings() } else { report };
     let comparison = comparison.as_ref();
     let out = args.out.as_deref();
     let shown = match format {

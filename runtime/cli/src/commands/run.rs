@@ -76,7 +76,7 @@ pub async fn prepare_run(args: RunArgs) -> Result<PrepareOutcome, CommandError> 
     let catalog = assemble::scaffold_catalog()?;
     let world = assemble::plan_context(&cache, &catalog);
     let config = shipped::find_config(&args.config, &cache)?;
-    let mut read = ReadConfig::from_file(&config, &args.set)?.select_arms(&args.arms);
+    let mut read = ReadConfig::from_file(&config, &args.set, &cache)?.select_arms(&args.arms);
     if let Some(model) = &args.model {
         read = read.with_model(model)?;
     }

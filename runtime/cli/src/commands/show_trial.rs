@@ -8,7 +8,9 @@ use proctor_record::{
     trial_lookup::{PlannedTrial, find_trials},
 };
 use proctor_report::{TrialResult, abbreviate_count, read_results, read_trial_result};
-use proctor_types::{FailureReason, count_with_noun, escape_unprintable, escape_unprintable_line};
+use proctor_types::{
+    FailureReason, count_with_noun, escape_unprintable, escape_unprintable_line, quote_shell_word,
+};
 use proctor_viewer::{
     JournalIndex,
     html::{ShownLabel, Step, StepRow, TestLine, Trial},
@@ -25,6 +27,11 @@ use crate::{
 /// Maximum number of tracebacks to show, and maximum number of tests to list for each. Passed tests
 /// are only counted.
 const MAX_SHOWN_TESTS: usize = 10;
+
+/// Maximum number of texts from the agent to show for a whole trial, and maximum length of each in
+/// characters. A step shows all of its texts in full.
+const MAX_SHOWN_LOGS: usize = 20;
+const MAX_LOG_CHARS: usize = 200;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
@@ -161,6 +168,9 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
         let at = if steps.is_empty() { String::new() } else { format!(" (steps {steps})") };
         line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
     }
+    for text in agent_log_lines(&trial.agent_logs) {
+        line(text);
+    }
     for label in &trial.labels {
         line(format!("label: {}", format_label(label)));
     }
@@ -181,14 +191,54 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     for text in failure_lines(&failed) {
         line(text);
     }
+    if !trial.stderr.is_empty() {
+        line("\nend of the agent's standard error:".into());
+    }
+    for text in &trial.stderr {
+        line(format!("    {text}"));
+    }
     line("\nfiles:".into());
     for file in &trial.files {
         line(format!("  {file}"));
     }
+    let [run, task, arm] =
+        [&run.display().to_string(), &trial.task, &trial.arm].map(|word| shell_word(word));
+    let attempt = trial.attempt;
     if !trial.steps.is_empty() {
-        line(format!("\n`proctor show {} ... --step K` prints one step", run.display()));
+        line(format!("\n`proctor show {run} {task} {arm} {attempt} --step K` prints one step"));
+    }
+    if !trial.stderr.is_empty() {
+        let name = shell_word(&format!("{}/{}/{attempt}", trial.task, trial.arm));
+        line(format!("`proctor shell {run} --trial {name}` opens the trial's sandbox"));
     }
     out
+}
+
+/// Returns a text as a word of a shell line. Quotes it only if that is necessary.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => quote_shell_word(text),
+    }
+}
+
+/// Returns one line per text that the agent wrote to the record. If there are too many, only the
+/// last ones are shown.
+fn agent_log_lines(logs: &[(u64, String)]) -> Vec<String> {
+    let skipped = logs.len().saturating_sub(MAX_SHOWN_LOGS);
+    let mut lines = Vec::new();
+    if skipped > 0 {
+        let texts = count_with_noun(skipped, "earlier text");
+        lines.push(format!("log: {texts} not shown; `--print events` has all"));
+    }
+    for (step, text) in &logs[skipped..] {
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let more = if flat.chars().count() > MAX_LOG_CHARS { "..." } else { "" };
+        let start: String = flat.chars().take(MAX_LOG_CHARS).collect();
+        lines.push(format!("log (step {step}): {start}{more}"));
+    }
+    lines
 }
 
 /// Tests that failed with the same traceback.
@@ -255,9 +305,13 @@ fn format_step_row(step: &StepRow) -> String {
     } else {
         String::new()
     };
+    let not_run = match step.not_run {
+        0 => String::new(),
+        count => format!(" [{} not recorded as run]", count_with_noun(count, "call")),
+    };
     let denied = if step.denied > 0 { format!(" [{} denied]", step.denied) } else { String::new() };
     format!(
-        "{:>4} {:>8.1} {:>8} {:>7}  {did}{failed}{edited}{denied}",
+        "{:>4} {:>8.1} {:>8} {:>7}  {did}{failed}{not_run}{edited}{denied}",
         step.number,
         step.seconds,
         abbreviate_count(step.input as f64),
@@ -283,6 +337,9 @@ fn format_step(step: &Step, name: &str) -> String {
     for note in &step.notes {
         part("note", note);
     }
+    for text in &step.agent_logs {
+        part("agent's log", text);
+    }
     part("reasoning", &step.reasoning);
     part("message", &step.message);
     for call in &step.calls {
@@ -291,7 +348,10 @@ fn format_step(step: &Step, name: &str) -> String {
             call.exit_status.map_or_else(String::new, |status| format!(", exit status {status}"));
         let seconds = call.seconds.map_or_else(String::new, |seconds| format!(", {seconds:.1} s"));
         let cut = if call.full.is_some() { ", truncated as shown to the model" } else { "" };
-        let output = call.shown.as_deref().unwrap_or("(no output)");
+        let output = call.shown.as_deref().unwrap_or(match call.ran {
+            true => "(the call did not return)",
+            false => "(the model requested this call, but the record does not show that it ran)",
+        });
         part(
             &format!("output{status}{seconds}{cut}"),
             if output.is_empty() { "(empty)" } else { output },
@@ -306,6 +366,8 @@ fn format_step(step: &Step, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proctor_viewer::html::Call;
+
     use super::*;
 
     fn test_line(id: &str, log: &str) -> TestLine {
@@ -321,6 +383,53 @@ mod tests {
 
     fn failure_text(tests: &[TestLine]) -> String {
         failure_lines(&tests.iter().collect::<Vec<_>>()).join("\n")
+    }
+
+    #[test]
+    fn calls_that_never_ran_are_not_shown_as_executed() {
+        let row = StepRow { number: 1, did: vec!["shell: ls".into()], ..StepRow::default() };
+        let requested = StepRow { not_run: 1, ..row.clone() };
+        assert!(!format_step_row(&row).contains('['));
+        let text = format_step_row(&requested);
+        assert!(text.ends_with("shell: ls [1 call not recorded as run]"), "{text}");
+        let call = Call { name: "shell".into(), arguments: "ls".into(), ..Call::default() };
+        let ran = Call { ran: true, ..call.clone() };
+        for (call, says) in
+            [(call, "does not show that it ran"), (ran, "(the call did not return)")]
+        {
+            let step = Step { row: row.clone(), calls: vec![call], ..Step::default() };
+            let text = format_step(&step, "t / a / 1");
+            assert!(text.contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn agent_log_lines_are_short_and_the_last_ones() {
+        let logs: Vec<_> = (1..=22).map(|step| (step, format!("at\n{step}"))).collect();
+        let lines = agent_log_lines(&logs);
+        assert_eq!(lines.len(), MAX_SHOWN_LOGS + 1);
+        assert!(lines[0].contains("2 earlier texts"), "{}", lines[0]);
+        assert_eq!(lines[1], "log (step 3): at 3");
+        let long = agent_log_lines(&[(1, "x".repeat(MAX_LOG_CHARS + 1))]);
+        assert!(long[0].ends_with("x..."), "{long:?}");
+    }
+
+    #[test]
+    fn show_trial_prints_the_end_of_stderr() {
+        let trial = Trial {
+            task: "t".into(),
+            arm: "my arm".into(),
+            attempt: 2,
+            stderr: vec!["ValueError: boom".into()],
+            ..Trial::default()
+        };
+        let text = format_trial(&trial, Path::new("r"));
+        assert!(text.contains("`proctor shell r --trial 't/my arm/2'` opens"), "{text}");
+        assert!(
+            text.contains("end of the agent's standard error:\n    ValueError: boom"),
+            "{text}"
+        );
+        assert!(!format_trial(&Trial::default(), Path::new("r")).contains("standard error"));
     }
 
     #[test]

@@ -327,6 +327,7 @@ fn curve_trial_without_snapshots_is_unknown() {
         first_resolved,
         checks: vec![],
         cost,
+        notes: vec![],
     });
     for line in [
         "t / gold / 1: first resolved: unknown (no step has a snapshot)\n",
@@ -346,7 +347,8 @@ fn curve_has_text_csv_and_html_forms() {
         CurvePoint::from_trials(("steps", 50.0), &all, 0, false).unwrap(),
     ];
     let cost = CurveCost { model_calls: 0, gradings: 4 };
-    let curve = Curve { schema_version: 1, points, first_resolved: vec![], checks: vec![], cost };
+    let (first_resolved, checks, notes) = (vec![], vec![], vec![]);
+    let curve = Curve { schema_version: 1, points, first_resolved, checks, cost, notes };
     let json = serde_json::to_value(&curve).unwrap();
     assert_eq!(json["points"][1]["resolved_rate"], 2.0 / 3.0, "unrounded");
     let interval = serde_json::to_value(wilson_interval(2.0, 3.0, 0.95).unwrap()).unwrap();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
 use proctor_report::{
-    GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report, group_tables,
+    FindingRank, GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report,
+    findings, group_tables,
 };
 use proctor_types::{
     ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, FaultLayer, Integrity,
@@ -120,6 +121,23 @@ fn three_arms() -> Report {
         trial("noop", "t3", submitted_ending(), Some(0.0)),
         trial("tools", "t3", fault_ending(), None),
     ])
+}
+
+/// JSON contains every line that the other formats print below the tables.
+#[test]
+fn report_json_contains_all_findings() {
+    let mut report = three_arms();
+    report.remarks.push("A remark.".to_owned());
+    let printed = findings(&report);
+    assert!(printed.len() > 3, "{printed:?}");
+    let report = report.with_findings();
+    let json = serde_json::to_value(&report).expect("a report is JSON");
+    let texts: Vec<&str> = report.findings.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(texts.join("\n"), printed.join("\n"));
+    let warning = report.findings.iter().find(|one| one.text.contains("warning: "));
+    assert_eq!(warning.map(|one| one.rank), Some(FindingRank::Doubtful), "{texts:?}");
+    assert_eq!(json["findings"][texts.len() - 1]["text"], "A remark.");
+    assert_eq!(json["findings"][0]["rank"], "missing");
 }
 
 #[test]

@@ -23,6 +23,12 @@ pub struct StepRow {
     /// A summary of the step: for each call, the tool's name and the first words of the call.
     /// Without calls, the first words of the message.
     pub did: Vec<String>,
+    /// Number of calls that the model requested and that the record does not show as run. 0 if the
+    /// agent acted with its own tools, because these actions may have been the calls.
+    pub not_run: u64,
+    /// The id and the summary of each of these calls.
+    #[serde(skip)]
+    pub requested: Vec<(String, String)>,
     /// Whether a tool failed or a call could not be parsed.
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.

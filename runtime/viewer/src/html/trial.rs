@@ -23,6 +23,8 @@ pub struct Step {
     pub urls: Vec<EgressRequest>,
     /// Notes about failed requests, interruptions and limits that were reached.
     pub notes: Vec<String>,
+    /// Texts that the agent itself wrote to the record during the step.
+    pub agent_logs: Vec<String>,
     /// The step's changes to the work directory, as a diff.
     pub diff: String,
     /// The diff between the work directory before the first step and after this step. Empty if it
@@ -61,8 +63,14 @@ pub struct EndpointRequest {
 /// A tool call with its result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Call {
+    /// The model's id for the call. Empty for a call that the response doesn't contain.
+    #[serde(skip)]
+    pub id: String,
     pub name: String,
     pub arguments: String,
+    /// Whether the record shows that the call ran. An agent may run the model's calls with its own
+    /// tools, whose calls the record then contains instead.
+    pub ran: bool,
     /// `None` if the call never returned.
     pub shown: Option<String>,
     /// The hash of the full output, if `shown` is only part of the output.
@@ -129,6 +137,11 @@ pub struct Trial {
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
+    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
+    pub agent_logs: Vec<(u64, String)>,
+    /// The last lines of the agent's standard error. Empty unless the agent itself ended the trial
+    /// or a fault did.
+    pub stderr: Vec<String>,
     /// Labels that people gave the trial and its steps.
     pub labels: Vec<ShownLabel>,
     /// The paths of the trial's files in the record.

@@ -289,6 +289,7 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
         first_resolved: vec![],
         checks: vec![],
         cost: CurveCost::default(),
+        notes: vec![],
     };
     let page = render_page(&[curve]);
     let tree = parse_page(&page);

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_record::Journal;
-use proctor_types::{Event, ModelResponse, Usage};
+use proctor_types::{Event, ModelResponse, ToolCall, Usage};
 use proctor_viewer::JournalIndex;
 use serde_json::{Value, json};
 
@@ -20,9 +20,19 @@ fn served(number: u64, class: &str, conversation: Value) -> Event {
 }
 
 fn answered() -> Event {
+    answered_with(&[])
+}
+
+/// Returns a response with calls of the tool `shell`, given by their ids and commands.
+fn answered_with(calls: &[(&str, &str)]) -> Event {
+    let tool_calls = calls.iter().map(|(id, command)| ToolCall {
+        id: (*id).to_owned(),
+        name: "shell".into(),
+        arguments: json!({ "command": command }).to_string(),
+    });
     let answer = ModelResponse {
         content: "done".into(),
-        tool_calls: vec![],
+        tool_calls: tool_calls.collect(),
         extra: Default::default(),
         native: None,
         finish_reason: None,
@@ -65,4 +75,53 @@ fn steps_name_their_sub_agent_and_side_requests_are_listed() {
         .collect();
     assert_eq!(sides, [(0, 9, ""), (2, 3, ""), (3, 5, "helper")]);
     assert!(index.damage.is_empty(), "{:?}", index.damage);
+}
+
+fn called(id: &str, name: &str, command: &str) -> Event {
+    Event::ToolCalled {
+        call_id: id.into(),
+        name: name.into(),
+        arguments: json!({ "command": command }),
+    }
+}
+
+fn index_events(events: Vec<(u64, Event)>) -> JournalIndex {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    let mut journal = Journal::create(&path, 1).unwrap();
+    for (step, event) in events {
+        journal.append(step, event).unwrap();
+    }
+    JournalIndex::from_journal(&path).unwrap()
+}
+
+#[test]
+fn requested_calls_without_a_tool_call_event_are_counted() {
+    let asked = || answered_with(&[("c1", "ls"), ("c2", "pwd")]);
+    for (events, not_run, what) in [
+        (vec![asked()], 2, "the agent crashed after the response"),
+        (vec![asked(), called("c1", "shell", "ls")], 1, "the agent crashed between the calls"),
+        (vec![asked(), called("c1", "shell", "ls"), called("c2", "shell", "pwd")], 0, "both ran"),
+        (vec![asked(), called("x1", "shell", "ls"), called("x2", "shell", "pwd")], 0, "other ids"),
+        (vec![asked(), called("1", "sandbox/exec", "ls")], 0, "the agent's own tools"),
+        (vec![answered()], 0, "no calls"),
+    ] {
+        let index = index_events(events.into_iter().map(|event| (1, event)).collect());
+        assert_eq!(index.rows[0].not_run, not_run, "{what}");
+        assert!(index.damage.is_empty(), "{:?}", index.damage);
+    }
+}
+
+#[test]
+fn texts_of_the_agent_are_indexed_with_their_step() {
+    let noted = |note: Value| {
+        serde_json::from_value::<Event>(json!({ "kind": "noted", "note": note })).unwrap()
+    };
+    let index = index_events(vec![
+        (0, noted(json!({ "agent_log": "starting" }))),
+        (0, noted(json!({ "leak_check": "clean" }))),
+        (1, answered()),
+        (1, noted(json!({ "agent_showed": { "thought": "I think" } }))),
+    ]);
+    assert_eq!(index.agent_logs, [(0, "starting".to_owned()), (1, "I think".to_owned())]);
 }

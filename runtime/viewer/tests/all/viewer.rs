@@ -61,6 +61,8 @@ fn render_all_pages() -> Vec<String> {
         }],
         damage: vec![text.clone()],
         labels: vec![ShownLabel { step: Some(2), label: text.clone(), comment: text.clone() }],
+        agent_logs: vec![(1, text.clone())],
+        stderr: vec![text.clone()],
         files: vec![text.clone()],
         ..Trial::default()
     };
@@ -71,6 +73,7 @@ fn render_all_pages() -> Vec<String> {
         calls: vec![Call {
             name: text.clone(),
             arguments: text.clone(),
+            ran: true,
             shown: Some(text.clone()),
             full: Some("ab".into()),
             ..Call::default()
@@ -82,6 +85,7 @@ fn render_all_pages() -> Vec<String> {
             why: text.clone(),
         }],
         notes: vec![text.clone()],
+        agent_logs: vec![text.clone()],
         side_requests,
         diff: text.clone(),
         so_far: text.clone(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Optional
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Optional, Union
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -67,6 +68,46 @@ def parse(stderr: str) -> tuple[str, Optional[str]]:
     return _flat(error["what"]), _flat(hint["hint"]) if hint else None
 
 
+#: The binary's options that are parameters of this package with the same name.
+_PARAMETERS = "out|model|tasks|arms|limit|jobs"
+
+
+def _resume(match: re.Match[str]) -> str:
+    run = match[1]
+    return f"proctor.resume({run if run.isupper() else repr(run)})"
+
+
+def _set(match: re.Match[str]) -> str:
+    value = match[2]
+    is_plain = re.fullmatch(r"-?[\d._]+|true|false|[\[{\"'].*|[A-Z]+", value)
+    shown = {"true": "True", "false": "False"}.get(value, value) if is_plain else f'"{value}"'
+    return f'set={{"{match[1]}": {shown}}}'
+
+
+#: How the binary's messages name commands and options, and what to call in Python instead.
+_TERMS: list[tuple[str, Union[str, Callable[[re.Match[str]], str]]]] = [
+    (r"`proctor resume ((?:(?! --)[^`])+)`", _resume),
+    (r"`proctor resume`", "proctor.resume(run)"),
+    (r"`proctor show(?: (?:(?! --)[^`])*)?`", "trial.show()"),
+    (r"--extend\b", "extend=True"),
+    (r"--allow-truncated\b", "allow_truncated=True"),
+    (r"--every\b", "every=True"),
+    (r"--at (?=\w+=)", ""),
+    (r"--set:", "set:"),
+    (r"`?--set ([\w.\"-]+)=([^\s,;`)]+)`?", _set),
+    (r"`?--set\b`?", "`set`"),
+    (rf"`?--({_PARAMETERS})[ =]([A-Z]{{2,}}[A-Z/]*|'[^']*'|\d+)`?", r"\1=\2"),
+    (rf"`?--({_PARAMETERS})\b`?", r"`\1`"),
+]
+
+
+def in_python(text: str) -> str:
+    """Replaces the command line's terms in one of the binary's messages by those of this package."""
+    for pattern, replacement in _TERMS:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
 def _flat(text: str) -> str:
     # The binary wraps long lines for terminals.
     return " ".join(text.split())
@@ -76,4 +117,4 @@ def error_of(status: int, stderr: str) -> ProctorError:
     """Returns the exception for a failed command."""
     message, hint = parse(stderr)
     kind = ConfigError if status == 2 else ProctorError
-    return kind(message, hint=hint, status=status)
+    return kind(in_python(message), hint=hint and in_python(hint), status=status)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import collections
 import json
+import numbers
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Optional, Union, overload
 
 from . import _binary, _frames
-from ._errors import EndpointError, IncompleteRun, error_of
+from ._errors import ConfigError, EndpointError, IncompleteRun, error_of, in_python
 from ._progress import Progress
-from ._results import Arm, Comparison, Curve, Trial, select_names
+from ._results import Arm, Comparison, Curve, Trial, first_names, select, select_names
 
 if TYPE_CHECKING:
     import pandas
@@ -28,6 +29,8 @@ TableName = Literal["trials", "steps", "tests"]
 #: Exit status if a run has ended and some trials have no verdict.
 INCOMPLETE = 3
 INTERRUPTED = 130
+#: What the hint of a fault says if resuming cannot help, because the run keeps its copy of the agent.
+NEW_RUN = "start a new run"
 #: Number of lines from stderr to keep for error messages.
 TAIL = 200
 
@@ -60,7 +63,8 @@ class Run:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The output of ``proctor report --format json``."""
+        """The output of ``proctor report --format json``: ``arms``, ``tasks`` (one entry per trial), ``findings`` and
+        more (docs/reference/report.md). ``arms``, ``trials`` and ``remarks`` of this class are views of it."""
         return self._read()
 
     @property
@@ -70,9 +74,11 @@ class Run:
 
     @property
     def remarks(self) -> list[str]:
-        """Caveats about the results: the report's remarks, then one sentence per suspect or contaminated verdict."""
-        doubtful = [trial for trial in self.trials if trial.integrity in ("suspect", "contaminated")]
-        return [*self._read().get("remarks", []), *map(_doubt, doubtful)]
+        """The warnings and notes that the report prints below its tables, such as trials that crashed, failures at a
+        limit, and suspect verdicts."""
+        report = self._read()
+        # Older binaries have only remarks.
+        return [finding["text"] for finding in report.get("findings", [])] or list(report.get("remarks", []))
 
     @property
     def arms(self) -> list[Arm]:
@@ -87,30 +93,56 @@ class Run:
         return [Trial.of(data, str(self.path), names) for data in report["tasks"]]
 
     def trial(self, task: str, arm: Optional[str] = None, attempt: int = 1) -> Trial:
-        """Returns one trial. ``arm`` is a name, a part of only one name, or an id. It is optional if the run has a
-        single arm."""
+        """Returns one trial. ``task`` is an id, or a part of only one id. ``arm`` is a name or id, or a part of only
+        one. It is optional if the run has a single arm. `proctor show` uses the same rule."""
         trials = self.trials
-        found = [one for one in trials if one.task == task and one.attempt == attempt]
+        # Match the names of all trials, so that the same part selects the same arm for every task.
+        tasks = select_names((one.task for one in trials), task)
+        if len(tasks) > 1:
+            raise LookupError(f"{task!r} matches several tasks: {first_names(tasks)}")
+        found = [one for one in trials if one.task in tasks and one.attempt == attempt]
         if arm is not None:
-            # Match the names of all arms, so that the same part selects the same arm for every task.
-            names = select_names((one.arm for one in trials), arm)
-            if len(names) > 1:
-                raise LookupError(f"{arm!r} matches several arms: {_first(names)}")
-            found = [one for one in found if one.arm in names or one.arm_id == arm]
+            known = ((one.arm, one.arm_id) for one in trials)
+            arms = select(known, arm, lambda names: names)
+            if len({name for name, _ in arms}) > 1:
+                raise LookupError(f"{arm!r} matches several arms: {first_names(name for name, _ in arms)}")
+            found = [one for one in found if (one.arm, one.arm_id) in arms]
         if len(found) == 1:
             return found[0]
-        tasks = sorted({one.task for one in trials})
-        arms = sorted({one.arm for one in trials})
         wanted = f"{task!r}, arm {arm!r}, attempt {attempt}"
         problem = f"{len(found)} trials match" if found else "no trial matches"
-        raise LookupError(
-            f"{problem} {wanted}; tasks: {_first(tasks)}; arms: {_first(arms)}"
-        )
+        all_tasks = first_names(sorted({one.task for one in trials}))
+        all_arms = first_names(sorted({one.arm for one in trials}))
+        raise LookupError(f"{problem} {wanted}; tasks: {all_tasks}; arms: {all_arms}")
 
     def compare(self, *others: Union[Run, PathLike]) -> Comparison:
-        """Compares the arms of this run and other runs, based on the tasks that they have in common."""
-        runs = [str(one.path if isinstance(one, Run) else one) for one in (self, *others)]
-        return Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
+        """Compares arms, based on the tasks that they have in common.
+
+        Without arguments, compares all arms of this run. Pass other runs, or their paths, to include their arms. Pass
+        names of arms to get only their pairs: ``run.compare("a", "b")``. Text that is not the name of an arm of this
+        run is a path if it exists, else a part of an arm's name.
+        """
+        runs, arms = [str(self.path)], []
+        for one in others:
+            if isinstance(one, Run):
+                runs.append(str(one.path))
+            elif isinstance(one, str) and (self._has_arm(one) or not os.path.exists(one)):
+                arms.append(one)
+            else:
+                runs.append(os.fspath(one))
+        try:
+            comparison = Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
+        except ConfigError:
+            names = {arm.id: arm.name for run in runs for arm in Run(run).arms}
+            if len(names) > 1:
+                raise
+            note = f"nothing to compare with: {first_names(names.values())} is the only arm"
+            empty: dict[str, Any] = {"pairs": [], "controls": []}
+            return Comparison(pairs=[], controls=[], data=empty, note=note)
+        return comparison.only(*arms) if arms else comparison
+
+    def _has_arm(self, name: str) -> bool:
+        return any(arm.name == name for arm in self.arms)
 
     def curve(
         self,
@@ -121,10 +153,13 @@ class Run:
         seconds: Optional[Iterable[float]] = None,
         every: bool = False,
         arms: Iterable[str] = (),
+        allow_truncated: bool = False,
     ) -> Curve:
         """Computes what the results would be under smaller limits, without calling a model. Pass one kind of limit.
 
-        If ``every`` is true, also finds the step at which each trial first resolves its task.
+        If ``every`` is true, also finds the step at which each trial first resolves its task. ``allow_truncated``
+        includes arms whose model knew its limits, and might have behaved differently with smaller ones. Arms that
+        differ only in this limit share the curve of the arm with the largest limit: ``notes`` names the others.
         """
         kinds = {"steps": steps, "tokens": tokens, "cost": cost, "seconds": seconds}
         given = {kind: list(values) for kind, values in kinds.items() if values is not None}
@@ -135,6 +170,8 @@ class Run:
             arguments += ["--at", f"{kind}={','.join(str(value) for value in values)}"]
         if every:
             arguments.append("--every")
+        if allow_truncated:
+            arguments.append("--allow-truncated")
         for pattern in arms:
             arguments += ["--arms", pattern]
         # The exit status of a run in progress is INCOMPLETE, but its points are valid results.
@@ -175,20 +212,32 @@ def run(
     limit: Optional[int] = None,
     jobs: Optional[int] = None,
     extend: bool = False,
+    **unknown: NoReturn,
 ) -> Run:
     """Runs a configuration and returns the run.
 
-    ``set`` overrides keys of the configuration: ``{"budget.steps": 100}``. The other parameters are options of
-    ``proctor run``.
+    ``set`` overrides keys of the configuration: ``{"attempts": 3, "budget.steps": 100}``. The other parameters are
+    options of ``proctor run``.
 
     Raises ConfigError if no trial could be started, and IncompleteRun if some trials have no verdict. If a model's
     endpoint is the cause, this is an EndpointError. A second Ctrl-C stops immediately, as in a terminal.
     """
+    if unknown:
+        name = next(iter(unknown))
+        given: Any = unknown[name]
+        raise ConfigError(
+            f"proctor.run has no parameter `{name}`",
+            hint=f'for a key of the configuration, use set={{"{name}": {given!r}}}',
+        )
     arguments = ["run", os.fspath(config)]
     if out is not None:
         arguments += ["--out", os.fspath(out)]
-    for key, value in (set or {}).items():
-        arguments += ["--set", f"{key}={toml(value)}"]
+    try:
+        for key, value in (set or {}).items():
+            arguments += ["--set", f"{key}={toml(value)}"]
+    except ConfigError as error:
+        # Omit the frames of the nested values.
+        raise error.with_traceback(None) from None
     if model is not None:
         arguments += ["--model", model]
     for pattern in tasks:
@@ -211,11 +260,13 @@ def resume(run: Union[Run, PathLike], *, progress: bool = True) -> Run:
 
 
 def toml(value: Any) -> str:
-    """Returns a value in TOML syntax."""
+    """Returns a value in TOML syntax. Raises ConfigError if it has none."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
     if isinstance(value, (str, os.PathLike)):
         return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
@@ -223,19 +274,17 @@ def toml(value: Any) -> str:
         return "{" + ", ".join(items) + "}"
     if isinstance(value, Sequence):
         return "[" + ", ".join(toml(one) for one in value) + "]"
-    raise TypeError(f"{value!r} cannot be written as TOML")
-
-
-def _first(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _doubt(trial: Trial) -> str:
-    classes = ", ".join(name.replace("_", " ") for name in trial.data.get("evidence_classes", []))
-    evidence = f" ({classes})" if classes else ""
-    name = f"{trial.arm} / {trial.task} / {trial.attempt}"
-    return f"{name}: the verdict is {trial.integrity}{evidence}; verdict.json has the evidence."
+    if callable(value):
+        name = getattr(value, "__name__", "FUNCTION")
+        raise ConfigError(
+            f"a configuration cannot contain the function `{name}`, because agents run in their own sandbox",
+            hint=f'save it to a file (in a notebook, begin its cell with "%%writefile agents.py") and use '
+            f'"python:agents.py:{name}"',
+        )
+    raise ConfigError(
+        f"{value!r} has no form in a configuration",
+        hint="use text, numbers, booleans, paths, lists and dictionaries; omit keys without a value",
+    )
 
 
 class _Listener:
@@ -331,10 +380,13 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
     ]
     count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
     hint = f"proctor.resume({str(run.path)!r}) continues"
+    if faults and len(faults) == len(missing) and all(NEW_RUN in fault for fault in faults):
+        hint = f"fix the agent and {NEW_RUN} with another `out`; proctor.resume runs this run's copy of the agent"
     if of_model or halted:
         # The binary abbreviates a repeated error to "same error as ...". The report contains the
         # whole error.
         why = of_model[0] if of_model else halted
-        return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
-    why = f": {faults[0]}" if faults else ""
+        message = f"{count}: {in_python(why or '')}"
+        return EndpointError(message, run=run, hint=hint, status=INCOMPLETE)
+    why = f": {in_python(faults[0])}" if faults else ""
     return IncompleteRun(f"{count}{why}", run=run, hint=hint, status=INCOMPLETE)
