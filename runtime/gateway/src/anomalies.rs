@@ -16,6 +16,7 @@ use crate::{
     outgoing_request::OutgoingRequest,
     prompt_counts::PromptCount,
     send::AttemptResult,
+    stream_damage::StreamDamage,
     tool_support::{has_leftover_markup, offered_tools},
 };
 
@@ -32,6 +33,14 @@ pub(crate) enum AnomalyKind {
     LeftoverMarkup,
     /// A stream lost the indentation of code.
     LostIndentation,
+    /// A stream was decoded with the wrong encoding, or sent twice.
+    DamagedStream,
+    /// The server stopped at a string that the request did not set.
+    ForeignStop,
+    /// The endpoint passed on a placeholder instead of the prompt.
+    LostContent,
+    /// The endpoint added another conversation to the trial's first prompt.
+    AddedPrompt,
 }
 
 impl AnomalyKind {
@@ -39,7 +48,12 @@ impl AnomalyKind {
     fn depends_on_counts(self) -> bool {
         match self {
             Self::StalledCount | Self::LostOutput => true,
-            Self::LeftoverMarkup | Self::LostIndentation => false,
+            Self::LeftoverMarkup
+            | Self::LostIndentation
+            | Self::DamagedStream
+            | Self::ForeignStop
+            | Self::LostContent
+            | Self::AddedPrompt => false,
         }
     }
 }
@@ -60,6 +74,9 @@ pub(crate) struct AnomalyDescription {
     pub name: AnomalyKind,
     pub what: String,
     pub hint: String,
+    /// Whether one response is enough. Otherwise the anomaly must be frequent.
+    #[serde(default)]
+    pub is_decisive_once: bool,
 }
 
 /// The anomalies of a trial's responses.
@@ -67,6 +84,8 @@ pub(crate) struct AnomalyDescription {
 pub(crate) struct Anomalies {
     responses: u64,
     counts: BTreeMap<AnomalyKind, AnomalyCount>,
+    /// What is special about the last anomaly of a kind.
+    details: BTreeMap<AnomalyKind, String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,6 +118,11 @@ impl Anomalies {
             count.total >= check.least && count.total as f64 > check.share * self.responses as f64;
         is_frequent || count.last >= check.last
     }
+
+    /// Returns how many responses had the anomaly.
+    fn total(&self, kind: AnomalyKind) -> u64 {
+        self.counts.get(&kind).map_or(0, |count| count.total)
+    }
 }
 
 impl TrialGateway {
@@ -114,10 +138,12 @@ impl TrialGateway {
             return;
         }
         let response = &result.response;
-        let mut kinds = Vec::new();
+        let (mut kinds, mut details) = (Vec::new(), BTreeMap::new());
         let count = PromptCount::new(response, &result.names, request.body.len());
         if request.continues
-            && count.is_some_and(|count| self.prompt_counts().is_stalled(&checks.cut, &count))
+            && count
+                .as_ref()
+                .is_some_and(|count| self.prompt_counts().is_stalled(&checks.cut, count))
         {
             kinds.push(AnomalyKind::StalledCount);
         }
@@ -131,12 +157,31 @@ impl TrialGateway {
         if has_markup(checks, &request.body, response) {
             kinds.push(AnomalyKind::LeftoverMarkup);
         }
-        let omits_indentation = self.route().halts.omits_indentation(&self.route().model);
-        if request.is_streaming && !omits_indentation && checks.indentation.has_flat_code(response)
-        {
-            kinds.push(AnomalyKind::LostIndentation);
+        if request.is_streaming {
+            let damages = self.stream_damages(checks, request, result);
+            kinds.extend(damages.into_iter().map(StreamDamage::anomaly));
+            // One response counts once.
+            kinds.dedup();
         }
-        self.anomalies().add(&kinds);
+        let stop = result.stop.stop_string.as_deref();
+        if let Some(text) = stop.filter(|text| checks.stop_string.is_foreign(text, &request.body)) {
+            kinds.push(AnomalyKind::ForeignStop);
+            details.insert(AnomalyKind::ForeignStop, format!("{text:?}"));
+        }
+        if checks.lost_content.has_lost_content(self.route().model.api, &request.body, response) {
+            kinds.push(AnomalyKind::LostContent);
+        }
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        let first = count.filter(|_| self.prompt_counts().is_empty());
+        let added =
+            first.and_then(|count| halts.note_first_prompt(model, &checks.added_prompt, &count));
+        if let Some(tokens) = added {
+            kinds.push(AnomalyKind::AddedPrompt);
+            details.insert(AnomalyKind::AddedPrompt, format!("about {tokens} tokens"));
+        }
+        let mut anomalies = self.anomalies();
+        anomalies.add(&kinds);
+        anomalies.details.append(&mut details);
     }
 
     /// Returns a fault if so many of the trial's responses had an anomaly that the trial's end says
@@ -154,19 +199,26 @@ impl TrialGateway {
         let check = &checks.anomalies;
         let decisive: Vec<&AnomalyDescription> = {
             let anomalies = self.anomalies();
-            check.kind.iter().filter(|kind| anomalies.is_decisive(check, kind.name)).collect()
+            let is_decisive = |kind: &&AnomalyDescription| {
+                let is_enough = kind.is_decisive_once && anomalies.total(kind.name) > 0;
+                is_enough || anomalies.is_decisive(check, kind.name)
+            };
+            check.kind.iter().filter(is_decisive).collect()
         };
-        for AnomalyDescription { name, what, hint } in decisive {
+        for AnomalyDescription { name, what, hint, .. } in decisive {
             if name.depends_on_counts() && !self.has_plausible_counts(&checks.reported_usage).await
             {
                 continue;
             }
-            let (total, responses) = {
+            let (total, responses, detail) = {
                 let anomalies = self.anomalies();
-                (anomalies.counts.get(name).map_or(0, |count| count.total), anomalies.responses)
+                let detail = anomalies.details.get(name).map(|detail| format!(": {detail}"));
+                (anomalies.total(*name), anomalies.responses, detail.unwrap_or_default())
             };
             let (base, of) = (self.route().endpoint.base_url(), &model.name);
-            let what = format!("{base}: model `{of}`: in {total} of {responses} responses, {what}");
+            let what = format!(
+                "{base}: model `{of}`: in {total} of {responses} responses, {what}{detail}"
+            );
             let fault = Fault::new(FaultLayer::Model, what).hint(hint.as_str());
             return Some(fault.cause(FaultCause::Invalid));
         }
@@ -234,6 +286,10 @@ mod tests {
             AnomalyKind::LostOutput,
             AnomalyKind::LeftoverMarkup,
             AnomalyKind::LostIndentation,
+            AnomalyKind::DamagedStream,
+            AnomalyKind::ForeignStop,
+            AnomalyKind::LostContent,
+            AnomalyKind::AddedPrompt,
         ];
         assert_eq!(names, all);
     }

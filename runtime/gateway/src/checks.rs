@@ -22,6 +22,13 @@ pub(crate) struct EndpointChecks {
     pub hidden_cap: HiddenCapCheck,
     pub trimmed: TrimmedArgumentsCheck,
     pub indentation: LostIndentationCheck,
+    pub misdecoded: MisdecodedTextCheck,
+    pub doubled: DoubledDeltasCheck,
+    pub unfinished: UnfinishedResponseCheck,
+    pub stop_string: StopStringCheck,
+    pub echoed_prompt: EchoedPromptCheck,
+    pub lost_content: LostContentCheck,
+    pub added_prompt: AddedPromptCheck,
     pub wrapped: WrappedArgumentsCheck,
     pub undecoded: UndecodedTextCheck,
     pub masked: MaskedOutputCheck,
@@ -93,6 +100,62 @@ pub(crate) struct LostIndentationCheck {
     pub least: usize,
 }
 
+/// Detects text that was decoded with the wrong encoding.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MisdecodedTextCheck {
+    pub least: usize,
+}
+
+/// Detects a stream in which each piece of the text was sent twice.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DoubledDeltasCheck {
+    pub least: usize,
+    pub least_distinct: usize,
+}
+
+/// Detects a response that was cut off, because it lacks a stop reason.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnfinishedResponseCheck {
+    pub hint: String,
+}
+
+/// Detects a server that stopped at a string that the request did not set.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StopStringCheck {
+    /// The fields of a request that set stop strings.
+    pub settings: Vec<String>,
+}
+
+/// Detects a response that contains the prompt.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EchoedPromptCheck {
+    pub least_bytes: usize,
+    pub bytes_per_token: u64,
+    pub hint: String,
+}
+
+/// Detects a proxy that replaced the prompt with a placeholder.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LostContentCheck {
+    pub marks: Vec<String>,
+}
+
+/// Detects an endpoint that added another conversation to a trial's first prompt.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddedPromptCheck {
+    pub similar: f64,
+    pub least: u64,
+    pub factor: f64,
+    pub most_bytes_per_token: f64,
+}
+
 /// Detects a stream parser that left commands in the form of JSON strings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,8 +187,7 @@ pub(crate) struct MaskedOutputCheck {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RepeatedCharacterCheck {
-    pub token_zero: String,
-    pub least_zero: usize,
+    pub least_whole: usize,
     pub least_guarded: usize,
     pub hint: String,
 }
@@ -368,15 +430,20 @@ impl DroppedToolsCheck {
 }
 
 impl RepeatedCharacterCheck {
-    /// Describes the defect if a text consists of one repeated character, or ends with one inside
-    /// an open code fence.
-    pub(crate) fn describe_repetition(&self, text: &str) -> Option<String> {
+    /// Describes the defect if a text consists of one repeated character.
+    pub(crate) fn describe_single_character(&self, text: &str) -> Option<String> {
+        let text = text.trim();
+        let first = text.chars().next()?;
+        let run = text.chars().take_while(|one| *one == first).count();
+        let is_whole = run >= self.least_whole && text.len() == run * first.len_utf8();
+        is_whole.then(|| format!("the response consists of `{first}` repeated {run} times"))
+    }
+
+    /// Describes the defect if a text ends with one repeated character inside an open code fence.
+    pub(crate) fn describe_guarded_run(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let last = text.chars().next_back()?;
         let run = text.chars().rev().take_while(|one| *one == last).count();
-        if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
-            return Some(format!("the response consists of `{last}` repeated {run} times"));
-        }
         let is_open = text.matches("```").count() % 2 == 1;
         let is_guarded =
             run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
@@ -562,9 +629,14 @@ mod tests {
     #[test]
     fn repeated_characters_are_detected() {
         let check = &EndpointChecks::shipped().expect("a valid table").run_of_one;
-        let found = |text: &str| check.describe_repetition(text).is_some();
-        assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
-        assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
+        let is_single = |text: &str| check.describe_single_character(text).is_some();
+        for one in ["!", "G", "0", "漢"] {
+            assert!(is_single(&one.repeat(512)) && !is_single(&one.repeat(10)), "{one}");
+            assert!(!is_single(&format!("Done{}", one.repeat(512))), "{one}");
+        }
+        assert!(!is_single("It works!!!") && !is_single("") && !is_single(&" ".repeat(512)));
+        let found = |text: &str| check.describe_guarded_run(text).is_some();
+        assert!(found("```bash\necho ================"));
         assert!(!found("```\na\n```\n================"), "the fence is closed");
         assert!(!found("```bash\nls"), "a model may forget the end of its fence");
     }

@@ -117,6 +117,11 @@ impl TrialGateway {
             return Ok(None);
         }
         let checks = EndpointChecks::shipped()?;
+        if model.tool_check != Some(false)
+            && let Some(trouble) = self.find_missing_stop(&checks.unfinished, result)
+        {
+            return Ok(Some(trouble));
+        }
         let output = response.usage.map_or(0, |usage| usage.output);
         // No model has an output limit below this value, so a lower limit must come from the
         // server.
@@ -179,10 +184,17 @@ impl TrialGateway {
             let why = "the server did not decode the blanks and newlines of its tokens";
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.undecoded.hint)));
         }
-        if response.reported_stop == Some(StopReason::End)
-            && let Some(why) = checks.run_of_one.describe_repetition(&text)
-        {
-            return Ok(Some(AttemptFailure::corrupted_response(why, &checks.run_of_one.hint)));
+        let runs = &checks.run_of_one;
+        let guarded_run = match response.reported_stop {
+            Some(StopReason::End) => runs.describe_guarded_run(&text),
+            _ => None,
+        };
+        if let Some(why) = runs.describe_single_character(&text).or(guarded_run) {
+            return Ok(Some(AttemptFailure::corrupted_response(why, &runs.hint)));
+        }
+        let echo = self.find_echoed_prompt(&checks.echoed_prompt, request, response, &text);
+        if let Some(trouble) = echo.await {
+            return Ok(Some(trouble));
         }
         let is_silent = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => text.trim().is_empty(),
@@ -197,7 +209,7 @@ impl TrialGateway {
                 "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
-        if let Some(trouble) = self.find_lost_indentation(&checks.indentation, request, response) {
+        if let Some(trouble) = self.find_stream_damage(checks, request, result) {
             return Ok(Some(trouble));
         }
         if !request.offers_tools {

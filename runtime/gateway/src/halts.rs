@@ -13,7 +13,10 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::{first_response_gate::FirstResponseGate, repair::Repair};
+use crate::{
+    checks::AddedPromptCheck, first_prompts::FirstPrompts, first_response_gate::FirstResponseGate,
+    prompt_counts::PromptCount, repair::Repair, stream_damage::StreamDamage,
+};
 
 /// A set of requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +90,10 @@ struct ModelState {
     /// Whether a fence was also missing from a non-streamed text. If so, the model itself omits
     /// fences.
     omits_fences: bool,
-    /// Whether a non-streamed response also contained code without indentation. If so, the model
-    /// itself omits indentation.
-    omits_indentation: bool,
+    /// Kinds of damage that a non-streamed response also had. The model itself writes this way.
+    own_styles: BTreeSet<StreamDamage>,
+    /// The providers that have given a stop reason, or an empty name if the endpoint names none.
+    stop_reporters: BTreeSet<String>,
     /// Whether all attempts of a request returned a response without output. If so, the model
     /// itself ends its turns that way.
     ends_turns_without_output: bool,
@@ -100,6 +104,7 @@ struct ModelState {
     is_stream_only: bool,
     /// The longest prompt that the endpoint has counted and answered, in tokens.
     largest_prompt: u64,
+    first_prompts: FirstPrompts,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. A rejection is removed when a trial receives a response at the
@@ -203,14 +208,44 @@ impl Halts {
         self.read(model, |state| state.omits_fences).unwrap_or_default()
     }
 
-    /// Notes that the model itself omits the indentation of code.
-    pub(crate) fn note_omitted_indentation(&self, model: &ModelSpec) {
-        self.update(model, |state| state.omits_indentation = true);
+    /// Notes that the model itself writes text that looks damaged.
+    pub(crate) fn note_own_style(&self, model: &ModelSpec, damage: StreamDamage) {
+        self.update(model, |state| state.own_styles.insert(damage));
     }
 
-    /// Whether the model itself has omitted the indentation of code.
-    pub(crate) fn omits_indentation(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.omits_indentation).unwrap_or_default()
+    /// Whether the model itself has written text that looks damaged in this way.
+    pub(crate) fn writes_like(&self, model: &ModelSpec, damage: StreamDamage) -> bool {
+        self.read(model, |state| state.own_styles.contains(&damage)).unwrap_or_default()
+    }
+
+    /// Whether the model itself has written text that looks damaged in any way.
+    pub(crate) fn has_own_style(&self, model: &ModelSpec) -> bool {
+        self.read(model, |state| !state.own_styles.is_empty()).unwrap_or_default()
+    }
+
+    /// Notes that a response of the provider had a stop reason.
+    pub(crate) fn note_stop_reason(&self, model: &ModelSpec, provider: &str) {
+        self.update(model, |state| {
+            if !state.stop_reporters.contains(provider) {
+                state.stop_reporters.insert(provider.to_owned());
+            }
+        });
+    }
+
+    /// Whether a response of the provider has had a stop reason in this run.
+    pub(crate) fn gives_stop_reasons(&self, model: &ModelSpec, provider: &str) -> bool {
+        self.read(model, |state| state.stop_reporters.contains(provider)).unwrap_or_default()
+    }
+
+    /// Notes the endpoint's count for the first request of a trial. Returns how many tokens the
+    /// endpoint added to the prompt, if it counted far more than for other trials.
+    pub(crate) fn note_first_prompt(
+        &self,
+        model: &ModelSpec,
+        check: &AddedPromptCheck,
+        count: &PromptCount,
+    ) -> Option<u64> {
+        self.update(model, |state| state.first_prompts.add(check, count))
     }
 
     /// Notes that the model itself ends turns without output.

@@ -2,17 +2,13 @@
 //!
 //! Some servers and proxies drop the chunks of a stream that contain only whitespace. Most
 //! tokenizers put all blanks of an indentation but the last into a token of their own, so every
-//! indented line then begins with a single blank. The gateway repeats the request without
-//! streaming. If the second response has no indentation either, the model itself omitted it.
+//! indented line then begins with a single blank.
 
 use serde_json::{Map, Value};
 
 use crate::{
-    TrialGateway,
-    attempt_failure::{AttemptFailure, FailureKind},
     checks::LostIndentationCheck,
     codec::neutral::{CollectedResponse, Item},
-    outgoing_request::OutgoingRequest,
 };
 
 impl LostIndentationCheck {
@@ -56,31 +52,6 @@ impl LostIndentationCheck {
 /// Returns the length of the whitespace at the start of a line, in bytes.
 fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
-}
-
-impl TrialGateway {
-    /// Returns why a response must be requested again, or `None` if its code is indented or the model
-    /// itself omits indentation.
-    pub(crate) fn find_lost_indentation(
-        &self,
-        check: &LostIndentationCheck,
-        request: &OutgoingRequest,
-        response: &CollectedResponse,
-    ) -> Option<AttemptFailure> {
-        let (model, halts) = (&self.route().model, &self.route().halts);
-        if halts.omits_indentation(model) || !check.has_flat_code(response) {
-            return None;
-        }
-        if !request.is_streaming {
-            halts.note_omitted_indentation(model);
-            return None;
-        }
-        // If the endpoint supports only streams, repeating the request does not help. The response
-        // is then an anomaly.
-        let is_stream_only = halts.is_stream_only(model);
-        let why = "code in the response lost its indentation";
-        (!is_stream_only).then(|| AttemptFailure::new(FailureKind::Corrupted, why))
-    }
 }
 
 #[cfg(test)]

@@ -56,10 +56,10 @@ pub(crate) struct PromptCounts {
 /// The tokens that an endpoint counted for one request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PromptCount {
-    tokens: u64,
-    request_bytes: usize,
+    pub tokens: u64,
+    pub request_bytes: usize,
     /// The model and the provider that counted. Providers behind a router count differently.
-    server: (Option<String>, Option<String>),
+    pub server: (Option<String>, Option<String>),
 }
 
 impl PromptCount {
@@ -74,7 +74,7 @@ impl PromptCount {
         Some(Self { tokens, request_bytes, server: (responder.model, responder.provider) })
     }
 
-    fn bytes_per_token(&self) -> f64 {
+    pub(crate) fn bytes_per_token(&self) -> f64 {
         self.request_bytes as f64 / self.tokens.max(1) as f64
     }
 }
@@ -86,6 +86,11 @@ impl PromptCounts {
             self.last_with_call = Some(count.clone());
         }
         self.counts.push(count);
+    }
+
+    /// Whether no response in this trial has reported a count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
     }
 
     /// Returns the count for the last request that got a response.

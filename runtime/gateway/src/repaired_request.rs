@@ -140,7 +140,7 @@ impl RepairedRequest {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
         // If the non-streamed response was also broken, streaming was not the cause, so don't keep
         // that repair.
-        let is_broken = halts.omits_indentation(model)
+        let is_broken = halts.has_own_style(model)
             || match self.request.offers_tools {
                 true => halts.writes_malformed_calls(model),
                 false => halts.omits_fences(model),

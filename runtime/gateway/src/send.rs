@@ -39,6 +39,7 @@ use crate::{
     queue_time::QueueTimes,
     responder::read_names,
     retry::{self, seconds},
+    stop_report::StopReport,
     trial::{ModelRoute, TrialGateway},
 };
 
@@ -105,6 +106,7 @@ impl TrialGateway {
         result.duration = begun.elapsed();
         if result.is_success() {
             result.names = read_names(&result.raw, &result.response.model);
+            result.stop = StopReport::read(&result.raw);
             self.add_stated_queue_time(&mut result, begun);
         }
         result.has_split_key = self.route().endpoint.has_key(&result.response.to_model_response());

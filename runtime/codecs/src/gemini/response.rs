@@ -57,7 +57,8 @@ fn has_only_arguments(call: &Value) -> bool {
 /// Reads the first candidate's parts.
 pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec<Delta>) {
     let parts = body["candidates"][0]["content"]["parts"].as_array();
-    for part in parts.into_iter().flatten() {
+    let parts = parts.map(Vec::as_slice).unwrap_or_default();
+    for (number, part) in parts.iter().enumerate() {
         if let Some(call) = part.get("functionCall") {
             let text = match &call["args"] {
                 Value::Null => "{}".to_owned(),
@@ -85,12 +86,24 @@ pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec
             deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
-            deltas.push(match part["thought"] == true {
+            let is_thought =
+                part["thought"] == true || is_unmarked_thought(&text, &parts[number + 1..]);
+            deltas.push(match is_thought {
                 true => Delta::Reasoning(text),
                 false => Delta::Text(text),
             });
         }
     }
+}
+
+/// Whether a part is a thought although it is not marked as one: it has the header of a thought, and
+/// the answer follows in a part of its own. A model that writes such a header itself puts its text
+/// into a single part.
+fn is_unmarked_thought(text: &str, next_parts: &[Value]) -> bool {
+    let is_answer = |part: &Value| {
+        part["thought"] != true && part["text"].as_str().is_some_and(|text| !text.trim().is_empty())
+    };
+    text.starts_with("THOUGHT:") && next_parts.iter().any(is_answer)
 }
 
 /// Returns the reason why the endpoint blocked the prompt.
@@ -244,11 +257,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::read_response;
-    use crate::neutral::{CollectedResponse, StopReason};
+    use crate::neutral::{CollectedResponse, Item, StopReason};
 
     fn blocked(reason: &str) -> CollectedResponse {
         let body = json!({"promptFeedback": {"blockReason": reason}});
         CollectedResponse::from_deltas(read_response(&body).expect("a response"))
+    }
+
+    #[test]
+    fn thought_without_a_mark_is_reasoning_if_an_answer_follows() {
+        let has_reasoning = |parts: Value| {
+            let body =
+                json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
+            let whole = CollectedResponse::from_deltas(read_response(&body).expect("a response"));
+            whole.items.iter().any(|item| matches!(item, Item::Reasoning(_)))
+        };
+        let (thought, answer) = (json!({"text": "THOUGHT:\nI look."}), json!({"text": "Done."}));
+        assert!(has_reasoning(json!([thought, answer])));
+        assert!(!has_reasoning(json!([thought])), "the model may write this itself");
+        assert!(!has_reasoning(json!([thought, {"functionCall": {"name": "ls", "args": {}}}])));
+        assert!(!has_reasoning(json!([answer, answer])));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     attempt_failure::{AttemptFailure, FailureKind},
     codec::neutral::CollectedResponse,
     responder::ResponseNames,
+    stop_report::StopReport,
     trial::CancelReason,
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct AttemptResult {
     pub response: CollectedResponse,
     /// The names in a successful response.
     pub names: ResponseNames,
+    /// What a successful response reports about its end.
+    pub stop: StopReport,
     /// Why the body is not a response, and the usage billed for the body.
     pub parse_failure: Option<(String, Option<Usage>)>,
     pub end: Option<AttemptEnd>,

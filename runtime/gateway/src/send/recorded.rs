@@ -6,7 +6,7 @@ use super::{
     attempt::{AttemptEnd, AttemptResult},
     body::{self, Body},
 };
-use crate::{TrialGateway, ask::InProcessClient, responder::read_names};
+use crate::{TrialGateway, ask::InProcessClient, responder::read_names, stop_report::StopReport};
 
 impl TrialGateway {
     /// Returns the result of an attempt that received these bytes. If they are no complete
@@ -30,6 +30,7 @@ impl TrialGateway {
             }
         }
         result.names = read_names(&result.raw, &result.response.model);
+        result.stop = StopReport::read(&result.raw);
         result
     }
 }
