@@ -152,6 +152,26 @@ async fn stream_that_lost_a_fence_is_requested_again_without_streaming() {
 }
 
 #[tokio::test]
+async fn response_without_a_stop_reason_is_unfinished_if_earlier_responses_had_one() {
+    let whole = vec![text_chunk("all"), end_chunk("stop")];
+    let cut = vec![text_chunk("al"), Value::Null];
+    let (_, seen) = ask_twice(vec![whole.clone(), cut.clone(), whole]).await;
+    assert_eq!(seen, [("all".to_owned(), 1), ("all".to_owned(), 3)]);
+    // This endpoint never gives a reason.
+    let (_, seen) = ask_twice(vec![cut]).await;
+    assert_eq!(seen, [("al".to_owned(), 1), ("al".to_owned(), 2)]);
+}
+
+#[tokio::test]
+async fn stream_that_was_sent_twice_is_requested_again_without_streaming() {
+    let pieces = ["I", " look", " at", " it"].map(|piece| [text_chunk(piece), text_chunk(piece)]);
+    let doubled = [pieces.concat(), vec![end_chunk("stop")]].concat();
+    let whole = vec![text_chunk("I look at it"), end_chunk("stop")];
+    let (_, seen) = ask_twice(vec![doubled, whole]).await;
+    assert_eq!(seen, [("I look at it".to_owned(), 2), ("I look at it".to_owned(), 3)]);
+}
+
+#[tokio::test]
 async fn response_without_output_is_requested_again() {
     let hollow = |tokens: u64| {
         vec![
