@@ -1,4 +1,4 @@
-//! Detects streams in which each piece of the text was sent twice, for example because two listeners
+//! Detects streams in which each piece of the response was sent twice, for example because two listeners
 //! of a proxy write to the same connection.
 
 use serde_json::Value;
@@ -6,13 +6,14 @@ use serde_json::Value;
 use crate::{checks::DoubledDeltasCheck, responder::json_objects};
 
 impl DoubledDeltasCheck {
-    /// Whether each piece of a stream's text is followed by a copy of itself.
+    /// Whether each piece of the text, the reasoning and the calls in a stream is followed by a copy
+    /// of itself.
     pub(crate) fn has_doubled_deltas(&self, raw: &[u8]) -> bool {
         let text = String::from_utf8_lossy(raw);
         if text.trim_start().starts_with('{') {
             return false;
         }
-        let mut pieces = json_objects(&text).filter_map(read_text_piece);
+        let mut pieces = json_objects(&text).filter_map(read_piece);
         let (mut count, mut distinct, mut last) = (0, 0, String::new());
         while let Some(piece) = pieces.next() {
             // In almost all streams, the first two pieces differ, and nothing more is parsed.
@@ -28,17 +29,23 @@ impl DoubledDeltasCheck {
     }
 }
 
-/// Returns the text in an event of any format.
-fn read_text_piece(event: &str) -> Option<String> {
+/// Returns the text, reasoning or arguments in an event of any format.
+fn read_piece(event: &str) -> Option<String> {
     let event: Value = serde_json::from_str(event).ok()?;
+    let delta = &event["choices"][0]["delta"];
     let places = [
-        &event["choices"][0]["delta"]["content"],
+        &delta["content"],
+        &delta["reasoning_content"],
+        &delta["reasoning"],
+        &delta["tool_calls"][0]["function"]["arguments"],
         &event["delta"]["text"],
+        &event["delta"]["thinking"],
+        &event["delta"]["partial_json"],
         &event["delta"],
         &event["candidates"][0]["content"]["parts"][0]["text"],
     ];
-    let text = places.into_iter().find_map(Value::as_str)?;
-    (!text.is_empty()).then(|| text.to_owned())
+    let mut pieces = places.into_iter().filter_map(Value::as_str);
+    pieces.find(|piece| !piece.is_empty()).map(ToOwned::to_owned)
 }
 
 #[cfg(test)]

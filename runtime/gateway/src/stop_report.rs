@@ -58,6 +58,7 @@ fn has_reason(object: &Value) -> bool {
         || is_given(&object["delta"]["stop_reason"])
         || is_given(&object["candidates"][0]["finishReason"])
         || is_given(&object["promptFeedback"]["blockReason"])
+        || is_given(&object["response"]["status"])
 }
 
 /// Returns the string at which the server stopped. vLLM's `stop_reason` and SGLang's `matched_stop`
@@ -138,6 +139,11 @@ mod tests {
             ),
             (r#"{"candidates": [{"finishReason": "STOP"}]}"#, Some(true)),
             (r#"{"promptFeedback": {"blockReason": "SAFETY"}}"#, Some(true)),
+            (
+                "event: response.completed\ndata: {\"type\": \"response.completed\", \
+                 \"response\": {\"status\": \"completed\"}}\n\n",
+                Some(true),
+            ),
             (r#"{"candidates": [{"content": {}}]}"#, Some(false)),
             ("data: {\"choices\": [\ndata: ]}\n\n", None),
             ("[{\"candidates\": []}]", None),
