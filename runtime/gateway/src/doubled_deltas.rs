@@ -1,5 +1,5 @@
-//! Detects streams in which each piece of the response was sent twice, for example because two listeners
-//! of a proxy write to the same connection.
+//! Detects streams in which each piece of the response was sent twice, for example because two
+//! listeners of a proxy write to the same connection.
 
 use serde_json::Value;
 
