@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::{checks::DoubledDeltasCheck, responder::json_objects};
 
 impl DoubledDeltasCheck {
-    /// Whether each piece of the text, the reasoning and the calls in a stream is followed by a copy
-    /// of itself.
+    /// Whether each piece of the text, the reasoning and the calls in a stream is followed by a
+    /// copy of itself.
     pub(crate) fn has_doubled_deltas(&self, raw: &[u8]) -> bool {
         let text = String::from_utf8_lossy(raw);
         if text.trim_start().starts_with('{') {

@@ -1,8 +1,8 @@
 //! Compares a response's text with what the request contained.
 //!
 //! Some servers put the whole prompt before the model's text (`return_full_text` of Hugging Face's
-//! pipelines, `echo`). Others pass on a placeholder such as `[object Object]` instead of the prompt,
-//! and the model asks what was meant.
+//! pipelines, `echo`). Others pass on a placeholder such as `[object Object]` instead of the
+//! prompt, and the model asks what was meant.
 
 use proctor_types::Api;
 
@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Returns why a response must be requested again, if its text repeats a part of the prompt that
-    /// the endpoint did not count as output. A model may also repeat the prompt, but then the
+    /// Returns why a response must be requested again, if its text repeats a part of the prompt
+    /// that the endpoint did not count as output. A model may also repeat the prompt, but then the
     /// endpoint counts these tokens.
     pub(crate) async fn find_echoed_prompt(
         &self,

@@ -1,7 +1,8 @@
 //! Detects an endpoint that added another conversation to a trial's first prompt.
 //!
-//! Some proxies keep sessions, and find them by the first message. The first request of a trial then
-//! continues the session of another trial of the same task, and the model sees that trial's work.
+//! Some proxies keep sessions, and find them by the first message. The first request of a trial
+//! then continues the session of another trial of the same task, and the model sees that trial's
+//! work.
 
 use crate::{checks::AddedPromptCheck, prompt_counts::PromptCount};
 
@@ -10,9 +11,10 @@ use crate::{checks::AddedPromptCheck, prompt_counts::PromptCount};
 pub(crate) struct FirstPrompts(Vec<PromptCount>);
 
 impl FirstPrompts {
-    /// Adds the count for the first request of a trial. Returns how many tokens the endpoint added to
-    /// the prompt, if it counted far more than for another trial's first request of about the same
-    /// length. An endpoint that adds the same system prompt to all requests adds it to that one, too.
+    /// Adds the count for the first request of a trial. Returns how many tokens the endpoint added
+    /// to the prompt, if it counted far more than for another trial's first request of about the
+    /// same length. An endpoint that adds the same system prompt to all requests adds it to that
+    /// one, too.
     pub(crate) fn add(&mut self, check: &AddedPromptCheck, count: &PromptCount) -> Option<u64> {
         // Such a count excludes cached tokens, or the request contains images.
         if count.bytes_per_token() > check.most_bytes_per_token {

@@ -18,8 +18,8 @@ const WINDOWS_1252: [char; 32] = [
 ];
 
 impl MisdecodedTextCheck {
-    /// Whether all characters outside of ASCII in a response's text and calls are bytes of UTF-8 that
-    /// were decoded with another encoding.
+    /// Whether all characters outside of ASCII in a response's text and calls are bytes of UTF-8
+    /// that were decoded with another encoding.
     pub(crate) fn is_misdecoded(&self, response: &CollectedResponse) -> bool {
         let counts = response.items.iter().map(|item| match item {
             Item::Text(text) | Item::Refusal(text) => count_misdecoded(text),
