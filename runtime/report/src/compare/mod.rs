@@ -5,11 +5,14 @@ mod differences;
 mod gate;
 mod headline;
 mod metric;
+mod missing;
 mod pairs;
 mod sentence;
 mod shared;
 
-pub use comparison::{ByRepository, Comparison, GateReport, GateResult, Pair};
+pub use comparison::{
+    ByRepository, Comparison, GateReport, GateResult, MissingVerdicts, Pair,
+};
 pub use differences::{FactorDifference, LongTextStyle, PairDifferences};
 pub use gate::{Gate, GateError};
 pub use headline::{

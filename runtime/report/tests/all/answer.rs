@@ -45,7 +45,7 @@ fn headline_names_better_arm_effect_and_price() {
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
     let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
     let text = format!(
-        "b resolves 50.0 points more than a (95% {upper:.1} to {lower:.1}) at 1.3 times the cost."
+        "b resolves 50.0 points more than a (95% {upper:.1} to {lower:.1}, 20 tasks) at 1.3 times the cost."
     );
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
@@ -96,6 +96,41 @@ fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
         "No clear difference: c resolves 5.0 points more than a",
     ];
     assert_eq!(starts, expected);
+}
+
+#[test]
+fn headline_is_clear_only_if_missing_verdicts_cannot_change_it() {
+    // `b` resolves ten tasks that `a` doesn't. Verdicts of `a` are missing on some of them.
+    let with_missing = |count: usize| {
+        let mut trials = two_arms();
+        let missing = trials.iter_mut().filter(|one| one.arm_name == "a").skip(5).take(count);
+        missing.for_each(|one| one.verdict = None);
+        headlines(&compare(&trials, None)).remove(0)
+    };
+    let few = with_missing(2);
+    assert!(few.is_distinguishable, "{few:?}");
+    assert!(few.text.starts_with("b resolves 44.4 points more than a (95% "), "{few:?}");
+    assert!(few.text.contains(", 18 of 20 tasks)"), "{few:?}");
+    let bounds = "; with the 2 missing verdicts, the difference on 20 tasks is from 40.0 to 50.0 points";
+    assert!(few.detail.contains(bounds), "{few:?}");
+
+    // If all five missing verdicts were successes, only five tasks would differ: p = 0.0625. The
+    // same holds if the shared tasks alone differ significantly, as with four.
+    let many = with_missing(5);
+    assert!(!many.is_distinguishable, "{many:?}");
+    let four = with_missing(4);
+    assert!(four.is_distinguishable, "six tasks differ in any case: p = 0.03: {four:?}");
+    let mut trials = two_arms();
+    trials.iter_mut().filter(|one| one.arm_name == "a").skip(15).for_each(|one| one.verdict = None);
+    let headline = headlines(&compare(&trials, None)).remove(0);
+    assert!(!headline.is_distinguishable, "{headline:?}");
+    assert!(headline.text.starts_with("No clear difference: b resolves 66.7 points more than a"));
+    assert!(headline.text.contains(", 15 of 20 tasks)"), "{headline:?}");
+    assert!(
+        headline.text.ends_with(" times the cost, but 5 missing verdicts could change this."),
+        "{headline:?}"
+    );
+    assert!(headline.detail.contains(", so the arms might not differ"), "{headline:?}");
 }
 
 #[test]
