@@ -124,12 +124,7 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     let detail = format!(
         "{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{bounds}{left_out}."
     );
-    Some(Headline {
-        text,
-        detail,
-        is_distinguishable: clear,
-        difference: difference.abs(),
-    })
+    Some(Headline { text, detail, is_distinguishable: clear, difference: difference.abs() })
 }
 
 /// Puts the arm that resolves more first.

@@ -81,7 +81,9 @@ pub(super) fn missing_verdicts_phrase(pair: &Pair, turned: bool) -> String {
         true => ", so the arms might not differ",
         false => "",
     };
-    format!("; with the {verdicts}, the difference on {tasks} is from {lower} to {upper} points{end}")
+    format!(
+        "; with the {verdicts}, the difference on {tasks} is from {lower} to {upper} points{end}"
+    )
 }
 
 /// Formats one end of an interval. Nonzero values are not rounded to 0 if that would contradict the
