@@ -48,27 +48,29 @@ impl Report {
     /// Returns why trials have no verdict, by arm: `a: 1 infrastructure fault, 12 not ended; b: 4
     /// infrastructure faults`. `None` if no verdict is missing.
     pub fn missing_verdict_reasons(&self) -> Option<String> {
-        let mut counts: BTreeMap<&ArmId, BTreeMap<MissingReason, u64>> = BTreeMap::new();
-        for trial in self.tasks.iter().filter(|trial| trial.resolved.is_none()) {
-            let reason = MissingReason::for_trial(trial);
-            *counts.entry(&trial.arm).or_default().entry(reason).or_default() += 1;
-        }
-        let of_arm = |id: &ArmId| -> Option<String> {
-            let counts = counts.get(id)?;
-            let reasons: Vec<String> =
-                counts.iter().map(|(reason, count)| reason.describe(*count)).collect();
-            // Only these two together suggest that the fault halted the arm.
-            let is_halted = [MissingReason::Fault, MissingReason::NotEnded]
-                .iter()
-                .all(|reason| counts.contains_key(reason));
-            let halted = if is_halted { " (a fault may have halted the arm)" } else { "" };
-            Some(format!("{}{halted}", reasons.join(", ")))
-        };
         let arms: Vec<String> = self
             .arms
             .iter()
-            .filter_map(|arm| Some(format!("{}: {}", arm.name, of_arm(&arm.arm)?)))
+            .filter_map(|arm| {
+                Some(format!("{}: {}", arm.name, self.missing_verdict_reasons_of(&arm.arm)?))
+            })
             .collect();
         (!arms.is_empty()).then(|| arms.join("; "))
+    }
+
+    /// Returns why trials of one arm have no verdict. `None` if all of them have one.
+    pub fn missing_verdict_reasons_of(&self, arm: &ArmId) -> Option<String> {
+        let mut counts: BTreeMap<MissingReason, u64> = BTreeMap::new();
+        let of_arm = self.tasks.iter().filter(|trial| trial.arm == *arm);
+        for trial in of_arm.filter(|trial| trial.resolved.is_none()) {
+            *counts.entry(MissingReason::for_trial(trial)).or_default() += 1;
+        }
+        let reasons: Vec<String> =
+            counts.iter().map(|(reason, count)| reason.describe(*count)).collect();
+        // Only these two together suggest that the fault halted the arm.
+        let is_halted = counts.contains_key(&MissingReason::Fault)
+            && counts.contains_key(&MissingReason::NotEnded);
+        let halted = if is_halted { " (a fault may have halted the arm)" } else { "" };
+        (!reasons.is_empty()).then(|| format!("{}{halted}", reasons.join(", ")))
     }
 }

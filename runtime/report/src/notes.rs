@@ -91,11 +91,12 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     }
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
         let text = format!(
-            "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
+            "{}: incomplete, {} of {} {} no verdict ({}); resolved is between {} and {}.",
             arm.name,
             arm.trials - arm.graded,
             count_with_noun(arm.trials, "trial"),
             if arm.trials == 1 { "has" } else { "have" },
+            report.missing_verdict_reasons_of(&arm.arm).unwrap_or_default(),
             format_percent(arm.resolved_bounds.lower),
             format_percent(arm.resolved_bounds.upper),
         );

@@ -7,9 +7,9 @@ use crate::TrialResult;
 
 /// Computes the worst and the best case of a comparison. Returns `None` if no verdict is missing, or
 /// if the metric is an amount, which has no highest value.
-pub(super) fn bound_missing_verdicts<'a>(
+pub(super) fn bound_missing_verdicts<'tasks, 'trials: 'tasks>(
     metric: Metric,
-    tasks: impl Iterator<Item = &'a SharedTask<'a>> + Clone,
+    tasks: impl Iterator<Item = &'tasks SharedTask<'trials>> + Clone,
 ) -> Option<MissingVerdicts> {
     if !matches!(metric, Metric::Resolved | Metric::PassedRate) {
         return None;
