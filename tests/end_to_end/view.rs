@@ -231,6 +231,8 @@ fn finished_run_can_be_viewed() {
     let report = viewer.get(&format!("{root}report/1"));
     assert!(report.contains("content-security-policy: default-src 'none'; style-src 'sha256-"));
     assert!(report.contains("Proctor report") && !report.contains("<script"));
+    assert_eq!(trials(&report).len(), 6, "a served report links to its trials");
+    assert!(links(&report).contains(&root), "and to the page of the run");
     refused(viewer.get(&format!("{root}report/2")), "404");
     assert_eq!(trials(&viewer.get(&format!("{root}1"))).len(), 6, "the run's page has its own URL");
     let task = links(&matrix).into_iter().find(|link| link.contains("/beside/")).unwrap();

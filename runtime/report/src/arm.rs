@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_types::{
     Arm, ArmId, Budget, EvidenceClass, FailureReason, ForkOrigin, Integrity, Outcome, Responders,
-    Spending, TokenClasses, Verdict, canonical_json, sha256_hex,
+    SCRIPT_URL_PREFIX, Spending, TokenClasses, Verdict, canonical_json, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,6 +45,9 @@ pub struct ArmReport {
     /// The model's name at the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Whether the model is a script, so that the results are meaningless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_scripted: bool,
     /// The limits of each trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
@@ -250,6 +253,7 @@ impl ArmReport {
             control: trials.iter().any(|trial| trial.is_control),
             scaffold: None,
             model: None,
+            is_scripted: false,
             budget: None,
             factors: None,
             trials: trials.len() as u64,
@@ -342,6 +346,8 @@ impl ArmReport {
         self.control = arm.is_control();
         self.scaffold = Some(arm.scaffold.clone());
         self.model = arm.model.as_ref().map(|model| model.name.clone());
+        let is_script = |url: &str| url.starts_with(SCRIPT_URL_PREFIX);
+        self.is_scripted = arm.model.as_ref().is_some_and(|model| is_script(&model.base_url));
         self.budget = Some(arm.budget.clone());
         self.factors = Some(factors);
     }

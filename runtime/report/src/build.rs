@@ -4,7 +4,8 @@ use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Finding, RankAgreement, TaskReport, TrialResult, agreement::rank_agreements,
+    ArmReport, DifferingFactor, Finding, RankAgreement, TaskReport, TrialResult,
+    agreement::rank_agreements,
 };
 
 pub const REPORT_SCHEMA: u32 = 1;
@@ -29,6 +30,10 @@ pub struct Report {
     /// tables. Only in the output of `report --format json`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// The factors that differ between the arms under study. Only in the output of `report --format
+    /// json`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differing_factors: Vec<DifferingFactor>,
 }
 
 impl Report {
@@ -55,6 +60,7 @@ impl Report {
             rank_agreement: rank_agreements(trials),
             remarks: Vec::new(),
             findings: Vec::new(),
+            differing_factors: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A short list of checks that show whether a result is sound.
 
-use proctor_types::count_with_noun;
+use proctor_types::{count_with_noun, join_first_few};
 
 use crate::{ArmReport, Report, format::format_percent, limit_warnings, notes::unverified_reasons};
 
@@ -26,19 +26,26 @@ pub struct SoundnessCheck {
     pub text: String,
 }
 
-/// Returns one line each about verdicts, integrity, controls, limits, faults, interruptions and
-/// attempts.
+/// Returns one line each about scripted models, verdicts, integrity, controls, limits, faults,
+/// interruptions and attempts.
 pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
-    let mut all = vec![
-        check_verdicts(report),
-        check_integrity(report),
-        check_controls(report),
-        check_limits(report),
-    ];
+    let mut all = Vec::new();
+    let scripted = report.arms.iter().filter(|arm| arm.is_scripted);
+    let scripted: Vec<String> = scripted.map(|arm| arm.name.clone()).collect();
+    if !scripted.is_empty() {
+        let of = join_first_few(scripted);
+        let text = format!("The model is a script, so the results are meaningless: {of}");
+        all.push(warning_check(text));
+    }
+    all.push(check_verdicts(report));
+    all.extend(report.describe_differing_limits().map(warning_check));
+    all.extend([check_integrity(report), check_controls(report), check_limits(report)]);
     let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
     if faults > 0 {
         let faults = count_with_noun(faults, "infrastructure fault");
-        all.push(warning_check(format!("{faults}: not counted against any arm")));
+        all.push(warning_check(format!(
+            "{faults}: scores count these trials as not resolved, and their intervals cover both results"
+        )));
     }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
@@ -83,7 +90,10 @@ fn check_verdicts(report: &Report) -> SoundnessCheck {
     let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
     let have = if trials == 1 { "has" } else { "have" };
     let text = format!("{graded} of {} {have} a verdict", count_with_noun(trials, "trial"));
-    if graded == trials { good_check(text) } else { warning_check(text) }
+    match report.missing_verdict_reasons() {
+        Some(reasons) => warning_check(format!("{text}. Without a verdict: {reasons}")),
+        None => good_check(text),
+    }
 }
 
 fn check_integrity(report: &Report) -> SoundnessCheck {

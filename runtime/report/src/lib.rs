@@ -13,6 +13,8 @@ mod checks;
 mod compare;
 mod csv;
 mod curve;
+mod endings;
+mod factors;
 mod format;
 mod grid;
 mod groups;
@@ -21,11 +23,13 @@ mod limit_warnings;
 mod limits;
 mod lines;
 mod markdown;
+mod missing;
 mod noise;
 mod notes;
 mod pareto;
 mod per_resolved;
 mod quality_marks;
+mod ranking;
 mod repeats;
 mod rounding;
 mod run;
@@ -49,15 +53,17 @@ pub use build::{REPORT_SCHEMA, Report, build_report};
 pub use checks::{CheckLevel, SoundnessCheck, soundness_checks};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Headline, LongTextStyle, Pair, PairDifferences, compare, compare_with_style,
-    comparison_text, comparison_text_with_style, headlines, headlines_with_escape,
-    is_second_arm_better, single_arm_headline,
+    GateResult, Headline, LongTextStyle, MissingVerdicts, Pair, PairDifferences, compare,
+    compare_with_style, comparison_text, comparison_text_with_style, headlines,
+    headlines_with_escape, is_second_arm_better, single_arm_headline,
 };
 pub use csv::{csv_line, groups_csv, trials_csv};
 pub use curve::{
     CURVE_SCHEMA, Curve, CurveCheck, CurveCost, CurvePoint, FirstResolved, curve_csv, curve_html,
     curve_text,
 };
+pub use endings::{ending_sentence, ending_words, reason_words};
+pub use factors::DifferingFactor;
 pub use format::{abbreviate_count, format_dollars, format_percent};
 pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_fraction};
 pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
@@ -69,6 +75,7 @@ pub use notes::{Finding, FindingRank, failure_reasons, findings};
 pub use pareto::pareto_front;
 pub use per_resolved::{PerResolved, Ratio};
 pub use quality_marks::add_quality_marks;
+pub use ranking::ranking_sentence;
 pub use repeats::{deduplicate_errors, error_key};
 pub use run::{add_arm_details, build_run_report, read_results, read_trial_result, run_remarks};
 pub use single_shot::{

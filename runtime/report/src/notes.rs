@@ -3,12 +3,12 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proctor_types::{ArmId, Integrity, Responders, count_with_noun, noun_for_count};
+use proctor_types::{ArmId, FailureReason, Integrity, Responders, count_with_noun, noun_for_count};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Report, TaskReport, agreement, format::format_percent, limit_warnings, noise,
-    repeats::deduplicate_errors,
+    ArmReport, Report, TaskReport, agreement, endings::reason_words, format::format_percent,
+    limit_warnings, noise, repeats::deduplicate_errors,
 };
 
 /// Maximum number of responders named in one sentence, and of trials named for the same error.
@@ -58,15 +58,16 @@ pub struct Finding {
 }
 
 impl Report {
-    /// Adds the findings that the other formats print below the tables, with one finding per trial.
-    /// Call this method last, because the findings depend on all other fields.
+    /// Adds the findings that the other formats print below the tables, with one finding per trial,
+    /// and the factors that differ. Call this method last, because the findings depend on all other
+    /// fields.
     #[must_use]
     pub fn with_findings(self) -> Self {
         let findings = notes(&self, DetailLevel::LinePerTrial)
             .into_iter()
             .map(|note| Finding { rank: note.rank, text: note.lines.join("\n") })
             .collect();
-        Self { findings, ..self }
+        Self { findings, differing_factors: self.find_differing_factors(), ..self }
     }
 }
 
@@ -81,13 +82,21 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     let mut all: Vec<FindingNote> = Vec::new();
     let mut add =
         |rank: FindingRank, text: String| all.push(FindingNote { rank, lines: vec![text] });
+    for arm in report.arms.iter().filter(|arm| arm.is_scripted) {
+        let text = format!("{}: its model is a script, so its results are meaningless.", arm.name);
+        add(FindingRank::Missing, text);
+    }
+    if let Some(text) = report.describe_differing_limits() {
+        add(FindingRank::Doubtful, format!("{text}."));
+    }
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
         let text = format!(
-            "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
+            "{}: incomplete, {} of {} {} no verdict ({}); resolved is between {} and {}.",
             arm.name,
             arm.trials - arm.graded,
             count_with_noun(arm.trials, "trial"),
             if arm.trials == 1 { "has" } else { "have" },
+            report.missing_verdict_reasons_of(&arm.arm).unwrap_or_default(),
             format_percent(arm.resolved_bounds.lower),
             format_percent(arm.resolved_bounds.upper),
         );
@@ -95,7 +104,7 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     }
     for arm in &report.arms {
         if let Some(reasons) = failure_reasons(arm, usize::MAX) {
-            add(FindingRank::Informational, format!("{}: not resolved: {reasons}.", arm.name));
+            add(FindingRank::Informational, format!("{}: failed: {reasons}.", arm.name));
         }
     }
     for arm in &report.arms {
@@ -269,7 +278,8 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_for_count(faults.len(), "fault");
-        let mut lines = vec![format!("Infrastructure {word} (not counted against any arm):")];
+        let mut lines =
+            vec![format!("Infrastructure {word} (scores count these trials as not resolved):")];
         lines.extend(
             deduplicate_errors(faults, MAX_LISTED_NAMES)
                 .into_iter()
@@ -354,15 +364,17 @@ fn describe_interruptions(report: &Report, detail: DetailLevel) -> Vec<String> {
     )]
 }
 
-/// Returns why an arm's trials failed, most frequent reason first: `8 assertion, 3 out of budget
-/// and 2 more`. `None` if no failed trial has a reason.
+/// Returns why an arm's trials failed, most frequent reason first: `8 failed an assertion, 3
+/// reached a limit and 2 more`. Trials without a verdict have not failed. `None` if no failed trial
+/// has a reason.
 pub fn failure_reasons(arm: &ArmReport, max_reasons: usize) -> Option<String> {
-    let counts = sort_by_count(&arm.reasons);
+    let mut counts = sort_by_count(&arm.reasons);
+    counts.retain(|(reason, _)| *reason != FailureReason::Infrastructure);
     let more: u64 = counts.iter().skip(max_reasons).map(|(_, count)| count).sum();
     let phrases: Vec<String> = counts
         .iter()
         .take(max_reasons)
-        .map(|(reason, count)| format!("{count} {}", reason.name().replace('_', " ")))
+        .map(|(reason, count)| format!("{count} {}", reason_words(*reason)))
         .collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!phrases.is_empty()).then(|| phrases.join(", ") + &more)

@@ -12,8 +12,8 @@ use proctor_record::{
     trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_types::{
-    EarlierTries, FlakePolicy, PREDICTIONS_SCAFFOLD, RULES_VERSION, RunRecord, RunTask,
-    SCRIPT_URL_PREFIX, TrialId, count_with_noun, join_first_few,
+    EarlierTries, FlakePolicy, PREDICTIONS_SCAFFOLD, RULES_VERSION, RunRecord, RunTask, TrialId,
+    count_with_noun, join_first_few,
 };
 
 use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report};
@@ -128,13 +128,6 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
             };
             let (name, place, run) = (&arm.name, origin.describe(), &origin.run);
             remarks.insert(format!("{name} was forked from {place} of {run} ({message})."));
-        }
-        if let Some(model) = &arm.model
-            && model.base_url.starts_with(SCRIPT_URL_PREFIX)
-        {
-            let name = &arm.name;
-            remarks
-                .insert(format!("{name}: its model is a script, so its results are meaningless."));
         }
     }
     if let Some(attacks) = record.certificate.as_ref().and_then(|it| it.attacks.as_ref()) {

@@ -7,11 +7,13 @@ use proctor_types::count_with_noun;
 use crate::{
     ArmReport, Comparison, ExceptionCount, GroupSelection, GroupTable, Ratio, Report,
     compare::headlines,
+    endings::ending_words,
     format::{abbreviate_count, format_dollars, format_interval, format_percent},
     grid::{build_grid, cell_text},
     group_tables,
     lines::{wrap_long_lines, wrap_paragraph},
     notes::{DetailLevel, FindingNote, FindingRank, notes},
+    ranking::ranking_sentence,
     single_shot::format_tables,
     spread::displayed_ks,
     table::{self, format_table},
@@ -64,6 +66,9 @@ pub fn report_text_with_comparison(
         let have = if trials == 1 { "has" } else { "have" };
         let trials = count_with_noun(trials, "trial");
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
+    }
+    if let Some(sentence) = comparison.and_then(|all| ranking_sentence(report, all)) {
+        let _ = writeln!(out, "{}", wrap_paragraph(&sentence));
     }
     out.push_str(&headline_text(comparison));
     let (study, (used, unused)) = (report.arms_under_study(), split_controls(report.controls()));
@@ -275,7 +280,7 @@ fn endings_table(report: &Report) -> String {
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
     let row = |name: &str, count: &dyn Fn(&ArmReport) -> u64| -> Vec<String> {
         let cells = report.arms.iter().map(|arm| count(arm).to_string());
-        std::iter::once(name.replace('_', " ")).chain(cells).collect()
+        std::iter::once(ending_words(name)).chain(cells).collect()
     };
     let mut rows: Vec<Vec<String>> = names
         .into_iter()

@@ -51,6 +51,7 @@ mod steps;
 mod task_material;
 mod task_sandbox;
 mod trial;
+mod try_history;
 mod verdicts;
 mod wide_grading;
 

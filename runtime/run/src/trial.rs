@@ -13,7 +13,7 @@ use crate::{
     CancelSignal, PlannedTask, Progress, RunContext, drive::TryRun, error::record_fault,
     fault_handling::TrialEnvironment, fault_policy::ScopeKind, forensics::add_forensics,
     fork::prepare_restart, grading::grade_trial, halts::TrialLocation, interrupted::can_resume,
-    own_sandbox::ProgramSandbox, resume_point::ResumePoint,
+    own_sandbox::ProgramSandbox, resume_point::ResumePoint, try_history::TryHistory,
 };
 
 /// Key of the journal note about a worker that died.
@@ -398,15 +398,24 @@ fn append_event(id: &TrialId, dir: &TrialDir, try_number: u32, event: Event) -> 
 }
 
 /// Records and returns the outcome of a trial that no try completed. The outcome includes the last
-/// try's spending.
+/// try's spending, time and interruptions.
 fn record_fault_outcome(
     id: &TrialId,
     dir: &TrialDir,
     try_number: u32,
     fault: Fault,
 ) -> Result<Outcome, Fault> {
-    let spent = read_journal_spending(&dir.trajectory_path()).map_err(record_fault)?;
-    let outcome = Outcome { spent, ..fault_outcome(try_number, fault) };
+    let journal = dir.trajectory_path();
+    let spent = read_journal_spending(&journal).map_err(record_fault)?;
+    // A trial may fail before it has a journal.
+    let events = match journal.is_file() {
+        true => read_journal(&journal).map_err(record_fault)?.events,
+        false => Vec::new(),
+    };
+    let TryHistory { wall_seconds, interruptions } =
+        TryHistory::from_events(events.iter().map(|one| (one.t_mono, &one.event)));
+    let outcome =
+        Outcome { spent, wall_seconds, interruptions, ..fault_outcome(try_number, fault) };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
     append_event(id, dir, try_number, ended)?;
     dir.write_outcome(&outcome).map_err(record_fault)?;

@@ -98,6 +98,14 @@ pub fn paired_bootstrap(
     })
 }
 
+/// Returns the p-value of [`paired_bootstrap`] for clusters of one value each, without its interval.
+/// Returns `None` without values.
+pub fn paired_p_value(differences: &[f64]) -> Option<f64> {
+    let clusters: Vec<Vec<f64>> = differences.iter().map(|one| vec![*one]).collect();
+    let sums: Vec<f64> = sorted_clusters(&clusters).iter().map(|one| one.0).collect();
+    (!sums.is_empty()).then(|| sign_flip_p_value(&sums))
+}
+
 /// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level
 /// adjusted for several comparisons. The interval excludes 0 if and only if the p-value is below
 /// `alpha`. The result always contains the unadjusted interval.

@@ -22,7 +22,9 @@ mod variance;
 
 pub use agreement::reconcile_with_test;
 pub use bca::bca_interval;
-pub use bootstrap::{PairedDifference, Scale, adjusted_interval, mean_interval, paired_bootstrap};
+pub use bootstrap::{
+    PairedDifference, Scale, adjusted_interval, mean_interval, paired_bootstrap, paired_p_value,
+};
 pub use holm::holm_p_values;
 pub use mcnemar::{
     adjusted_difference_interval, difference_interval, mcnemar_exact_p, mcnemar_mid_p,

@@ -119,7 +119,11 @@ impl Pages {
                 _ => html::render_dashboard(&dashboard(self, AddressForm::ServerPath), &links)?,
             }),
             ["report", run] => match self.find_run(run) {
-                Some(run) => return Ok(Some(Page::report(report_page(run)?))),
+                Some(run) => {
+                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    let links = Links { run_page: &run_page, ..links };
+                    return Ok(Some(Page::report(report_page(run, &links)?)));
+                }
                 None => None,
             },
             ["compare", run] => match self.find_run(run) {

@@ -106,7 +106,7 @@ impl Pages {
             number += 1;
         }
         let name = format!("{}{PAGE_SUFFIX}", report_address(run.number));
-        folder.write(&name, &report_page(run)?)?;
+        folder.write(&name, &report_page(run, &links)?)?;
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub struct Pair {
     pub b_arm: ArmId,
     /// `resolved`, `passed_rate`, `tokens` (input and output), `cost` (US dollars) or `steps`.
     pub metric: String,
-    /// Number of compared tasks.
+    /// Number of compared tasks: the tasks for which each arm has at least one verdict.
     pub tasks: u64,
     /// Number of excluded tasks.
     pub excluded: u64,
@@ -90,6 +90,10 @@ pub struct Pair {
     /// there are fewer than two repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
+    /// How far the missing verdicts could change the result. Absent if no verdict is missing, and
+    /// for tokens, cost and steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_verdicts: Option<MissingVerdicts>,
     pub sentence: String,
 }
 
@@ -104,6 +108,34 @@ pub struct ByRepository {
     /// Whether this analysis and the analysis by task disagree about whether the arms differ.
     #[serde(default)]
     pub changes_conclusion: bool,
+}
+
+/// The worst and the best case of a comparison with missing verdicts, over all tasks that both arms
+/// ran. In each case, every missing verdict favors the same arm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MissingVerdicts {
+    /// Number of trials without a verdict, of both arms.
+    pub trials: u64,
+    /// Number of tasks, including those for which an arm has no verdict.
+    pub tasks: u64,
+    /// The lowest and highest possible difference.
+    pub difference: [f64; 2],
+    /// The larger p-value of the two cases. 1 if the arms might be equally good, or if the other arm
+    /// might be better.
+    pub p_value: f64,
+    /// The p-value after Holm's adjustment, like the pair's.
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
+    /// Whether the arms differ at the 5% level in both cases.
+    pub is_difference_certain: bool,
+}
+
+impl Pair {
+    /// Whether the arms differ, no matter what the missing verdicts are.
+    pub fn is_clear(&self) -> bool {
+        self.distinguishable == Some(true)
+            && self.missing_verdicts.is_none_or(|missing| missing.is_difference_certain)
+    }
 }
 
 /// The result of a gate.

@@ -135,7 +135,7 @@ pub(super) fn find_differences(
     }
 }
 
-fn flatten_value(path: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+pub(crate) fn flatten_value(path: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
@@ -163,7 +163,7 @@ fn short_digest(text: &str) -> String {
 }
 
 /// Formats a value on one line.
-fn format_on_one_line(value: &Value) -> String {
+pub(crate) fn format_on_one_line(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::String(text) => escape_unprintable_line(text),

@@ -7,7 +7,7 @@ use super::{
     comparison::{Comparison, Pair},
     sentence::{
         excluded_tasks_phrase, format_interval_end, format_metric_value, format_p_value,
-        repository_phrase,
+        missing_verdicts_phrase, repository_phrase,
     },
 };
 use crate::{
@@ -18,11 +18,11 @@ use crate::{
 /// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// For example `b resolves 4.2 points more than a (95% 0.5 to 7.9) at 1.3 times the cost.`
+    /// For example `b resolves 4.2 points more than a (95% 0.5 to 7.9, 200 tasks) at 1.3 times the cost.`
     pub text: String,
     /// The rates, the p-value, the cost ratio's interval, and the number of excluded tasks.
     pub detail: String,
-    /// Whether the arms differ in `resolved`.
+    /// Whether the arms differ in `resolved`, no matter what the missing verdicts are.
     pub is_distinguishable: bool,
     /// The difference in `resolved`, as a fraction; at least 0.
     pub difference: f64,
@@ -70,14 +70,19 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
             difference: 0.0,
         });
     };
-    let distinguishable = p < ALPHA;
+    let (distinguishable, clear) = (p < ALPHA, pair.is_clear());
     let interval = pair.interval_adjusted.or(pair.interval);
     let interval = interval.map_or_else(String::new, |[lower, upper]| {
         let ends =
             if is_second_arm_better(pair) { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
         let [lower, upper] = ends.map(|end| format_interval_end(pair, end, distinguishable));
-        format!(" (95% {lower} to {upper})")
+        format!("95% {lower} to {upper}, ")
     });
+    let used = match pair.tasks + pair.excluded {
+        all if all == pair.tasks => count_with_noun(all, "task"),
+        all => format!("{} of {}", pair.tasks, count_with_noun(all, "task")),
+    };
+    let basis = format!(" ({interval}{used})");
     let ratio = |metric: &str| {
         let ratio = of(metric)?.ratio.filter(|ratio| ratio.value > 0.0)?;
         if is_second_arm_better(pair) { ratio.inverse() } else { Some(ratio) }
@@ -88,13 +93,18 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
         (None, None) => (String::new(), String::new()),
     };
     let size = format_metric_value(pair, difference.abs());
-    let text = match (difference == 0.0, distinguishable) {
-        (true, _) => format!("{first} and {second} resolve equally many tasks{interval}{price}."),
+    let missing = pair.missing_verdicts.map_or(0, |missing| missing.trials);
+    let doubt = match distinguishable && !clear {
+        true => format!(", but {} could change this", count_with_noun(missing, "missing verdict")),
+        false => String::new(),
+    };
+    let text = match (difference == 0.0, clear) {
+        (true, _) => format!("{first} and {second} resolve equally many tasks{basis}{price}."),
         (false, true) => {
-            format!("{first} resolves {size} points more than {second}{interval}{price}.")
+            format!("{first} resolves {size} points more than {second}{basis}{price}.")
         }
         (false, false) => format!(
-            "No clear difference: {first} resolves {size} points more than {second}{interval}{price}."
+            "No clear difference: {first} resolves {size} points more than {second}{basis}{price}{doubt}."
         ),
     };
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
@@ -110,14 +120,11 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
         needed.map_or_else(String::new, |tasks| format!("; {tasks} tasks would be needed"));
     let p = format_p_value(p);
     let by_repository = repository_phrase(pair, distinguishable);
-    let detail =
-        format!("{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{left_out}.");
-    Some(Headline {
-        text,
-        detail,
-        is_distinguishable: distinguishable,
-        difference: difference.abs(),
-    })
+    let bounds = missing_verdicts_phrase(pair, is_second_arm_better(pair));
+    let detail = format!(
+        "{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{bounds}{left_out}."
+    );
+    Some(Headline { text, detail, is_distinguishable: clear, difference: difference.abs() })
 }
 
 /// Puts the arm that resolves more first.

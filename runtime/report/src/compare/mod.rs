@@ -5,12 +5,14 @@ mod differences;
 mod gate;
 mod headline;
 mod metric;
+mod missing;
 mod pairs;
 mod sentence;
 mod shared;
 
-pub use comparison::{ByRepository, Comparison, GateReport, GateResult, Pair};
+pub use comparison::{ByRepository, Comparison, GateReport, GateResult, MissingVerdicts, Pair};
 pub use differences::{FactorDifference, LongTextStyle, PairDifferences};
+pub(crate) use differences::{flatten_value, format_on_one_line};
 pub use gate::{Gate, GateError};
 pub use headline::{
     Headline, headlines, headlines_with_escape, is_second_arm_better, single_arm_headline,

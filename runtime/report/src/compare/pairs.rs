@@ -14,8 +14,9 @@ use super::{
     comparison::{ByRepository, COMPARISON_SCHEMA, Comparison, Pair},
     differences::{LongTextStyle, differences_text, find_differences},
     metric::Metric,
+    missing::bound_missing_verdicts,
     sentence::sentence,
-    shared::{ExcludedTasks, SharedTask, group_by_task, shared_tasks},
+    shared::{SharedTask, SharedTasks, group_by_task, shared_tasks},
 };
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
@@ -45,11 +46,11 @@ pub fn compare_with_style(
     let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
         for (second, b) in ids.iter().enumerate().skip(first + 1) {
-            let (shared, excluded) = shared_tasks(&tasks[first], &tasks[second]);
+            let shared = shared_tasks(&tasks[first], &tasks[second]);
             let is_control = controls.contains(a.0) || controls.contains(b.0);
             let pairs = if is_control { &mut with_control } else { &mut asked };
             for metric in Metric::ALL {
-                pairs.extend(PendingPair::compare(metric, *a, *b, &shared, excluded));
+                pairs.extend(PendingPair::compare(metric, *a, *b, &shared));
             }
             if let Some(arms) = arms {
                 reasons.push(find_differences(
@@ -85,6 +86,18 @@ fn adjust_p_values(pairs: &mut [PendingPair]) {
         for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
             one.pair.p_adjusted = Some(adjusted);
             one.pair.adjusted_for = count;
+        }
+        // A pair without missing verdicts has only one possible p-value.
+        let values: Vec<f64> = of
+            .iter()
+            .filter_map(|one| {
+                one.pair.missing_verdicts.map(|missing| missing.p_value).or(one.pair.p_value)
+            })
+            .collect();
+        for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
+            if let Some(missing) = &mut one.pair.missing_verdicts {
+                missing.p_adjusted = Some(adjusted);
+            }
         }
         let mut by: Vec<&mut ByRepository> =
             of.into_iter().filter_map(|one| one.pair.by_repository.as_mut()).collect();
@@ -139,9 +152,9 @@ impl PendingPair {
         metric: Metric,
         a: (&ArmId, &str),
         b: (&ArmId, &str),
-        shared: &[SharedTask<'_>],
-        excluded: ExcludedTasks,
+        tasks: &SharedTasks<'_>,
     ) -> Option<Self> {
+        let (shared, excluded) = (&tasks.graded, tasks.excluded);
         let mean = |trials: &[&TrialResult]| -> Option<f64> {
             let values: Option<Vec<f64>> =
                 trials.iter().map(|trial| metric.value_for(trial)).collect();
@@ -187,6 +200,7 @@ impl PendingPair {
                 Scale::Proportion => None,
             },
             by_repository: compare_by_repository(metric, shared, &differences),
+            missing_verdicts: None,
             sentence: String::new(),
         };
         let mut found = None;
@@ -203,6 +217,11 @@ impl PendingPair {
             pair.difference = Some(found.difference);
             pair.interval = found.interval;
             pair.p_value = Some(found.p_value);
+        }
+        // Without a task to compare, there is no result that missing verdicts could change.
+        if pair.p_value.is_some() {
+            pair.missing_verdicts =
+                bound_missing_verdicts(metric, shared.iter().chain(&tasks.ungraded));
         }
         Some(Self { metric, pair, differences, bootstrap_result: found })
     }
@@ -259,6 +278,12 @@ impl PendingPair {
         };
         let distinguishable = decides < ALPHA;
         pair.distinguishable = Some(distinguishable);
+        let difference = pair.difference.unwrap_or_default();
+        if let Some(missing) = &mut pair.missing_verdicts {
+            let has_same_sign = missing.difference.iter().all(|end| end * difference > 0.0);
+            missing.is_difference_certain =
+                has_same_sign && missing.p_adjusted.unwrap_or(missing.p_value) < ALPHA;
+        }
         if let Some(by) = &mut pair.by_repository {
             by.changes_conclusion =
                 (by.p_adjusted.unwrap_or(by.p_value) < ALPHA) != distinguishable;

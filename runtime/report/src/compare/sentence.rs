@@ -43,8 +43,9 @@ pub(super) fn sentence(pair: &Pair) -> String {
         false => format!("not distinguishable{}", needed_tasks_phrase(pair)),
     };
     let repository = repository_phrase(pair, p < ALPHA);
+    let missing = missing_verdicts_phrase(pair, false);
     format!(
-        "{claim} on {tasks}{interval_text}, p = {}{adjusted}: {end}{repository}{excluded}.",
+        "{claim} on {tasks}{interval_text}, p = {}{adjusted}: {end}{repository}{missing}{excluded}.",
         format_p_value(p)
     )
 }
@@ -64,6 +65,25 @@ pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
         ),
         false => format!("; when whole {repositories} are resampled, p = {p}"),
     }
+}
+
+/// If verdicts are missing, describes the possible differences over all tasks, and whether they
+/// include no significant difference. Otherwise, returns an empty text. If `turned` is set, the
+/// differences are b - a.
+pub(super) fn missing_verdicts_phrase(pair: &Pair, turned: bool) -> String {
+    let Some(missing) = &pair.missing_verdicts else { return String::new() };
+    let [lower, upper] = missing.difference;
+    let ends = if turned { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
+    let [lower, upper] = ends.map(|end| format_metric_value(pair, end));
+    let verdicts = count_with_noun(missing.trials, "missing verdict");
+    let tasks = count_with_noun(missing.tasks, "task");
+    let end = match pair.distinguishable == Some(true) && !missing.is_difference_certain {
+        true => ", so the arms might not differ",
+        false => "",
+    };
+    format!(
+        "; with the {verdicts}, the difference on {tasks} is from {lower} to {upper} points{end}"
+    )
 }
 
 /// Formats one end of an interval. Nonzero values are not rounded to 0 if that would contradict the
@@ -130,7 +150,7 @@ pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
     }
     let by = pair.excluded_by;
     let parts = [
-        (by.without_verdict, "without a verdict in at least one trial"),
+        (by.without_verdict, "without a verdict for one of the arms"),
         (by.not_shared, "run by only one arm"),
         (by.revised, "with different revisions"),
     ];

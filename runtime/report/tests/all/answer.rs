@@ -6,10 +6,11 @@
 use proctor_report::{
     CheckLevel, Report, TextOptions, TrialResult, UsageKind, budget_curves, build_grid,
     build_report, cell_text, compare, failure_reasons, findings, headlines, headlines_with_escape,
-    report_text, report_text_with_comparison, single_arm_headline, soundness_checks,
+    ranking_sentence, report_text, report_text_with_comparison, single_arm_headline,
+    soundness_checks,
 };
 use proctor_types::{
-    BudgetKind, Ending, FailureReason, Fault, FaultLayer, Integrity, Interruptions, TaskId,
+    Arm, BudgetKind, Ending, FailureReason, Fault, FaultLayer, Integrity, Interruptions, TaskId,
 };
 
 use crate::report::{submitted_ending, trial};
@@ -45,7 +46,7 @@ fn headline_names_better_arm_effect_and_price() {
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
     let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
     let text = format!(
-        "b resolves 50.0 points more than a (95% {upper:.1} to {lower:.1}) at 1.3 times the cost."
+        "b resolves 50.0 points more than a (95% {upper:.1} to {lower:.1}, 20 tasks) at 1.3 times the cost."
     );
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
@@ -96,6 +97,40 @@ fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
         "No clear difference: c resolves 5.0 points more than a",
     ];
     assert_eq!(starts, expected);
+}
+
+#[test]
+fn headline_is_clear_only_if_missing_verdicts_cannot_change_it() {
+    // `b` resolves ten tasks that `a` doesn't. Verdicts of `a` are missing on some of them.
+    let with_missing = |count: usize| {
+        let mut trials = two_arms();
+        let missing = trials.iter_mut().filter(|one| one.arm_name == "a").skip(5).take(count);
+        missing.for_each(|one| one.verdict = None);
+        headlines(&compare(&trials, None)).remove(0)
+    };
+    let few = with_missing(2);
+    assert!(few.is_distinguishable, "{few:?}");
+    assert!(few.text.starts_with("b resolves 44.4 points more than a (95% "), "{few:?}");
+    assert!(few.text.contains(", 18 of 20 tasks)"), "{few:?}");
+    let bounds =
+        "; with the 2 missing verdicts, the difference on 20 tasks is from 40.0 to 50.0 points";
+    assert!(few.detail.contains(bounds), "{few:?}");
+
+    // With four missing verdicts, six tasks differ in any case: p = 0.03. With five, p = 0.06.
+    assert!(with_missing(4).is_distinguishable && !with_missing(5).is_distinguishable);
+
+    // The verdicts of the tasks that `b` doesn't resolve are missing.
+    let mut trials = two_arms();
+    trials.iter_mut().filter(|one| one.arm_name == "a").skip(15).for_each(|one| one.verdict = None);
+    let headline = headlines(&compare(&trials, None)).remove(0);
+    assert!(!headline.is_distinguishable, "{headline:?}");
+    assert!(headline.text.starts_with("No clear difference: b resolves 66.7 points more than a"));
+    assert!(headline.text.contains(", 15 of 20 tasks)"), "{headline:?}");
+    assert!(
+        headline.text.ends_with(" times the cost, but 5 missing verdicts could change this."),
+        "{headline:?}"
+    );
+    assert!(headline.detail.contains(", so the arms might not differ"), "{headline:?}");
 }
 
 #[test]
@@ -253,11 +288,113 @@ fn failure_reasons_start_with_most_frequent() {
     }
     let report = build_report(trials);
     let named = failure_reasons(&report.arms[0], 2).unwrap();
-    assert_eq!(named, "9 assertion, 4 never edited and 2 more");
+    assert_eq!(named, "9 failed an assertion, 4 changed nothing and 2 more");
     assert!(
-        failure_reasons(&report.arms[0], 9).unwrap().starts_with("9 assertion, 4 never edited, ")
+        failure_reasons(&report.arms[0], 9)
+            .unwrap()
+            .starts_with("9 failed an assertion, 4 changed nothing, ")
     );
     assert_eq!(failure_reasons(&report.arms[1], 9), None, "no trial of b has a reason");
+}
+
+#[test]
+fn trials_without_a_verdict_have_not_failed() {
+    let mut trials = two_arms();
+    let fault = Fault::new(FaultLayer::Model, "503");
+    trials[0].outcome.as_mut().unwrap().ending = Ending::InfrastructureFault { fault };
+    trials[0].verdict = None;
+    for one in &mut trials[2..4] {
+        (one.outcome, one.verdict) = (None, None);
+    }
+    trials[4].verdict = None;
+    let report = build_report(trials);
+    assert_eq!(failure_reasons(&report.arms[0], 9), None, "infrastructure is not a failure");
+    let reasons = "a: 1 infrastructure fault, 1 not graded, 1 not ended (a fault may have halted the \
+                   arm); b: 1 not ended";
+    assert_eq!(report.missing_verdict_reasons().as_deref(), Some(reasons));
+    let text = format!("36 of 40 trials have a verdict. Without a verdict: {reasons}");
+    assert_eq!(find_check(&report, "verdict"), (CheckLevel::Warning, text));
+    let (_, faults) = find_check(&report, "scores count");
+    assert!(faults.ends_with(
+        ": scores count these trials as not resolved, and their intervals cover both results"
+    ));
+    assert_eq!(build_report(two_arms()).missing_verdict_reasons(), None);
+}
+
+/// Returns an arm with a step limit. Its id is the one that `trial` gives to trials of this name.
+fn planned_arm(name: &str, steps: u64, base_url: &str) -> Arm {
+    let arm: Arm = serde_json::from_value(serde_json::json!({
+        "id": "", "name": name, "scaffold": "tools", "model": { "base_url": base_url, "name": "m" },
+        "budget": { "steps": steps }, "network": {}, "prompts": { "system": name },
+        "sandbox": { "kind": "native", "cpus": 1.0, "memory_mb": 512 }, "settings": null,
+    }))
+    .unwrap();
+    Arm { id: trial(name, "t00", submitted_ending(), None).arm, ..arm }
+}
+
+/// Returns the report of two arms with these step limits and model addresses.
+fn planned_report(limits: [u64; 2], urls: [&str; 2]) -> Report {
+    let mut report = build_report(two_arms());
+    for (index, name) in ["a", "b"].into_iter().enumerate() {
+        report.arms[index].add_plan_details(&planned_arm(name, limits[index], urls[index]));
+    }
+    report
+}
+
+#[test]
+fn different_limits_are_a_warning() {
+    let url = "https://model.example/v1";
+    let report = planned_report([30, 8], [url, url]);
+    let factors = report.find_differing_factors();
+    let names: Vec<&str> = factors.iter().map(|one| one.factor.as_str()).collect();
+    assert_eq!(names, ["budget.steps", "prompts"], "limits first");
+    assert_eq!(factors[0].value_texts(), ["30", "8"]);
+    assert!(factors[0].is_limit() && !factors[1].is_limit());
+    let prompt = &factors[1].value_texts()[0];
+    assert!(prompt.starts_with("sha256:") && prompt.len() == 19, "{prompt}");
+    let text = "The arms' limits differ: steps 30 (a), 8 (b)";
+    assert_eq!(find_check(&report, "limits differ"), (CheckLevel::Warning, text.to_owned()));
+    let lines = findings(&report);
+    assert!(lines.contains(&format!("{text}.")), "{lines:?}");
+    let json = serde_json::to_value(report.with_findings()).unwrap();
+    assert_eq!(json["differing_factors"][0]["values"], serde_json::json!([30, 8]));
+
+    let equal = planned_report([30, 30], [url, url]);
+    assert_eq!(equal.describe_differing_limits(), None);
+    assert!(!findings(&equal).iter().any(|line| line.contains("limits differ")));
+}
+
+#[test]
+fn scripted_model_is_the_first_check_and_finding() {
+    let url = "https://model.example/v1";
+    let report = planned_report([30, 30], [url, "script:/some/file.json"]);
+    let checks = soundness_checks(&report);
+    let first = checks.first().unwrap();
+    assert_eq!(first.text, "The model is a script, so the results are meaningless: b");
+    assert_eq!(first.level, CheckLevel::Warning);
+    let line = "b: its model is a script, so its results are meaningless.";
+    assert_eq!(findings(&report).first().map(String::as_str), Some(line));
+    let real = planned_report([30, 30], [url, url]);
+    assert!(!soundness_checks(&real)[0].text.contains("script"));
+}
+
+#[test]
+fn ranking_names_first_arm_and_unclear_leads() {
+    let with_third = |resolved: u32| {
+        let mut trials = two_arms();
+        let tasks = 0..20;
+        trials.extend(tasks.map(|at| priced_trial("c", &format!("t{at:02}"), at < resolved, 0.1)));
+        ranking_sentence(&build_report(trials.clone()), &compare(&trials, None))
+    };
+    for (resolved, sentence) in [
+        (6, "b is first: it resolves 75.0%, clearly more than c, a."),
+        (14, "b is first: it resolves 75.0%, clearly more than a. Its lead over c is not clear."),
+        (20, "c is first: it resolves 100%, clearly more than a. Its lead over b is not clear."),
+    ] {
+        assert_eq!(with_third(resolved).as_deref(), Some(sentence), "{resolved}");
+    }
+    let two = two_arms();
+    assert_eq!(ranking_sentence(&build_report(two.clone()), &compare(&two, None)), None);
 }
 
 /// Returns three arms and two controls on 30 tasks. A third of the trials were resumed, every
@@ -325,7 +462,10 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     assert!(count_terminal_lines(&shown) <= 50, "{} lines:\n{shown}", count_terminal_lines(&shown));
     // The headline is in the first lines, and each control has one line.
     let first = shown.lines().next().unwrap();
-    assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
+    assert!(first.contains(": bash/gpt-5.1 resolves ") || first.contains(" is first: "), "{shown}");
+    let headlines: Vec<&str> =
+        shown.lines().filter(|line| line.contains(" points more than ")).collect();
+    assert_eq!(headlines.len(), 3, "{shown}");
     for line in [
         "control gold: 30/30 resolved, 100% of F2P passed\n",
         "control noop: 0/30 resolved, 0% of F2P passed\n",

@@ -154,7 +154,7 @@ fn compare_counts_and_reports_excluded_tasks() {
     assert_eq!((pair.tasks, pair.excluded), (197, 3));
     assert!(
         pair.sentence.ends_with(
-            "; 3 tasks excluded: 1 without a verdict in at least one trial, 1 run by only one arm, 1 with \
+            "; 3 tasks excluded: 1 without a verdict for one of the arms, 1 run by only one arm, 1 with \
              different revisions."
         ),
         "{}",
@@ -170,6 +170,50 @@ fn compare_counts_and_reports_excluded_tasks() {
     let text = comparison_text(&found);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words.matches("have no shared tasks").count(), 1, "{text}");
+}
+
+#[test]
+fn compare_uses_tasks_with_at_least_one_verdict_for_each_arm() {
+    // Each arm makes ten attempts at each task. One attempt of each task has no verdict.
+    let mut trials = Vec::new();
+    for task in 0..30 {
+        for attempt in 1..=10 {
+            trials.push(trial("a", task, attempt, (attempt > 1).then_some(attempt <= 8)));
+            trials.push(trial("b", task, attempt, Some(attempt <= 3)));
+        }
+    }
+    // One arm has no verdict at all for the last task.
+    trials.iter_mut().rev().take(20).filter(|one| one.arm_name == "b").for_each(|one| {
+        one.verdict = None;
+    });
+    let comparison = compare(&trials, None);
+    let pair = find_pair(&comparison, "a", "b", "resolved");
+    assert_eq!((pair.tasks, pair.excluded, pair.excluded_by.without_verdict), (29, 1, 1));
+    // `a` resolves seven of the nine attempts with a verdict.
+    assert!((pair.difference.unwrap() - (7.0 / 9.0 - 0.3)).abs() < 1e-9, "{pair:?}");
+    let missing = pair.missing_verdicts.unwrap();
+    assert_eq!((missing.trials, missing.tasks), (40, 30));
+    let [lower, upper] = missing.difference;
+    assert!((lower - (29.0 * 0.4 - 0.3) / 30.0).abs() < 1e-9, "{missing:?}");
+    assert!((upper - (29.0 * 0.5 + 0.8) / 30.0).abs() < 1e-9, "{missing:?}");
+    assert!(missing.is_difference_certain && pair.is_clear(), "{pair:?}");
+    assert_eq!(find_pair(&comparison, "a", "b", "tokens").missing_verdicts, None);
+    assert_eq!(find_pair(&compare(&two_arms(), None), "a", "b", "resolved").missing_verdicts, None);
+}
+
+#[test]
+fn difference_of_two_signs_is_not_clear() {
+    // On the shared tasks, `a` is better. With the missing verdicts, `b` may be.
+    let mut trials = arms_for_gate(60, 20, 0);
+    trials.iter_mut().filter(|one| one.arm_name == "b").skip(20).for_each(|one| one.verdict = None);
+    let comparison = compare(&trials, None);
+    let pair = find_pair(&comparison, "a", "b", "resolved");
+    assert_eq!((pair.tasks, pair.distinguishable), (20, Some(true)));
+    assert_eq!(pair.missing_verdicts.map(|missing| missing.p_value), Some(1.0));
+    assert!(!pair.is_clear(), "{pair:?}");
+    let bounds = "; with the 40 missing verdicts, the difference on 60 tasks is from -33.3 to 33.3 \
+                  points, so the arms might not differ; 40 tasks excluded";
+    assert!(pair.sentence.contains(bounds), "{}", pair.sentence);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_report::{ArmReport, ExceptionCount, Report, exception_rows, format_percent};
+use proctor_report::{
+    ArmReport, ExceptionCount, Report, exception_rows, format_percent, reason_words,
+};
 use proctor_types::{ArmId, FailureReason};
 use serde::Serialize;
 
@@ -62,9 +64,9 @@ pub(crate) fn reasons_table(study: &NumberedArms<'_>) -> Option<BarTable> {
     all.sort_by_key(|reason| std::cmp::Reverse(sum(*reason)));
     let row = |reason: FailureReason| {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm, reason) as f64).collect();
-        (reason.name().replace('_', " "), cells)
+        (reason_words(reason).to_owned(), cells)
     };
-    let caption = "Trials that did not resolve their task, by the first matching reason.";
+    let caption = "Trials that failed or have no verdict, by the first matching reason.";
     bar_table(("reason", caption), all.into_iter().map(row).collect(), None, format_count)
 }
 

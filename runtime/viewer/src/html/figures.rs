@@ -85,7 +85,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         let (turned, pair) = (is_second_arm_better(of("resolved")?), of(metric)?);
         let (difference, ends) = (pair.difference?, pair.interval_adjusted.or(pair.interval)?);
         let (a, b) = (&pair.a, &pair.b);
-        let strong = pair.distinguishable == Some(true);
+        let strong = pair.is_clear();
         Some(match turned {
             true => {
                 (format!("{b} minus {a}"), 0.0 - difference, [0.0 - ends[1], 0.0 - ends[0]], strong)
@@ -112,7 +112,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         title: title.to_owned(),
         caption: format!(
             "Paired difference in points on shared tasks, with 95% confidence intervals{adjusted}. An \
-             interval that includes 0 shows no difference."
+             interval that includes 0 does not show a difference."
         ),
         ticks: values.into_iter().map(|value| tick(at(value), format_value(value))).collect(),
         zero: Some(50.0),

@@ -35,7 +35,7 @@ pub use links::{ASSETS, Links, join_pieces};
 pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
 };
-pub use report::{NamedRun, ReportPage, render_report};
+pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};

@@ -8,11 +8,12 @@ use std::{
 use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
-    TrialResult, abbreviate_count, displayed_ks, findings, format_dollars, group_tables,
-    noise_rows,
+    TrialResult, abbreviate_count, displayed_ks, ending_sentence, ending_words, findings,
+    format_dollars, group_tables, noise_rows, reason_words,
 };
 use proctor_types::{
-    Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
+    Arm, ArmId, Evidence, EvidenceClass, FailureReason, Integrity, RunRecord, TestGroup,
+    TestStatus, Verdict, count_with_noun,
 };
 use serde::Serialize;
 
@@ -25,8 +26,9 @@ use super::{
     },
     plot::StripChart,
     summary::{
-        CheckRow, FailureRow, HeadlineRow, VarianceRow, attempts_note, check_rows, failure_rows,
-        format_report_size, headline_rows, variance_rows,
+        CheckRow, FactorRow, FailureRow, HeadlineRow, ScoreRow, VarianceRow, attempts_note,
+        check_rows, factor_rows, failure_rows, format_report_size, headline_rows, ranking_text,
+        score_rows, variance_rows,
     },
     templates::render_template,
     tiles::{TaskChart, task_chart},
@@ -46,6 +48,16 @@ pub struct ReportPage<'a> {
     pub runs: &'a [NamedRun],
     /// Curves computed by `proctor curve` that the page shows.
     pub curves: &'a [Curve],
+    /// Where a server shows the run and its trials. `None` for a page that is a file.
+    pub addresses: Option<&'a ReportAddresses>,
+}
+
+/// The addresses of the pages that a served report links to.
+#[derive(Debug, Clone, Default)]
+pub struct ReportAddresses {
+    pub run: String,
+    /// One address per trial, in the order of the report's trials.
+    pub trials: Vec<String>,
 }
 
 /// A run, with the name that the page uses for it.
@@ -60,7 +72,14 @@ pub struct NamedRun {
 struct ReportContext<'a> {
     /// The number of arms, tasks and trials, as text.
     scale: String,
-    complete: bool,
+    /// The address of the run's page. Empty if the report is a file.
+    run_address: &'a str,
+    /// How many verdicts are missing and why. Empty if none is missing.
+    missing: String,
+    /// Which arm is first. Empty if there are fewer than three arms.
+    ranking: String,
+    scores: Vec<ScoreRow<'a>>,
+    factors: Vec<FactorRow>,
     headlines: Vec<HeadlineRow>,
     more_headlines: String,
     failures: Vec<FailureRow<'a>>,
@@ -82,7 +101,8 @@ struct ReportContext<'a> {
     /// Arms under study and controls, in plan order.
     everyone: Vec<ArmRow<'a>>,
     ks: Vec<u32>,
-    endings: BTreeSet<&'a str>,
+    /// The names of the endings, with the words that describe them.
+    endings: Vec<(&'a str, String)>,
     groups: Vec<GroupTable<'a>>,
     /// The classes of evidence found against at least one arm's verdicts, with one cell per arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
@@ -161,6 +181,11 @@ struct TrialRow<'a> {
     #[serde(flatten)]
     report: &'a TaskReport,
     arm_name: &'a str,
+    /// The address of the trial's page. Empty if the report is a file.
+    address: &'a str,
+    /// How the trial ended and why it failed, as sentences. `failure` may be empty.
+    ending: String,
+    failure: &'static str,
     f2p: Option<(usize, usize)>,
     p2p: Option<(usize, usize)>,
     failed: Vec<(&'a str, String)>,
@@ -202,7 +227,11 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let (headlines, more_headlines) = headline_rows(report, page.comparison);
     let filling = ReportContext {
         scale: format_report_size(report),
-        complete: report.is_complete(),
+        run_address: page.addresses.map_or("", |addresses| addresses.run.as_str()),
+        missing: missing_verdicts_text(report),
+        ranking: ranking_text(report, page.comparison),
+        scores: score_rows(&study),
+        factors: factor_rows(report),
         headlines,
         more_headlines,
         failures: failure_rows(&study),
@@ -232,12 +261,15 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
             let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
             all.max().map(displayed_ks).unwrap_or_default()
         },
-        endings: report
-            .arms
-            .iter()
-            .flat_map(|arm| arm.outcomes.keys())
-            .map(String::as_str)
-            .collect(),
+        endings: {
+            let names: BTreeSet<&str> = report
+                .arms
+                .iter()
+                .flat_map(|arm| arm.outcomes.keys())
+                .map(String::as_str)
+                .collect();
+            names.into_iter().map(|name| (name, ending_words(name))).collect()
+        },
         groups: group_tables(report, GroupSelection::All),
         classes: evidence_class_rows(&report.arms),
         evidence: page
@@ -267,12 +299,28 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
             .tasks
             .iter()
             .zip(page.trials)
-            .map(|(told, trial)| trial_row(told, trial, name_of(&trial.arm)))
+            .enumerate()
+            .map(|(index, (told, trial))| {
+                let addresses = page.addresses.and_then(|all| all.trials.get(index));
+                TrialRow {
+                    address: addresses.map_or("", String::as_str),
+                    ..trial_row(told, trial, report.arms.iter().find(|arm| arm.arm == trial.arm))
+                }
+            })
             .collect(),
         runs: page.runs.iter().map(run_row).collect(),
         cost,
     };
     render_template("report.html", &filling)
+}
+
+/// Describes the missing verdicts: `5 of 120 trials have no verdict (a: 5 not ended).`
+fn missing_verdicts_text(report: &Report) -> String {
+    let Some(reasons) = report.missing_verdict_reasons() else { return String::new() };
+    let missing = report.tasks.iter().filter(|trial| trial.resolved.is_none()).count();
+    let have = if missing == 1 { "has" } else { "have" };
+    let trials = count_with_noun(report.tasks.len(), "trial");
+    format!("{missing} of {trials} {have} no verdict ({reasons}).")
 }
 
 fn arm_rows<'a>(
@@ -360,7 +408,7 @@ fn evidence_rows<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a
 fn trial_row<'a>(
     report: &'a TaskReport,
     trial: &'a TrialResult,
-    arm_name: &'a str,
+    arm: Option<&'a ArmReport>,
 ) -> TrialRow<'a> {
     let verdict = trial.verdict.as_ref();
     let counts = |of: fn(&Verdict) -> &TestGroup| {
@@ -377,7 +425,26 @@ fn trial_row<'a>(
     let unresolved = verdict.filter(|verdict| !verdict.resolved);
     TrialRow {
         report,
-        arm_name,
+        arm_name: arm.map_or("", |arm| arm.name.as_str()),
+        address: "",
+        ending: match &trial.outcome {
+            Some(outcome) => {
+                let budget = arm.and_then(|arm| arm.budget.as_ref());
+                ending_sentence(&outcome.ending, budget)
+            }
+            None => "Not ended".to_owned(),
+        },
+        failure: match report.reason {
+            // The ending already says so.
+            None
+            | Some(
+                FailureReason::OutOfBudget
+                | FailureReason::Infrastructure
+                | FailureReason::Refused
+                | FailureReason::GaveUp,
+            ) => "",
+            Some(reason) => reason_words(reason),
+        },
         f2p: counts(|verdict| &verdict.fail_to_pass),
         p2p: counts(|verdict| &verdict.pass_to_pass),
         more_failed: failed.len().saturating_sub(MAX_NAMED_TESTS),

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use proctor_report::{
-    ArmReport, CheckLevel, Comparison, Headline, Report, build_grid, failure_reasons, headlines,
+    ArmReport, CheckLevel, Comparison, DifferingFactor, Headline, Report, build_grid,
+    failure_reasons, format_dollars, format_percent, headlines, ranking_sentence,
     single_arm_headline, soundness_checks,
 };
 use proctor_types::count_with_noun;
@@ -22,6 +23,26 @@ pub(crate) struct HeadlineRow {
     tone: &'static str,
     text: String,
     more: String,
+}
+
+/// An arm's score and price.
+#[derive(Serialize)]
+pub(crate) struct ScoreRow<'a> {
+    number: usize,
+    name: &'a str,
+    resolved: String,
+    /// Empty if there is no interval.
+    interval: String,
+    paid: String,
+    paid_each: String,
+}
+
+/// A factor that differs, with one value per arm under study.
+#[derive(Serialize)]
+pub(crate) struct FactorRow {
+    name: String,
+    is_limit: bool,
+    values: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -85,11 +106,62 @@ pub(crate) fn headline_rows(
     (rows, more)
 }
 
+/// Returns one row per arm under study: its score and its price.
+pub(crate) fn score_rows<'a>(study: &NumberedArms<'a>) -> Vec<ScoreRow<'a>> {
+    let row = |(number, arm): &(usize, &'a ArmReport)| ScoreRow {
+        number: *number,
+        name: &arm.name,
+        resolved: format!(
+            "{} ({}/{})",
+            format_percent(arm.resolved_rate),
+            arm.resolved,
+            arm.trials
+        ),
+        interval: arm.intervals.resolved_rate.map_or_else(String::new, |[lower, upper]| {
+            format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
+        }),
+        paid: match arm.paid.cost_known {
+            true => format_dollars(arm.paid.cost_usd),
+            false => "unknown".to_owned(),
+        },
+        paid_each: match arm.per_resolved.and_then(|each| each.cost_usd) {
+            Some(cost) => format_dollars(cost.value),
+            None => "-".to_owned(),
+        },
+    };
+    study.iter().map(row).collect()
+}
+
+/// Returns the sentence that summarizes all comparisons. Empty if a headline says the same.
+pub(crate) fn ranking_text(report: &Report, comparison: Option<&Comparison>) -> String {
+    comparison.and_then(|all| ranking_sentence(report, all)).unwrap_or_default()
+}
+
+/// Describes the factors that differ between the arms under study, one row per factor.
+pub(crate) fn factor_rows(report: &Report) -> Vec<FactorRow> {
+    let row = |one: DifferingFactor| FactorRow {
+        name: one.factor.replace('_', " "),
+        is_limit: one.is_limit(),
+        values: one.value_texts(),
+    };
+    report.find_differing_factors().into_iter().map(row).collect()
+}
+
 pub(crate) fn failure_rows<'a>(study: &NumberedArms<'a>) -> Vec<FailureRow<'a>> {
     let row = |(number, arm): &(usize, &'a ArmReport)| {
-        let failed: u64 = arm.reasons.values().sum();
-        let reasons = failure_reasons(arm, MAX_NAMED_REASONS)?;
-        let text = format!("{failed} of {}: {reasons}", count_with_noun(arm.trials, "trial"));
+        let (failed, missing) = (arm.graded - arm.resolved, arm.trials - arm.graded);
+        if failed + missing == 0 {
+            return None;
+        }
+        let fail = if failed == 1 { "fails" } else { "fail" };
+        let trials = count_with_noun(arm.trials, "trial");
+        let missing = match missing {
+            0 => String::new(),
+            count => format!(", {count} without a verdict"),
+        };
+        let reasons = failure_reasons(arm, MAX_NAMED_REASONS);
+        let reasons = reasons.map_or_else(String::new, |reasons| format!(": {reasons}"));
+        let text = format!("{failed} of {trials} {fail}{missing}{reasons}");
         Some(FailureRow { number: *number, name: &arm.name, text })
     };
     study.iter().filter_map(row).collect()

@@ -116,11 +116,18 @@ pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeli
     lines.sort_by(|a, b| b.share.total_cmp(&a.share));
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
-        ticks: ticks.map(|at| tick(x(at), format!("{at:.0} s"))).collect(),
+        ticks: ticks.map(|at| tick(x(at), format_seconds_tick(whole / 4.0, at))).collect(),
         parts: step_parts(rows, &x),
         lines,
         full: limit_y(1.0),
     })
+}
+
+/// Formats a tick of the time axis, with as many decimals as the distance between ticks requires.
+fn format_seconds_tick(step: f64, at: f64) -> String {
+    let digits = if step >= 10.0 { 0.0 } else { (1.0 - step.log10().floor()).clamp(1.0, 4.0) };
+    let digits = digits as usize;
+    format!("{at:.digits$} s")
 }
 
 /// Returns the vertical position of a used fraction of a limit, in percent from the top.
@@ -180,6 +187,8 @@ fn step_parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<StepPart> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn step_rows(count: u64) -> Vec<StepRow> {
@@ -207,6 +216,25 @@ mod tests {
         assert!((of("tokens in").share - 0.25).abs() < 1e-9 && of("steps").used == "10");
         assert_eq!(drawn.lines[0].name, "steps", "the limit that is closest to its end is first");
         assert!(timeline(&[], &caps).is_none());
+    }
+
+    #[test]
+    fn time_axis_has_the_decimals_that_it_needs() {
+        for (step, at, label) in [
+            (0.3, 0.6, "0.60 s"),
+            (0.004, 0.012, "0.0120 s"),
+            (2.5, 7.5, "7.5 s"),
+            (25.0, 75.0, "75 s"),
+        ] {
+            assert_eq!(format_seconds_tick(step, at), label);
+        }
+        let labels = |seconds: f64| -> BTreeSet<String> {
+            let row = StepRow { number: 1, seconds, ..StepRow::default() };
+            timeline(&[row], &[]).unwrap().ticks.into_iter().map(|(_, label, _)| label).collect()
+        };
+        for seconds in [0.05, 1.2, 9.0, 100.0] {
+            assert_eq!(labels(seconds).len(), 5, "{seconds}: {:?}", labels(seconds));
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn arm(name: &str) -> Arm {
         _ => ("tools", json!({ "base_url": "https://model.example/v1", "name": name })),
     };
     let arm: Arm = serde_json::from_value(json!({
-        "id": "", "name": name, "scaffold": scaffold, "model": model, "budget": {},
+        "id": "", "name": name, "scaffold": scaffold, "model": model, "budget": { "steps": if name == "c" { 8 } else { 30 } },
         "sandbox": { "kind": "native", "cpus": 1.0, "memory_mb": 512 }, "network": {},
         "prompts": null, "settings": { "of": name },
     }))
@@ -99,6 +99,7 @@ fn render_page(curves: &[Curve]) -> String {
         trials: &trials,
         runs: &[],
         curves,
+        addresses: None,
     };
     render_report(&page).unwrap()
 }
@@ -144,9 +145,19 @@ fn report_page_starts_with_answer() {
     let first = main.children().find(|node| node.is_element()).unwrap();
     assert_eq!(first.attribute("id"), Some("answer"));
     let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(node_text).collect();
+    let lead: Vec<String> = find_by_class(first, "lead").into_iter().map(node_text).collect();
+    assert_eq!(lead, ["b is first: it resolves 75.0%, clearly more than a, c."]);
+    let scores = table_rows(find_by_class(first, "scores")[0]);
+    let names: Vec<&str> = scores.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["1 a", "2 b", "3 c"], "no controls");
+    assert_eq!(scores[1][1], "75.0% (15/20)");
+    assert_eq!(scores[1][3..], ["$2.60", "$0.17"]);
+    assert!(scores[1][2].contains(" to "), "{scores:?}");
+    assert!(!page.contains("Page of the run"), "a file has no links to pages");
     assert_eq!(claims.len(), 3, "no pair with a control: {claims:?}");
     let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
     assert!(one.starts_with("b resolves 57.9 points more than c (95% "), "{one}");
+    assert!(one.contains(", 19 of 20 tasks)"), "{one}");
     assert!(one.ends_with(" at 0.65 times the cost."), "{one}");
     assert!(other.starts_with("b resolves 50.0 points more than a (95% "), "{other}");
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
@@ -156,8 +167,15 @@ fn report_page_starts_with_answer() {
 
     let said = node_text(first);
     assert!(said.contains("75.0% vs 25.0% of 20 shared tasks"), "{said}");
-    assert!(said.contains("Incomplete: some trials have no verdict"), "{said}");
-    assert!(said.contains("a: 15 of 20 trials: 15 assertion"), "{said}");
+    assert!(
+        said.contains("Incomplete: 1 of 100 trials has no verdict (c: 1 not graded). Scores count"),
+        "{said}"
+    );
+    assert!(said.contains("a: 15 of 20 trials fail: 15 failed an assertion"), "{said}");
+    assert!(
+        said.contains("c: 15 of 20 trials fail, 1 without a verdict: 15 failed an assertion"),
+        "{said}"
+    );
     for check in [
         "warning: 99 of 100 trials have a verdict",
         "good: No verdict is suspect",
@@ -167,6 +185,29 @@ fn report_page_starts_with_answer() {
         assert!(said.contains(check), "{check}: {said}");
     }
     assert!(node_text(tree.root()).contains("3 arms and 2 controls, 20 tasks, 100 trials"));
+}
+
+#[test]
+fn differing_settings_are_listed_next_to_the_answer() {
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
+    let answer = find_by_id(&tree, "answer");
+    let said = node_text(answer);
+    assert!(said.contains("What differs between the arms"), "{said}");
+    assert!(said.contains("warning: The arms' limits differ: steps 30 (a, b), 8 (c)"), "{said}");
+    let tables: Vec<_> = answer.descendants().filter(|node| node.has_tag_name("table")).collect();
+    let rows = table_rows(*tables.last().unwrap());
+    let expected = [
+        ["budget.steps limit", "30", "30", "8"],
+        ["model.name", "a", "b", "c"],
+        ["settings.of", "a", "b", "c"],
+    ];
+    assert_eq!(rows, expected.map(|row| row.map(str::to_owned).to_vec()));
+    // On a phone, each cell has its own label.
+    for table in [tables[0], *tables.last().unwrap()] {
+        let cells = table.descendants().filter(|node| node.has_tag_name("td"));
+        assert!(cells.into_iter().all(|cell| cell.attribute("data-name").is_some()));
+    }
 }
 
 #[test]
@@ -317,8 +358,7 @@ fn failure_reasons_have_a_bar_per_arm() {
     let tree = parse_page(&page);
     let endings = find_by_id(&tree, "endings");
     let table = find_by_class(endings, "bars")[0];
-    // The trial without a verdict has the reason `infrastructure`.
-    let expected = [["assertion", "15", "5", "15"], ["infrastructure", "", "", "1"]];
+    let expected = [["failed an assertion", "15", "5", "15"], ["have no verdict", "", "", "1"]];
     assert_eq!(table_rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
     let bars: Vec<&str> =
         find_by_class(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();

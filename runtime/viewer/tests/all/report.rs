@@ -9,7 +9,7 @@ use proctor_types::{
     Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, FaultLayer,
     Integrity, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
 };
-use proctor_viewer::html::{NamedRun, ReportPage, render_report};
+use proctor_viewer::html::{NamedRun, ReportAddresses, ReportPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
@@ -144,6 +144,7 @@ fn hostile_page() -> String {
         trials: &trials,
         runs: &runs,
         curves: &[],
+        addresses: None,
     };
     render_report(&page).unwrap()
 }
@@ -180,6 +181,7 @@ fn report_page_escapes_hostile_text() {
         "cx",
         "cy",
         "d",
+        "data-name",
         "dx",
         "dy",
         "height",
@@ -331,7 +333,27 @@ fn report_page_has_every_arm_plot_and_section() {
 }
 
 fn page_without_comparison<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
-    ReportPage { report, comparison: None, trials, runs: &[], curves: &[] }
+    ReportPage { report, comparison: None, trials, runs: &[], curves: &[], addresses: None }
+}
+
+#[test]
+fn served_report_links_to_run_and_trials() {
+    let trials = [trial(&arm("first"), 0, Some(1.0)), trial(&arm("first"), 1, Some(0.0))];
+    let report = build_report(trials.to_vec());
+    let addresses = ReportAddresses {
+        run: "/token/1".to_owned(),
+        trials: vec!["/token/1/x".to_owned(), "/token/1/y".to_owned()],
+    };
+    let page =
+        ReportPage { addresses: Some(&addresses), ..page_without_comparison(&report, &trials) };
+    let page = render_report(&page).unwrap();
+    let tree = parse_page(&page);
+    let links: Vec<&str> = tree
+        .descendants()
+        .filter_map(|node| node.attribute("href"))
+        .filter(|link| !link.starts_with('#'))
+        .collect();
+    assert_eq!(links, ["/token/1", "/token/1/x", "/token/1/y"]);
 }
 
 #[test]

@@ -1,0 +1,49 @@
+//! Summarizes the comparisons of three or more arms in one sentence.
+
+use proctor_types::join_first_few;
+
+use crate::{Comparison, Pair, Report, format::format_percent};
+
+/// Returns which arm resolves the most, and whether it is clearly ahead of the others. `None` with
+/// fewer than three arms, for which a headline says the same, or if no arm resolves a task.
+pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<String> {
+    let mut arms = report.arms_under_study();
+    if arms.len() < 3 {
+        return None;
+    }
+    // The sort is stable, so equally good arms stay in plan order.
+    arms.sort_by(|one, other| other.resolved_rate.total_cmp(&one.resolved_rate));
+    let (first, others) = arms.split_first()?;
+    if first.resolved == 0 {
+        return None;
+    }
+    let is_ahead_in = |pair: &Pair| {
+        let difference = pair.difference.unwrap_or_default();
+        let lead = if pair.a_arm == first.arm { difference } else { -difference };
+        pair.is_clear() && lead > 0.0
+    };
+    let (ahead, unclear): (Vec<_>, Vec<_>) = others.iter().partition(|other| {
+        let pair = comparison.pairs.iter().filter(|pair| pair.metric == "resolved").find(|pair| {
+            let arms = [&pair.a_arm, &pair.b_arm];
+            arms.contains(&&first.arm) && arms.contains(&&other.arm)
+        });
+        pair.is_some_and(is_ahead_in)
+    });
+    let [ahead, unclear] = [ahead, unclear].map(|arms| -> Option<String> {
+        let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+        (!names.is_empty()).then(|| join_first_few(names))
+    });
+    let (name, rate) = (&first.name, format_percent(first.resolved_rate));
+    Some(match (ahead, unclear) {
+        (Some(ahead), None) => {
+            format!("{name} is first: it resolves {rate}, clearly more than {ahead}.")
+        }
+        (Some(ahead), Some(unclear)) => format!(
+            "{name} is first: it resolves {rate}, clearly more than {ahead}. Its lead over {unclear} is not clear."
+        ),
+        (None, unclear) => format!(
+            "No arm is clearly first: {name} resolves {rate}, but its lead over {} is not clear.",
+            unclear.unwrap_or_default()
+        ),
+    })
+}
