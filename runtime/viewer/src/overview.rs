@@ -93,7 +93,10 @@ pub fn overview(
     let row = |group: TaskGroup<'_>| {
         // A task's trials in other runs are also on the page that shows its trials side by side.
         let trials: usize = runs.iter().map(|one| one.trial_count(group.task)).sum();
-        let beside = if trials > 1 { form.side_by_side_address(group.task) } else { String::new() };
+        let beside = match trials > 1 {
+            true => form.side_by_side_address(run.number, group.task),
+            false => String::new(),
+        };
         MatrixRow { task: group.task.to_owned(), beside, cells: group.cells }
     };
     let rows = pages.swap_remove(filter.page - 1).into_iter().map(row).collect();

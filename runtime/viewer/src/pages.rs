@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     ViewError,
-    html::{self, ASSETS, Links, Trial, join_pieces},
+    html::{self, ASSETS, Links, Trial, TrialName, join_pieces},
 };
 
 const HTML_MEDIA_TYPE: &str = "text/html; charset=utf-8";
@@ -101,7 +101,7 @@ impl Pages {
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
     /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
-    /// - `beside/TASK`: the task's trials side by side
+    /// - `beside/RUN/TASK`: the task's trials side by side, at first those of the run
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
@@ -130,7 +130,10 @@ impl Pages {
                 None => None,
             },
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
-            ["beside", task] => self.side_by_side_page(task, &query, &links)?,
+            ["beside", run, task] => match self.find_run(run) {
+                Some(run) => self.side_by_side_page(run, task, &query, &links)?,
+                None => None,
+            },
             [run] => match self.find_run(run) {
                 Some(run) => Some(self.run_page(run, &query, &links)?),
                 None => None,
@@ -203,24 +206,36 @@ impl Pages {
 
     fn side_by_side_page(
         &self,
+        run: &ViewedRun,
         task: &str,
         query: &Query,
         links: &Links<'_>,
     ) -> Result<Option<String>, ViewError> {
-        let named: Vec<&str> = query.values("trial").collect();
+        let (form, named) = (AddressForm::ServerPath, query.values("trial").collect::<Vec<&str>>());
         let Some((sides, choices)) =
-            load_side_by_side(&self.runs, task, &named, AddressForm::ServerPath)?
+            load_side_by_side(&self.runs, run.number, task, &named, form)?
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, AddressForm::ServerPath.side_by_side_address(task));
-        let links = Links { here: &here, ..*links };
+        let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
+        let run_page = self.run_page_address(run.number, form);
+        let links = Links { here: &here, run_page: &run_page, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
     /// Returns how many trials a task has in all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
         self.runs.iter().map(|run| run.trial_count(task)).sum()
+    }
+}
+
+/// Returns a trial's name without its run.
+pub(super) fn trial_name(planned_trial: &PlannedTrial<'_>) -> TrialName {
+    TrialName {
+        run: String::new(),
+        task: planned_trial.task.task.id.to_string(),
+        arm: planned_trial.arm.name.clone(),
+        attempt: planned_trial.attempt,
     }
 }
 
@@ -254,8 +269,8 @@ fn trial_page(
     let index = viewed_run.current_index(&planned_trial)?;
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
     if has_several_trials {
-        told.beside =
-            AddressForm::ServerPath.side_by_side_address(planned_trial.task.task.id.as_str());
+        let task = planned_trial.task.task.id.as_str();
+        told.beside = AddressForm::ServerPath.side_by_side_address(viewed_run.number, task);
     }
     let (patch, gold) = (read_patch(&run, planned_trial), reference_patch(planned_trial.task));
     Ok(html::render_trial(&told, links, &patch, &gold, live)?)
@@ -273,6 +288,7 @@ pub(super) fn step_page(
     let dir = run.trial_dir(&planned_trial.id());
     let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
     told.labels = read_labels(&run, planned_trial, Some(number));
+    told.statement = planned_trial.task.task.statement.clone();
     if let Some(query) = query {
         // If the tree is corrupt, show the page without it.
         match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
@@ -281,7 +297,8 @@ pub(super) fn step_page(
         }
     }
     let live = !dir.outcome_path().exists();
-    Ok(Some(html::render_step(&told, &planned_trial.name(), &index.rows, links, live)?))
+    let name = trial_name(&planned_trial);
+    Ok(Some(html::render_step(&told, &name, &index.rows, links, live)?))
 }
 
 /// Returns raw bytes from the record: a request, a response, or a tool's full output.

@@ -36,6 +36,8 @@ pub fn read_trial(
     let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
+    // The check of the whole trial names most of these lines, too, and says what to do about them.
+    damage.retain(|line| !result.damage.iter().any(|one| one.starts_with(line.as_str())));
     damage.extend(result.damage.iter().cloned());
     let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();
     let report = Report::from_results(std::slice::from_ref(result));
@@ -72,6 +74,7 @@ pub fn read_trial(
         task: planned_trial.task.task.id.to_string(),
         arm: planned_trial.arm.name.clone(),
         attempt: planned_trial.attempt,
+        statement: planned_trial.task.task.statement.clone(),
         outcome: outcome.map(|one| one.ending.name().replace('_', " ")).unwrap_or_default(),
         resolved: verdict.map(|verdict| verdict.resolved),
         reason: told
@@ -101,6 +104,7 @@ pub fn read_trial(
         chart_limits: chart_limits(planned_trial),
         beside: String::new(),
         tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
+        has_patch: result.patch_bytes.is_some(),
         damage,
         agent_logs: index.map(|index| index.agent_logs.clone()).unwrap_or_default(),
         stderr,

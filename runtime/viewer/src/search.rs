@@ -8,13 +8,14 @@ use regex::{Regex, RegexBuilder, bytes};
 use super::{
     PlannedTrial,
     address::{AddressForm, Query, percent_encode},
+    pages::trial_name,
     planned_trials,
     tool_calls::{format_arguments, model_reasoning},
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Hit, SearchResults},
+    html::{Hit, SearchResults, TrialName},
 };
 
 /// Maximum number of matches shown.
@@ -99,10 +100,10 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
                 continue;
             }
             search.read += 1;
-            let name = match runs.len() {
-                1 => found.name(),
-                _ => format!("{}: {}", run.name, found.name()),
-            };
+            let mut name = trial_name(&found);
+            if runs.len() > 1 {
+                name.run.clone_from(&run.name);
+            }
             // Skip invalid lines here. The trial's page reports them.
             for line in EventReader::open(&journal)?.flatten() {
                 if !wanted.may_match(line.json()) {
@@ -153,7 +154,7 @@ pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, tes
 }
 
 fn build_hit(
-    trial: &str,
+    trial: &TrialName,
     href: &str,
     step: u64,
     location: String,
@@ -169,7 +170,7 @@ fn build_hit(
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
-        trial: trial.to_owned(),
+        trial: trial.clone(),
         href: href.to_owned(),
         step,
         place: location,
@@ -249,8 +250,8 @@ mod tests {
         assert_eq!(wanted.find_first("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
         assert!(Pattern::compile("(", true).is_err() && Pattern::compile("(", false).is_ok());
         assert_eq!(Pattern::compile("x*", true).unwrap().find_first("aaa"), None);
-        let found =
-            build_hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
+        let (name, text) = (TrialName::default(), "\u{e4}".repeat(500));
+        let found = build_hit(&name, "1/t/a/1", 3, "message".into(), &text, 400..404, 0);
         assert_eq!(found.before.chars().count(), CONTEXT_CHARS + 2);
         assert_eq!(
             (found.found.as_str(), found.fragment.as_str()),

@@ -4,7 +4,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, RunSummary, templates::render_template};
+use super::{Links, RunSummary, TrialName, templates::render_template};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -41,8 +41,8 @@ pub struct Matrix {
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,
-    /// The addresses of running trials, with a description of their current activity.
-    pub going_on: Vec<(String, String)>,
+    /// The addresses of running trials, with their names and their current activities.
+    pub going_on: Vec<(String, TrialName, String)>,
     /// The name and result of each arm.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<MatrixRow>,

@@ -3,13 +3,13 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, templates::render_template};
+use super::{Links, TrialName, templates::render_template};
 
 /// A match found by a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's name for people to read, followed by its address relative to the root.
-    pub trial: String,
+    pub trial: TrialName,
+    /// The trial's address, relative to the root.
     pub href: String,
     /// The step that contains the match. 0 means before the first response.
     pub step: u64,

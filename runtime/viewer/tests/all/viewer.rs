@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::collections::HashMap;
+
 use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
     ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
     EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
     MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel, SideRequest,
-    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, join_pieces, render_comparison,
-    render_dashboard, render_matrix, render_search, render_side_by_side_page, render_step,
-    render_trial,
+    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
+    render_comparison, render_dashboard, render_matrix, render_search, render_side_by_side_page,
+    render_step, render_trial,
 };
 use roxmltree::Document;
 
@@ -19,6 +21,8 @@ const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span><
 
 fn render_all_pages() -> Vec<String> {
     let text = HOSTILE_TEXT.to_owned();
+    let name =
+        TrialName { run: text.clone(), task: text.clone(), arm: text.clone(), attempt: 1 };
     let row = StepRow {
         number: 2,
         did: vec![text.clone()],
@@ -41,6 +45,7 @@ fn render_all_pages() -> Vec<String> {
         task: text.clone(),
         arm: text.clone(),
         attempt: 1,
+        statement: text.clone(),
         outcome: text.clone(),
         resolved: Some(false),
         reason: text.clone(),
@@ -68,6 +73,7 @@ fn render_all_pages() -> Vec<String> {
     };
     let whole = Step {
         row,
+        statement: text.clone(),
         message: text.clone(),
         reasoning: text.clone(),
         calls: vec![Call {
@@ -131,7 +137,7 @@ fn render_all_pages() -> Vec<String> {
         state: text.clone(),
         ended: 1,
         trials: 2,
-        going_on: vec![("1/a/b/1".into(), text.clone())],
+        going_on: vec![("1/a/b/1".into(), name.clone(), text.clone())],
         arms: vec![(text.clone(), text.clone()); 2],
         rows: vec![MatrixRow {
             task: text.clone(),
@@ -164,7 +170,7 @@ fn render_all_pages() -> Vec<String> {
         live: true,
     };
     let side = TrialColumn {
-        name: text.clone(),
+        name: name.clone(),
         href: "1/a/b/1".into(),
         word: "resolved",
         class: "yes",
@@ -172,14 +178,15 @@ fn render_all_pages() -> Vec<String> {
         steps: told.steps.clone(),
         at: Some(whole.clone()),
         saw: Some(whole.clone()),
+        step_texts: HashMap::from([(1, text.clone()), (2, text.clone())]),
     };
     let other = TrialColumn {
         steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
         ..side.clone()
     };
-    let choice = TrialChoice { value: text.clone(), name: text.clone(), shown: true };
+    let choice = TrialChoice { value: text.clone(), name: name.clone(), shown: true };
     let hit = Hit {
-        trial: text.clone(),
+        trial: name.clone(),
         href: "1/a/b/1".into(),
         step: 2,
         place: text.clone(),
@@ -234,7 +241,7 @@ fn render_all_pages() -> Vec<String> {
     vec![
         render_matrix(&overview, &links).unwrap(),
         render_trial(&told, &links, &text, &text, true).unwrap(),
-        render_step(&whole, &text, &rows, &links, true).unwrap(),
+        render_step(&whole, &name, &rows, &links, true).unwrap(),
         render_side_by_side_page(&text, &[side, other], &[choice], &links).unwrap(),
         render_search(&found, &links).unwrap(),
         render_dashboard(&dashboard, &links).unwrap(),
