@@ -133,7 +133,8 @@ impl RunDir {
             Ok(file) => file.try_lock_shared().is_err(),
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        is_locked || find_live_member(&self.root, None).map_or(true, |worker| worker.is_some())
+        let has_no_worker = find_live_member(&self.root, None).is_ok_and(|worker| worker.is_none());
+        is_locked || !has_no_worker
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -414,6 +415,24 @@ mod tests {
             absent: std::collections::BTreeSet::new(),
             changes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn run_is_in_progress_while_a_process_holds_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = RunDir::create(&path).unwrap();
+        run.write_run(&test_plan()).unwrap();
+        let reader = RunDir::open_read_only(&path).unwrap();
+        assert!(reader.is_in_progress());
+        drop(run);
+        assert!(!reader.is_in_progress());
+        let reopened = RunDir::open(&path);
+        assert!(reopened.is_ok(), "the check releases the lock");
+        assert!(reader.is_in_progress());
+        drop(reopened);
+        fs::remove_file(path.join(LOCK_FILE)).unwrap();
+        assert!(!reader.is_in_progress(), "a copy of a run may have no lock file");
     }
 
     #[test]

@@ -58,8 +58,8 @@ pub fn load_side_by_side(
             attempt: found.attempt,
         };
         // By default, skip trials without steps, because there is nothing to compare.
-        let is_default = (own_count == 1 || run.number == own_run)
-            && report.steps.is_none_or(|steps| steps > 0);
+        let is_default =
+            (own_count == 1 || run.number == own_run) && report.steps.is_none_or(|steps| steps > 0);
         let wanted = if selected_trials.is_empty() { is_default } else { is_named(run, found) };
         let index = match wanted && sides.len() < most {
             true => run.current_index(found)?,

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use proctor_record::RunDir;
@@ -107,6 +108,26 @@ impl ViewedRun {
     /// Returns the run's current results.
     pub fn current_results(&self) -> Result<Arc<RunResults>, ViewError> {
         self.results.current(&self.path, &self.record)
+    }
+
+    /// Announces that the caller will read the results. See [`ResultsCache::start_preload`].
+    pub fn start_preload(&self) {
+        self.results.start_preload();
+    }
+
+    pub fn finish_preload(&self) {
+        self.results.finish_preload();
+    }
+
+    /// Returns the number of trials that have been read, if the first read takes longer than
+    /// `patience`.
+    pub fn wait_for_preload(&self, patience: Duration) -> Option<usize> {
+        self.results.wait_for_preload(patience)
+    }
+
+    /// Returns the number of trials in the plan.
+    pub fn planned_count(&self) -> usize {
+        self.trials_by_task.values().map(|of_task| of_task.trials.len()).sum()
     }
 
     /// Returns a trial's current journal index, or `None` if the trial has not started.

@@ -38,6 +38,11 @@ pub struct Matrix {
     pub run: String,
     /// The run's progress, as a sentence.
     pub state: String,
+    /// Which trials have no verdict although the run has stopped, as a sentence. Empty if there are
+    /// none.
+    pub gap: String,
+    /// The faults that ended trials of a stopped run.
+    pub faults: Vec<String>,
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,

@@ -12,6 +12,7 @@ mod dashboard;
 mod divergence;
 mod figures;
 mod links;
+mod loading;
 mod matrix;
 mod plot;
 mod report;
@@ -33,6 +34,7 @@ pub use comparison::render_comparison;
 pub use dashboard::{ArmScore, Dashboard, DashboardRun, render_dashboard};
 pub use divergence::{Divergence, differing_steps, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
+pub use loading::render_loading_page;
 pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
 };

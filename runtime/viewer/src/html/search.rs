@@ -34,9 +34,14 @@ pub struct SearchResults {
     pub hits: Vec<Hit>,
     /// Whether there were more matches than the page shows.
     pub cut: bool,
-    /// Number of journals that were searched, then the number of all journals.
+    /// Number of trials that were searched, then the number of all trials.
     pub read: usize,
     pub of: usize,
+    /// Number of trials before the first one that was searched.
+    pub from: usize,
+    /// The address of the search in the remaining trials, relative to the root. Empty if there are
+    /// none.
+    pub next: String,
     /// Why the search was rejected. Empty if it was not.
     pub refused: String,
 }

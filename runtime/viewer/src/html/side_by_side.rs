@@ -201,10 +201,8 @@ fn differing_outputs(sides: &[TrialColumn]) -> Vec<(&TrialName, String)> {
         let all: Vec<&str> = step.calls.iter().filter_map(|call| call.shown.as_deref()).collect();
         all.join("\n")
     };
-    let (names, texts): (Vec<&TrialName>, Vec<String>) = sides
-        .iter()
-        .filter_map(|side| Some((&side.name, outputs(side.saw.as_ref()?))))
-        .unzip();
+    let (names, texts): (Vec<&TrialName>, Vec<String>) =
+        sides.iter().filter_map(|side| Some((&side.name, outputs(side.saw.as_ref()?)))).unzip();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     names.into_iter().zip(differing_lines(&texts)).collect()
 }
@@ -272,7 +270,9 @@ mod tests {
             render_side_by_side_page("t", sides, &[], &Links::default()).unwrap_or_default()
         };
         let ended = page(&[side("A", &[1, 2, 3]), side("B", &[1, 2])]);
-        assert!(ended.contains("don't diverge") && ended.contains("</bdi> / 1 ended after 2 steps"));
+        assert!(
+            ended.contains("don't diverge") && ended.contains("</bdi> / 1 ended after 2 steps")
+        );
         assert!(!ended.contains("Where they diverge"), "{ended}");
         let parted = page(&[side("A", &[1, 2, 3]), side("B", &[1, 4, 3])]);
         assert!(parted.contains("the trials diverge at") && parted.contains("Where they diverge"));

@@ -21,8 +21,7 @@ const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span><
 
 fn render_all_pages() -> Vec<String> {
     let text = HOSTILE_TEXT.to_owned();
-    let name =
-        TrialName { run: text.clone(), task: text.clone(), arm: text.clone(), attempt: 1 };
+    let name = TrialName { run: text.clone(), task: text.clone(), arm: text.clone(), attempt: 1 };
     let row = StepRow {
         number: 2,
         did: vec![text.clone()],
@@ -135,6 +134,8 @@ fn render_all_pages() -> Vec<String> {
     let run = Matrix {
         run: text.clone(),
         state: text.clone(),
+        gap: text.clone(),
+        faults: vec![text.clone()],
         ended: 1,
         trials: 2,
         going_on: vec![("1/a/b/1".into(), name.clone(), text.clone())],
@@ -200,6 +201,10 @@ fn render_all_pages() -> Vec<String> {
         text: text.clone(),
         hits: vec![hit],
         cut: true,
+        next: "search?q=a&from=3".into(),
+        from: 1,
+        read: 2,
+        of: 9,
         ..SearchResults::default()
     };
     let score = ArmScore {
@@ -219,7 +224,8 @@ fn render_all_pages() -> Vec<String> {
         more_arms: 1,
         ..DashboardRun::default()
     };
-    let dashboard = Dashboard { runs: vec![run], live: true };
+    let stopped = DashboardRun { gap: text.clone(), ..run.clone() };
+    let dashboard = Dashboard { runs: vec![run, stopped], live: true };
     let arms = [arm(&text), arm("other")];
     let trials = [trial(&arms[0], 0, Some(1.0)), trial(&arms[1], 0, Some(0.0))];
     let (report, comparison) = (build_report(trials.to_vec()), compare(&trials, None));
@@ -304,6 +310,7 @@ fn viewer_pages_link_to_each_other() {
     assert!(links(&pages[0]).contains(&"/t/compare/1".to_owned()));
     assert!(links(&pages[6]).contains(&"/t/report/1".to_owned()));
     assert!(links(&pages[5]).contains(&"/t/1".to_owned()));
+    assert!(links(&pages[4]).contains(&"/t/search?q=a&from=3".to_owned()));
 }
 
 #[test]
