@@ -220,3 +220,38 @@ pub fn reference_patch(task: &RunTask) -> String {
             .unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proctor_report::read_trial_result;
+
+    use super::*;
+    use crate::{
+        planned_trials,
+        test_run::{finish_trial, write_plan},
+    };
+
+    #[test]
+    fn damaged_line_is_shown_once_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let run = RunDir::open_read_only(&path).unwrap();
+        let planned = planned_trials(&plan)[0];
+        let journal = run.trial_dir(&planned.id()).trajectory_path();
+        let text = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, text.replacen("patch_collected", "patch_collectee", 1)).unwrap();
+        let result = read_trial_result(&run, &planned);
+        let index = JournalIndex::from_journal(&journal).unwrap();
+        assert!(!index.damage.is_empty() && !result.damage.is_empty());
+        let trial = read_trial(&run, "run", planned, &result, Some(&index)).unwrap();
+        let line = &index.damage[0];
+        let about: Vec<&String> =
+            trial.damage.iter().filter(|one| one.starts_with(line.as_str())).collect();
+        assert_eq!(about.len(), 1, "{:?}", trial.damage);
+        assert!(about[0].len() > line.len(), "{about:?}");
+    }
+}

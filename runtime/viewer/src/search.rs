@@ -71,8 +71,13 @@ impl Pattern {
         Ok(Self { regex, required_literal: part.transpose()?, literal_bytes: 3 * text.len() })
     }
 
-    /// Whether a journal may contain a match, judging by its bytes.
+    /// Whether a journal may contain a match, judging by its bytes. Returns `false` for a journal that
+    /// does not exist.
     fn may_match_file(&self, journal: &Path) -> io::Result<bool> {
+        // Opening a FIFO would block.
+        if !journal.is_file() {
+            return Ok(false);
+        }
         let Some(literal) = &self.required_literal else { return Ok(true) };
         let mut file = File::open(journal)?;
         let mut buffer = vec![0; SCAN_BYTES + self.literal_bytes];
@@ -145,9 +150,9 @@ fn search_within(
     for run in runs {
         let dir = RunDir::open_read_only(&run.path)?;
         let planned = planned_trials(&run.record).into_iter();
-        let wanted =
+        let selected =
             planned.filter(|one| trial.is_empty() || is_trial_address(trial, run.number, one));
-        trials.extend(wanted.map(|planned| {
+        trials.extend(selected.map(|planned| {
             let journal = dir.trial_dir(&planned.id()).trajectory_path();
             SearchedTrial { run, planned, journal }
         }));
@@ -160,11 +165,9 @@ fn search_within(
         if search.cut || (next > search.from && Instant::now() >= deadline) {
             break;
         }
-        // Skip a journal that does not exist yet. Reading reports other errors.
-        let may_match = parallel_map(batch, |one| match wanted.may_match_file(&one.journal) {
-            Ok(may_match) => may_match,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        });
+        // If a journal cannot be scanned, reading it reports the error.
+        let may_match =
+            parallel_map(batch, |one| wanted.may_match_file(&one.journal).unwrap_or(true));
         for (one, may_match) in batch.iter().zip(may_match) {
             if may_match && !search.cut {
                 search_journal(one, &wanted, runs.len() > 1, &mut search)?;
@@ -343,7 +346,7 @@ mod tests {
         }
         // A regular expression has no literal, and a journal of another trial may be missing.
         assert!(Pattern::compile("n.*e", true).unwrap().may_match_file(&path).unwrap());
-        assert!(wanted.may_match_file(&folder.path().join("missing")).is_err());
+        assert!(!wanted.may_match_file(&folder.path().join("missing")).unwrap());
     }
 
     #[test]

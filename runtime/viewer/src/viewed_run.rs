@@ -135,14 +135,15 @@ impl ViewedRun {
         &self,
         planned_trial: &PlannedTrial<'_>,
     ) -> Result<Option<Arc<JournalIndex>>, ViewError> {
-        let journal =
-            RunDir::open_read_only(&self.path)?.trial_dir(&planned_trial.id()).trajectory_path();
+        let run = RunDir::open_read_only(&self.path)?;
+        let dir = run.trial_dir(&planned_trial.id());
+        let journal = dir.trajectory_path();
         let cached_index = {
             let cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             cache.get(&journal).cloned()
         };
         // Don't hold the lock while reading, because it takes a while to read a long journal.
-        let read =
+        let mut read =
             match cached_index.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
                 Some((index, true)) => return Ok(Some(Arc::clone(index))),
                 Some((index, false)) => {
@@ -153,6 +154,7 @@ impl ViewedRun {
                 None if !journal.exists() => return Ok(None),
                 None => JournalIndex::from_journal(&journal)?,
             };
+        read.count_paths_in_diffs(&run.trial_blobs(&dir));
         let read = Arc::new(read);
         let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_INDEXES {

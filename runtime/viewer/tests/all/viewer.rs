@@ -344,6 +344,78 @@ fn trial_page_shows_failing_tests_and_folds_passing_ones() {
 }
 
 #[test]
+fn trial_page_distinguishes_an_empty_patch_from_none() {
+    let page = |outcome: &str, has_patch| {
+        let told = Trial { outcome: outcome.to_owned(), has_patch, ..Trial::default() };
+        render_trial(&told, &Links::default(), "", "", false).unwrap()
+    };
+    for (outcome, has_patch, expected) in [
+        ("submitted", true, "No changes."),
+        ("infrastructure fault model", false, "No patch was collected."),
+        ("", false, "The trial has not ended"),
+    ] {
+        assert!(page(outcome, has_patch).contains(expected), "{outcome}");
+    }
+    assert!(!page("submitted", false).contains("No changes."));
+}
+
+#[test]
+fn trial_and_step_pages_fold_the_statement() {
+    let statement = "Write the function.".to_owned();
+    let told = Trial { statement: statement.clone(), ..Trial::default() };
+    let step = Step { statement, ..Step::default() };
+    let (links, name) = (Links::default(), TrialName::default());
+    for page in [
+        render_trial(&told, &links, "", "", false).unwrap(),
+        render_step(&step, &name, &[], &links, false).unwrap(),
+    ] {
+        let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let task = tree.descendants().find(|node| node.attribute("id") == Some("task")).unwrap();
+        assert!(task.has_tag_name("details") && task.attribute("open").is_none());
+        assert!(task.descendants().any(|node| node.text() == Some("Write the function.")));
+    }
+}
+
+#[test]
+fn right_to_left_name_does_not_move_the_attempt() {
+    let name =
+        TrialName { task: "\u{5e9}".into(), arm: "a".into(), attempt: 2, ..Default::default() };
+    let page = render_step(&Step::default(), &name, &[], &Links::default(), false).unwrap();
+    assert!(page.contains("<bdi>\u{5e9}</bdi> / <bdi>a</bdi> / 2"), "{page}");
+}
+
+#[test]
+fn narrow_pages_link_to_the_steps() {
+    let steps = vec![StepRow { number: 1, ..StepRow::default() }];
+    let told = Trial { steps: steps.clone(), ..Trial::default() };
+    let name = TrialName::default();
+    for page in [
+        render_trial(&told, &Links::default(), "", "", false).unwrap(),
+        render_step(&Step::default(), &name, &steps, &Links::default(), false).unwrap(),
+    ] {
+        let link = page.find("href=\"#steps\"").unwrap();
+        assert!(page[..link].contains("<h1>") && page.contains("id=\"steps\""), "{page}");
+    }
+}
+
+#[test]
+fn filter_keeps_labels_with_their_fields_and_matrix_rows_are_short() {
+    let page = render_all_pages().swap_remove(0);
+    let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+    let is_in_main = |node: &roxmltree::Node<'_, '_>| {
+        node.ancestors().any(|above| above.attribute("id") == Some("main"))
+    };
+    let labels = tree.descendants().filter(|node| node.has_tag_name("label")).filter(is_in_main);
+    let fields: Vec<_> = labels.map(|label| label.parent().unwrap().attribute("class")).collect();
+    assert_eq!(fields, [Some("field"); 5]);
+    // The ending and the number of steps are in the title only.
+    let cell = tree.descendants().find(|node| node.attribute("class") == Some("cell")).unwrap();
+    let link = cell.children().find(|node| node.has_tag_name("a")).unwrap();
+    assert!(link.attribute("title").unwrap().contains("; "));
+    assert_eq!(cell.descendants().filter(|node| node.has_tag_name("small")).count(), 1);
+}
+
+#[test]
 fn viewer_assets_are_small_and_self_contained() {
     let bytes: usize = ASSETS.iter().map(|(_, _, pieces)| join_pieces(pieces).len()).sum();
     assert!(bytes < 40_000, "{bytes}");
