@@ -158,7 +158,8 @@ fn search_within(
         }));
     }
     search.of = trials.len();
-    search.from = query.first_value("from").parse().unwrap_or(0).min(trials.len());
+    let from = query.first_value("from").parse::<usize>().unwrap_or(0);
+    search.from = from.min(trials.len());
     let mut next = search.from;
     for batch in trials[search.from..].chunks(BATCH_SIZE) {
         // The first batch is always searched, so that a continued search makes progress.
