@@ -159,11 +159,11 @@ fn search_within(
     }
     search.of = trials.len();
     let from = query.first_value("from").parse::<usize>().unwrap_or(0);
-    search.from = from.min(trials.len());
-    let mut next = search.from;
-    for batch in trials[search.from..].chunks(BATCH_SIZE) {
+    search.skipped = from.min(trials.len());
+    let mut next = search.skipped;
+    for batch in trials[search.skipped..].chunks(BATCH_SIZE) {
         // The first batch is always searched, so that a continued search makes progress.
-        if search.cut || (next > search.from && Instant::now() >= deadline) {
+        if search.cut || (next > search.skipped && Instant::now() >= deadline) {
             break;
         }
         // If a journal cannot be scanned, reading it reports the error.
@@ -176,7 +176,7 @@ fn search_within(
         }
         next += batch.len();
     }
-    search.read = next - search.from;
+    search.read = next - search.skipped;
     if next < trials.len() && !search.cut {
         let pattern = if search.pattern { "&pattern=1" } else { "" };
         search.next = format!("search?q={}{pattern}&from={next}", percent_encode(text));
@@ -360,10 +360,10 @@ mod tests {
         let find =
             |query: &str| search_within(&runs, &Query::parse(query), Duration::ZERO).unwrap();
         let first = find("q=a%20text");
-        assert_eq!((first.read, first.of, first.from), (BATCH_SIZE, BATCH_SIZE + 2, 0));
+        assert_eq!((first.read, first.of, first.skipped), (BATCH_SIZE, BATCH_SIZE + 2, 0));
         assert_eq!(first.next, format!("search?q=a%20text&from={BATCH_SIZE}"));
         let rest = find(first.next.strip_prefix("search?").unwrap());
-        assert_eq!((rest.read, rest.from, rest.next.as_str()), (2, BATCH_SIZE, ""));
+        assert_eq!((rest.read, rest.skipped, rest.next.as_str()), (2, BATCH_SIZE, ""));
         assert_eq!(find("q=a&from=999").read, 0);
     }
 

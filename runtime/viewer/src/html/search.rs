@@ -38,7 +38,7 @@ pub struct SearchResults {
     pub read: usize,
     pub of: usize,
     /// Number of trials before the first one that was searched.
-    pub from: usize,
+    pub skipped: usize,
     /// The address of the search in the remaining trials, relative to the root. Empty if there are
     /// none.
     pub next: String,

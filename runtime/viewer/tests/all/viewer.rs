@@ -202,7 +202,7 @@ fn render_all_pages() -> Vec<String> {
         hits: vec![hit],
         cut: true,
         next: "search?q=a&from=3".into(),
-        from: 1,
+        skipped: 1,
         read: 2,
         of: 9,
         ..SearchResults::default()
