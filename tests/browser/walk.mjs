@@ -196,6 +196,10 @@ try {
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       check(`${what} fits a phone (${scheme})`, width <= 390, `${width} pixels: ${await page.evaluate(wideElements)}`);
       await accessible(`${what} on a phone (${scheme})`);
+      if (what === "a trial") {
+        await page.click(".jump a");
+        await until("a link leads to the steps on a phone", () => document.getElementById("steps").getBoundingClientRect().top < innerHeight);
+      }
     }
   }
   await page.emulateMediaFeatures([]);

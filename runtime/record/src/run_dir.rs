@@ -3,12 +3,12 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::{self, File, OpenOptions, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
-use proctor_cluster::Membership;
+use proctor_cluster::{Membership, find_live_member};
 use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +122,19 @@ impl RunDir {
     /// Whether workers on other machines may work on the run at the same time.
     pub fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    /// Whether a process is working on the run: it holds the lock, or it is a live worker of a shared
+    /// run. Returns `true` if this can't be determined.
+    pub fn is_in_progress(&self) -> bool {
+        // Holding a shared lock for a moment doesn't disturb a process that is just starting,
+        // because `disk::lock_file` retries.
+        let is_locked = match disk::open_regular_file(&self.root.join(LOCK_FILE)) {
+            Ok(file) => file.try_lock_shared().is_err(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        let has_no_worker = find_live_member(&self.root, None).is_ok_and(|worker| worker.is_none());
+        is_locked || !has_no_worker
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -333,6 +346,7 @@ impl TrialVerifier<'_> {
 }
 
 const REPORT_FILE: &str = "report.json";
+const LOCK_FILE: &str = "lock";
 /// See [`CheckCache`].
 const CHECK_CACHE_FILE: &str = "checked.jsonl";
 
@@ -343,7 +357,7 @@ fn arm_path_component(arm: &ArmId) -> String {
 /// Locks `RUN/lock` and writes the process id into this file. The file is never removed. Otherwise,
 /// two processes could each lock a different file with this name.
 fn lock_run(root: &Path) -> Result<File, RecordError> {
-    let path = root.join("lock");
+    let path = root.join(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = disk::open_with(&options, &path)
@@ -401,6 +415,24 @@ mod tests {
             absent: std::collections::BTreeSet::new(),
             changes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn run_is_in_progress_while_a_process_holds_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = RunDir::create(&path).unwrap();
+        run.write_run(&test_plan()).unwrap();
+        let reader = RunDir::open_read_only(&path).unwrap();
+        assert!(reader.is_in_progress());
+        drop(run);
+        assert!(!reader.is_in_progress());
+        let reopened = RunDir::open(&path);
+        assert!(reopened.is_ok(), "the check releases the lock");
+        assert!(reader.is_in_progress());
+        drop(reopened);
+        fs::remove_file(path.join(LOCK_FILE)).unwrap();
+        assert!(!reader.is_in_progress(), "a copy of a run may have no lock file");
     }
 
     #[test]

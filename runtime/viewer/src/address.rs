@@ -63,9 +63,10 @@ impl AddressForm {
         format!("{run}/{task}/{}/{}", short_arm_id(planned_trial), planned_trial.attempt)
     }
 
-    /// Returns the address of the page that shows a task's trials side by side.
-    pub fn side_by_side_address(self, task: &str) -> String {
-        format!("beside/{}", self.encode_name(task))
+    /// Returns the address of the page that shows a task's trials side by side, at first those of
+    /// the run with this number.
+    pub fn side_by_side_address(self, run: usize, task: &str) -> String {
+        format!("beside/{run}/{}", self.encode_name(task))
     }
 
     fn encode_name(self, text: &str) -> String {
@@ -141,9 +142,9 @@ mod tests {
     #[test]
     fn long_file_names_are_truncated() {
         let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
-        let names = [one, other].map(|text| AddressForm::File.side_by_side_address(&text));
+        let names = [one, other].map(|text| AddressForm::File.side_by_side_address(1, &text));
         assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");
-        assert_eq!(AddressForm::File.side_by_side_address(".a/b"), "beside/~2ea~2fb");
+        assert_eq!(AddressForm::File.side_by_side_address(2, ".a/b"), "beside/2/~2ea~2fb");
     }
 
     #[test]

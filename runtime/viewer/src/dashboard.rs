@@ -2,13 +2,19 @@
 
 use std::{
     cmp::Reverse,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use proctor_report::{ArmReport, format_dollars, format_percent};
 use proctor_types::count_with_noun;
 
-use super::{Pages, address::AddressForm, results::RunResults, viewed_run::ViewedRun};
+use super::{
+    Pages,
+    address::AddressForm,
+    gap::verdict_gap,
+    results::{PRELOAD_PATIENCE, RunResults},
+    viewed_run::ViewedRun,
+};
 use crate::html::{ArmScore, Dashboard, DashboardRun};
 
 /// Maximum number of arms listed for a run.
@@ -19,10 +25,18 @@ const MAX_LISTED_ARMS: usize = 6;
 pub fn dashboard(pages: &Pages, form: AddressForm) -> Dashboard {
     let mut newest_first: Vec<&ViewedRun> = pages.runs.iter().collect();
     newest_first.sort_by_key(|run| Reverse(run.record.created));
+    let deadline = Instant::now() + PRELOAD_PATIENCE;
     // If a run cannot be read, the others are still shown.
-    let runs = newest_first.into_iter().map(|run| match run.current_results() {
-        Ok(results) => dashboard_run(run, &results, form),
-        Err(error) => DashboardRun { error: error.to_string(), ..planned_run(run, form) },
+    let runs = newest_first.into_iter().map(|run| {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if let Some(read) = run.wait_for_preload(patience) {
+            let trials = run.planned_count();
+            return DashboardRun { read: Some(read), trials, live: true, ..planned_run(run, form) };
+        }
+        match run.current_results() {
+            Ok(results) => dashboard_run(run, &results, form),
+            Err(error) => DashboardRun { error: error.to_string(), ..planned_run(run, form) },
+        }
     });
     let unreadable = pages.unreadable.iter().map(|run| DashboardRun {
         name: run.name.clone(),
@@ -63,7 +77,8 @@ fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> Da
             true => format_dollars(paid),
             false => String::new(),
         },
-        live: results.may_change(),
+        gap: verdict_gap(run, results).summary,
+        live: results.is_live(),
         arms: arms.into_iter().take(MAX_LISTED_ARMS).map(arm_score).collect(),
         more_arms,
         ..planned_run(run, form)

@@ -3,6 +3,7 @@
 //! the index, showing one step of a long trial requires reading only a few lines.
 
 use std::{
+    collections::HashMap,
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     os::unix::fs::MetadataExt as _,
@@ -11,7 +12,9 @@ use std::{
 
 use memchr::memmem;
 use proctor_forensics::runs_tests;
-use proctor_record::{BadLine, EventLine, EventReader, RecordError};
+use proctor_record::{
+    BadLine, Blobs, EventLine, EventReader, PatchPolicy, RecordError, Tree, collect_patch,
+};
 use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -19,6 +22,10 @@ use serde_json::{Map, Value};
 use super::tool_calls::{agent_text, arguments_text, summarize_call};
 use crate::html::{SideRequest, StepRow};
 
+/// Maximum number of tree entries that are compared to count a trial's changed paths: fifty edits
+/// in a work directory with ten thousand files. The counts of later steps include paths that are not
+/// part of the patch.
+const MAX_COMPARED_ENTRIES: usize = 1_000_000;
 /// Maximum length of an agent's text in the index, in characters. A step shows the whole text.
 const MAX_INDEXED_LOG_CHARS: usize = 400;
 
@@ -38,6 +45,9 @@ pub struct JournalIndex {
     pending: Option<PendingRequest>,
     /// The work directory's tree after each step, in journal order.
     trees_by_step: Vec<(u64, String)>,
+    /// The tree after each step whose changed paths were compared with the patch policy.
+    compared_trees: HashMap<u64, String>,
+    compared_entries: usize,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
     /// The beginnings of texts that the agent itself wrote to the record, each with its step.
@@ -61,6 +71,8 @@ impl JournalIndex {
             line_positions: Vec::new(),
             pending: None,
             trees_by_step: Vec::new(),
+            compared_trees: HashMap::new(),
+            compared_entries: 0,
             rows: Vec::new(),
             side_requests: Vec::new(),
             agent_logs: Vec::new(),
@@ -194,6 +206,28 @@ impl JournalIndex {
             .filter_map(|(at, line)| EventReader::open_at(&self.journal, *at, *line).ok()?.next())
     }
 
+    /// Counts only those changed paths of each step that are part of the step's diff. A journal counts
+    /// all paths, such as ignored files. A step keeps the journal's count if a tree cannot be read.
+    pub fn count_paths_in_diffs(&mut self, blobs: &Blobs) {
+        let edited = self.rows.iter().filter(|row| row.changed > 0).map(|row| row.number);
+        for number in edited.collect::<Vec<u64>>() {
+            let Some([before, after, _]) = self.trees_around_step(number) else { continue };
+            if self.compared_trees.get(&number).is_some_and(|known| known == after) {
+                continue;
+            }
+            if self.compared_entries > MAX_COMPARED_ENTRIES {
+                return;
+            }
+            let after_hash = after.to_owned();
+            let Ok((count, entries)) = count_paths_in_diff(blobs, before, after) else { continue };
+            if let Some(row) = self.rows.get_mut(number as usize - 1) {
+                row.changed = count;
+            }
+            self.compared_entries += entries;
+            self.compared_trees.insert(number, after_hash);
+        }
+    }
+
     /// Returns the trees of the work directory before a step, after it, and before the first step.
     /// A step without a snapshot changed nothing.
     pub fn trees_around_step(&self, number: u64) -> Option<[&str; 3]> {
@@ -201,6 +235,20 @@ impl JournalIndex {
         let (first, before) = (self.trees_by_step.first()?, until(number.checked_sub(1)?)?);
         Some([&before.1, &until(number)?.1, &first.1])
     }
+}
+
+/// Returns the number of paths in the diff between two trees, and the number of entries compared.
+fn count_paths_in_diff(
+    blobs: &Blobs,
+    before: &str,
+    after: &str,
+) -> Result<(u64, usize), RecordError> {
+    if before == after {
+        return Ok((0, 0));
+    }
+    let (base, end) = (Tree::load(blobs, before)?, Tree::load(blobs, after)?);
+    let patch = collect_patch(&base, &end, blobs, PatchPolicy::shipped()?)?;
+    Ok((patch.changed_paths, base.entries.len() + end.entries.len()))
 }
 
 #[derive(Debug, Clone)]

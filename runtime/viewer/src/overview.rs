@@ -14,14 +14,19 @@ use super::{
     address::{
         AddressForm, Query, comparison_address, matrix_file, percent_encode, report_address,
     },
+    gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},
+    pages::trial_name,
     planned_trials,
     results::RunResults,
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunSummary},
+    html::{
+        Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunSummary,
+        TrialName,
+    },
 };
 
 /// Maximum number of trials on a page of the matrix, on a server and in a file. The page then stays
@@ -93,16 +98,22 @@ pub fn overview(
     let row = |group: TaskGroup<'_>| {
         // A task's trials in other runs are also on the page that shows its trials side by side.
         let trials: usize = runs.iter().map(|one| one.trial_count(group.task)).sum();
-        let beside = if trials > 1 { form.side_by_side_address(group.task) } else { String::new() };
+        let beside = match trials > 1 {
+            true => form.side_by_side_address(run.number, group.task),
+            false => String::new(),
+        };
         MatrixRow { task: group.task.to_owned(), beside, cells: group.cells }
     };
     let rows = pages.swap_remove(filter.page - 1).into_iter().map(row).collect();
-    let (state, going_on, live) = run_state(run, &run_results, form)?;
+    let (state, going_on) = run_state(run, &run_results, form)?;
+    let gap = verdict_gap(run, &run_results);
     let several_arms = run_results.report.arms_under_study().len() > 1;
     Ok(Overview {
         run: Matrix {
             run: run.name.clone(),
             state,
+            gap: gap.summary,
+            faults: gap.faults,
             ended: run_results.ended_count(),
             trials: run_results.results.len(),
             going_on,
@@ -118,7 +129,7 @@ pub fn overview(
         of: counts.total_count,
         choices: counts.into_options(),
         pages: page_links,
-        live,
+        live: run_results.is_live(),
     })
 }
 
@@ -275,8 +286,8 @@ pub fn verdict_word_and_class(resolved: Option<bool>) -> (&'static str, &'static
     }
 }
 
-/// A run's progress as a sentence, its running trials, and whether the page may still change.
-type RunState = (String, Vec<(String, String)>, bool);
+/// A run's progress as a sentence, and its running trials.
+type RunState = (String, Vec<(String, TrialName, String)>);
 
 fn run_state(
     run: &ViewedRun,
@@ -292,20 +303,21 @@ fn run_state(
         return Ok((
             format!("All {} have ended, {open} graded.", count_with_noun(of, "trial")),
             vec![],
-            run_results.may_change(),
         ));
     }
     let mut running_trials = Vec::new();
     let mut last = 0.0_f64;
     let all = planned_trials(&run.record);
     let begun = all.iter().zip(&run_results.results).zip(&run_results.trial_started);
-    let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
+    let is_live = run_results.is_live();
+    let begun = begun.filter(|((_, result), begun)| is_live && **begun && result.outcome.is_none());
     for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
         if let Some(index) = run.current_index(found)? {
             last = last.max(index.last_wall_time);
             running_trials.push((
                 form.trial_address(run.number, found),
-                format!("{}: {}", found.name(), index.current_activity()),
+                trial_name(found),
+                index.current_activity(),
             ));
         }
     }
@@ -318,7 +330,7 @@ fn run_state(
     };
     let progress_text =
         format!("{ended} of {} have ended, {graded} are graded.{at}", count_with_noun(of, "trial"));
-    Ok((progress_text, running_trials, true))
+    Ok((progress_text, running_trials))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::{
     overview::{filter_from_query, overview},
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
+    results::PRELOAD_PATIENCE,
     search::{readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
     viewed_run::{UnreadableRun, ViewedRun, run_name},
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     ViewError,
-    html::{self, ASSETS, Links, Trial, join_pieces},
+    html::{self, ASSETS, Links, Trial, TrialName, join_pieces},
 };
 
 const HTML_MEDIA_TYPE: &str = "text/html; charset=utf-8";
@@ -83,10 +84,16 @@ impl Pages {
         self.runs.len() + self.unreadable.len() > 1
     }
 
-    /// Reads the results of every run. If a run cannot be read, its page reports the error.
+    /// Reads the results of every run, small runs first. Meanwhile, pages show the progress. If a
+    /// run cannot be read, its page reports the error.
     pub fn preload(&self) {
-        for run in &self.runs {
+        self.runs.iter().for_each(ViewedRun::start_preload);
+        let _end = PreloadEnd(&self.runs);
+        let mut small_first: Vec<&ViewedRun> = self.runs.iter().collect();
+        small_first.sort_by_key(|run| run.planned_count());
+        for run in small_first {
             let _ = run.current_results();
+            run.finish_preload();
         }
     }
 
@@ -101,7 +108,7 @@ impl Pages {
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
     /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
-    /// - `beside/TASK`: the task's trials side by side
+    /// - `beside/RUN/TASK`: the task's trials side by side, at first those of the run
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
@@ -134,7 +141,10 @@ impl Pages {
                 None => None,
             },
             ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
-            ["beside", task] => self.side_by_side_page(task, &query, &links)?,
+            ["beside", run, task] => match self.find_run(run) {
+                Some(run) => self.side_by_side_page(run, task, &query, &links)?,
+                None => None,
+            },
             [run] => match self.find_run(run) {
                 Some(run) => Some(self.run_page(run, &query, &links)?),
                 None => None,
@@ -190,6 +200,9 @@ impl Pages {
     ) -> Result<String, ViewError> {
         let form = AddressForm::ServerPath;
         let run_page = self.run_page_address(run.number, form);
+        if let Some(read) = run.wait_for_preload(PRELOAD_PATIENCE) {
+            return Ok(html::render_loading_page(&run.name, read, run.planned_count(), links)?);
+        }
         let page = overview(&self.runs, run, filter_from_query(query), form, &run_page)?;
         Ok(html::render_matrix(&page, &Links { run_page: &run_page, ..*links })?)
     }
@@ -207,24 +220,44 @@ impl Pages {
 
     fn side_by_side_page(
         &self,
+        run: &ViewedRun,
         task: &str,
         query: &Query,
         links: &Links<'_>,
     ) -> Result<Option<String>, ViewError> {
-        let named: Vec<&str> = query.values("trial").collect();
-        let Some((sides, choices)) =
-            load_side_by_side(&self.runs, task, &named, AddressForm::ServerPath)?
+        let (form, named) = (AddressForm::ServerPath, query.values("trial").collect::<Vec<&str>>());
+        let Some((sides, choices)) = load_side_by_side(&self.runs, run.number, task, &named, form)?
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, AddressForm::ServerPath.side_by_side_address(task));
-        let links = Links { here: &here, ..*links };
+        let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
+        let run_page = self.run_page_address(run.number, form);
+        let links = Links { here: &here, run_page: &run_page, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
     /// Returns how many trials a task has in all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
         self.runs.iter().map(|run| run.trial_count(task)).sum()
+    }
+}
+
+/// Ends the preload even if a run makes it panic. Otherwise, pages would wait forever.
+struct PreloadEnd<'a>(&'a [ViewedRun]);
+
+impl Drop for PreloadEnd<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(ViewedRun::finish_preload);
+    }
+}
+
+/// Returns a trial's name without its run.
+pub(super) fn trial_name(planned_trial: &PlannedTrial<'_>) -> TrialName {
+    TrialName {
+        run: String::new(),
+        task: planned_trial.task.task.id.to_string(),
+        arm: planned_trial.arm.name.clone(),
+        attempt: planned_trial.attempt,
     }
 }
 
@@ -235,12 +268,14 @@ pub(super) fn load_trial(
     index: Option<&JournalIndex>,
 ) -> Result<(Trial, bool), ViewError> {
     let run = RunDir::open_read_only(&viewed_run.path)?;
+    // Check this before the files. If no process is working on the run, they are final.
+    let is_in_progress = run.is_in_progress();
     let result = read_trial_result(&run, &planned_trial);
     let mut trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
     for test in trial.tests.iter_mut().filter(|test| !test.passed) {
         test.speaks = search_address_for_test(viewed_run.number, &planned_trial, &test.id);
     }
-    Ok((trial, is_running(&result)))
+    Ok((trial, is_in_progress && is_running(&result)))
 }
 
 fn is_running(result: &TrialResult) -> bool {
@@ -258,8 +293,8 @@ fn trial_page(
     let index = viewed_run.current_index(&planned_trial)?;
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
     if has_several_trials {
-        told.beside =
-            AddressForm::ServerPath.side_by_side_address(planned_trial.task.task.id.as_str());
+        let task = planned_trial.task.task.id.as_str();
+        told.beside = AddressForm::ServerPath.side_by_side_address(viewed_run.number, task);
     }
     let (patch, gold) = (read_patch(&run, planned_trial), reference_patch(planned_trial.task));
     Ok(html::render_trial(&told, links, &patch, &gold, live)?)
@@ -277,6 +312,7 @@ pub(super) fn step_page(
     let dir = run.trial_dir(&planned_trial.id());
     let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
     told.labels = read_labels(&run, planned_trial, Some(number));
+    told.statement = planned_trial.task.task.statement.clone();
     if let Some(query) = query {
         // If the tree is corrupt, show the page without it.
         match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
@@ -284,8 +320,9 @@ pub(super) fn step_page(
             Err(error) => told.notes.push(error.to_string()),
         }
     }
-    let live = !dir.outcome_path().exists();
-    Ok(Some(html::render_step(&told, &planned_trial.name(), &index.rows, links, live)?))
+    let live = run.is_in_progress() && !dir.outcome_path().exists();
+    let name = trial_name(&planned_trial);
+    Ok(Some(html::render_step(&told, &name, &index.rows, links, live)?))
 }
 
 /// Returns raw bytes from the record: a request, a response, or a tool's full output.
@@ -308,7 +345,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::test_run::{finish_trial, write_plan};
+    use crate::test_run::{finish_trial, start_trial, write_plan};
 
     /// Maximum size of a page of the matrix.
     const MAX_PAGE_BYTES: usize = 1_000_000;
@@ -367,14 +404,63 @@ mod tests {
     }
 
     #[test]
+    fn pages_show_progress_while_trials_are_read_for_the_first_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        for path in [&one, &other] {
+            write_plan(path, &["a"], 3, 1);
+        }
+        let pages = open(&[&one, &other]).unwrap();
+        pages.runs[0].start_preload();
+        let page = html(&pages, "1", "");
+        assert!(page.contains("0 of 3 trials read") && page.contains("data-live"), "{page}");
+        let dashboard = html(&pages, "", "");
+        assert!(dashboard.contains("reading: 0 of 3 trials"), "{dashboard}");
+        assert!(html(&pages, "2", "").contains("3 of 3 trials<"));
+        pages.preload();
+        assert!(html(&pages, "1", "").contains("3 of 3 trials<"));
+        assert!(!html(&pages, "", "").contains("reading:"));
+    }
+
+    #[test]
+    fn side_by_side_page_selects_trials_of_its_own_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        for path in [&one, &other] {
+            let run = write_plan(path, &["a", "b"], 1, 1);
+            for arm in &run.arms {
+                start_trial(path, &run.tasks[0], arm);
+            }
+        }
+        let pages = open(&[&one, &other]).unwrap();
+        let page = html(&pages, "beside/2/task-00000", "");
+        let choices: Vec<bool> = page
+            .split("<input type=\"checkbox\"")
+            .skip(1)
+            .map(|choice| choice.split('>').next().unwrap().contains("checked"))
+            .collect();
+        assert_eq!(choices, [false, false, true, true], "{page}");
+        let run_page = html(&pages, "2", "").replace("&#x2f;", "/");
+        assert!(run_page.contains("/t/beside/2/task%2D00000"), "{run_page}");
+        assert!(pages.page("beside/3/task-00000", "", "/t/").unwrap().is_none());
+        assert!(pages.page("beside/1/other", "", "/t/").unwrap().is_none());
+    }
+
+    #[test]
     fn comparison_has_its_own_page() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = write_plan(&path, &["a", "b"], 1, 1);
         finish_trial(&path, &run.tasks[0], &run.arms[0], true);
+        let process = RunDir::open(&path).unwrap();
         let while_running = html(&open(&[&path]).unwrap(), "", "");
         assert!(while_running.contains("Compare the arms"), "{while_running}");
         assert!(!while_running.contains("data-load"), "{while_running}");
+        assert!(while_running.contains("shows the comparison when the run has ended"));
+        drop(process);
+        let stopped = html(&open(&[&path]).unwrap(), "", "");
+        assert!(stopped.contains("data-load=") && !stopped.contains("data-live"), "{stopped}");
+        assert!(stopped.contains("Stopped: 1 of 2 trials has no verdict (1 not started)."));
         finish_trial(&path, &run.tasks[0], &run.arms[1], false);
         let pages = open(&[&path]).unwrap();
         let page = html(&pages, "", "");

@@ -36,6 +36,8 @@ pub fn read_trial(
     let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
+    // The check of the whole trial names most of these lines, too, and says what to do about them.
+    damage.retain(|line| !result.damage.iter().any(|one| one.starts_with(line.as_str())));
     damage.extend(result.damage.iter().cloned());
     let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();
     let report = Report::from_results(std::slice::from_ref(result));
@@ -72,6 +74,7 @@ pub fn read_trial(
         task: planned_trial.task.task.id.to_string(),
         arm: planned_trial.arm.name.clone(),
         attempt: planned_trial.attempt,
+        statement: planned_trial.task.task.statement.clone(),
         outcome: outcome.map(|one| one.ending.name().replace('_', " ")).unwrap_or_default(),
         resolved: verdict.map(|verdict| verdict.resolved),
         reason: told
@@ -101,6 +104,7 @@ pub fn read_trial(
         chart_limits: chart_limits(planned_trial),
         beside: String::new(),
         tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
+        has_patch: result.patch_bytes.is_some(),
         damage,
         agent_logs: index.map(|index| index.agent_logs.clone()).unwrap_or_default(),
         stderr,
@@ -214,5 +218,40 @@ pub fn reference_patch(task: &RunTask) -> String {
         None => mask()
             .map(|gold| String::from_utf8_lossy(&gold.to_bytes()).into_owned())
             .unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proctor_report::read_trial_result;
+
+    use super::*;
+    use crate::{
+        planned_trials,
+        test_run::{finish_trial, write_plan},
+    };
+
+    #[test]
+    fn damaged_line_is_shown_once_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let run = RunDir::open_read_only(&path).unwrap();
+        let planned = planned_trials(&plan)[0];
+        let journal = run.trial_dir(&planned.id()).trajectory_path();
+        let text = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, text.replacen("patch_collected", "patch_collectee", 1)).unwrap();
+        let result = read_trial_result(&run, &planned);
+        let index = JournalIndex::from_journal(&journal).unwrap();
+        assert!(!index.damage.is_empty() && !result.damage.is_empty());
+        let trial = read_trial(&run, "run", planned, &result, Some(&index)).unwrap();
+        let line = &index.damage[0];
+        let about: Vec<&String> =
+            trial.damage.iter().filter(|one| one.starts_with(line.as_str())).collect();
+        assert_eq!(about.len(), 1, "{:?}", trial.damage);
+        assert!(about[0].len() > line.len(), "{about:?}");
     }
 }

@@ -5,7 +5,11 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -20,6 +24,11 @@ use crate::ViewError;
 /// On a network file system, a check of ten thousand trials takes seconds, and every open page
 /// requests one every two seconds.
 const CHECK_PAUSE_FACTOR: u32 = 4;
+/// How long the dashboard and a run's page wait until the run's trials have been read for the first
+/// time. After that, they show the progress.
+pub const PRELOAD_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two checks whether the first read has finished.
+const PRELOAD_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The results read from a run. They describe one state of the run: if a file changes, new results
 /// replace them. Values that take long to compute are therefore computed once per state.
@@ -33,9 +42,16 @@ pub struct RunResults {
     stamps: Vec<FileStamps>,
     comparison: OnceLock<Comparison>,
     findings: OnceLock<Vec<String>>,
+    /// Whether a process was working on the run when the files were last checked.
+    is_in_progress: AtomicBool,
 }
 
 impl RunResults {
+    /// Whether a process is working on the run, and its results may therefore change.
+    pub fn is_live(&self) -> bool {
+        self.is_in_progress.load(Ordering::Relaxed) && self.may_change()
+    }
+
     /// Returns the comparison of the arms, or `None` if there is only one arm.
     pub fn comparison(&self) -> Option<&Comparison> {
         let several = self.report.arms.len() > 1;
@@ -104,17 +120,48 @@ struct CheckedResults {
 
 /// One run's results, cached between requests.
 #[derive(Debug, Default)]
-pub struct ResultsCache(Mutex<Option<CheckedResults>>);
+pub struct ResultsCache {
+    checked: Mutex<Option<CheckedResults>>,
+    /// Whether a thread other than those of requests will read the results for the first time.
+    is_preloading: AtomicBool,
+    /// Number of trials that the first read has read so far.
+    read_count: AtomicUsize,
+}
 
 impl ResultsCache {
+    /// Announces that the caller will read the results. Until `finish_preload`, pages show the
+    /// progress instead of waiting.
+    pub fn start_preload(&self) {
+        self.is_preloading.store(true, Ordering::Release);
+    }
+
+    pub fn finish_preload(&self) {
+        self.is_preloading.store(false, Ordering::Release);
+    }
+
+    /// Waits for the first read if it is in progress. If it takes longer than `patience`, returns
+    /// the number of trials that have been read.
+    pub fn wait_for_preload(&self, patience: Duration) -> Option<usize> {
+        let deadline = Instant::now() + patience;
+        while self.is_preloading.load(Ordering::Acquire) {
+            if Instant::now() >= deadline {
+                return Some(self.read_count.load(Ordering::Relaxed));
+            }
+            thread::sleep(PRELOAD_POLL_INTERVAL);
+        }
+        None
+    }
+
     pub fn current(&self, path: &Path, record: &RunRecord) -> Result<Arc<RunResults>, ViewError> {
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = cached.as_ref()
             && known.checked_at.elapsed() < known.check_duration * CHECK_PAUSE_FACTOR
         {
             return Ok(Arc::clone(&known.results));
         }
         let run = RunDir::open_read_only(path)?;
+        // Check this before the files. If no process is working on the run, they are final.
+        let is_in_progress = run.is_in_progress();
         let planned = planned_trials(record);
         let started_at = Instant::now();
         let stamps = read_stamps(&run, &planned);
@@ -137,10 +184,15 @@ impl ResultsCache {
                 Arc::new(build_results(record, results, stamps))
             }
             None => {
-                let results = parallel_map(&planned, |found| read_trial_result(&run, found));
+                let results = parallel_map(&planned, |found| {
+                    let result = read_trial_result(&run, found);
+                    self.read_count.fetch_add(1, Ordering::Relaxed);
+                    result
+                });
                 Arc::new(build_results(record, results, stamps))
             }
         };
+        results.is_in_progress.store(is_in_progress, Ordering::Relaxed);
         *cached = Some(CheckedResults {
             results: Arc::clone(&results),
             checked_at: Instant::now(),
@@ -168,13 +220,12 @@ fn build_results(
         stamps,
         comparison: OnceLock::new(),
         findings: OnceLock::new(),
+        is_in_progress: AtomicBool::new(false),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
     use crate::test_run::{finish_trial, write_plan};
 
@@ -215,6 +266,37 @@ mod tests {
         let last = wait_for(&cache, &path, &run, 2);
         assert_eq!(last.report.arms.iter().map(|arm| arm.resolved).collect::<Vec<_>>(), [1, 0]);
         assert!(last.may_change());
+    }
+
+    #[test]
+    fn page_waits_for_the_first_read_only_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = write_plan(&path, &["a"], 3, 1);
+        let cache = ResultsCache::default();
+        assert_eq!(cache.wait_for_preload(Duration::ZERO), None, "no other thread reads");
+        cache.start_preload();
+        assert_eq!(cache.wait_for_preload(Duration::ZERO), Some(0));
+        cache.current(&path, &run).unwrap();
+        assert_eq!(cache.wait_for_preload(Duration::ZERO), Some(3));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| cache.wait_for_preload(Duration::from_secs(60)));
+            cache.finish_preload();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn stopped_run_is_not_live() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = write_plan(&path, &["a"], 1, 1);
+        let process = RunDir::open(&path).unwrap();
+        let results = ResultsCache::default().current(&path, &run).unwrap();
+        assert!(results.is_live());
+        drop(process);
+        let results = ResultsCache::default().current(&path, &run).unwrap();
+        assert!(results.may_change() && !results.is_live());
     }
 
     #[test]

@@ -1,20 +1,29 @@
-//! Full-text search in the journals of runs. Journals are read event by event. Lines that cannot
-//! match are only scanned as bytes and not parsed.
+//! Full-text search in the journals of runs. Journals that cannot match are only scanned as bytes,
+//! on every core. Other journals are read event by event, and lines that cannot match are not
+//! parsed.
 
-use proctor_record::{EventLine, EventReader, RunDir};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use proctor_record::{EventLine, EventReader, RunDir, parallel_map};
 use proctor_types::{Event, Message};
 use regex::{Regex, RegexBuilder, bytes};
 
 use super::{
     PlannedTrial,
     address::{AddressForm, Query, percent_encode},
+    pages::trial_name,
     planned_trials,
     tool_calls::{format_arguments, model_reasoning},
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Hit, SearchResults},
+    html::{Hit, SearchResults, TrialName},
 };
 
 /// Maximum number of matches shown.
@@ -25,6 +34,12 @@ const CONTEXT_CHARS: usize = 90;
 const MAX_MATCH_CHARS: usize = 200;
 /// How many of the latest matches are checked for duplicates.
 const DUPLICATE_WINDOW: usize = 16;
+/// How long a search may take. It can be continued from the first trial that was not searched.
+const TIME_LIMIT: Duration = Duration::from_secs(8);
+/// Number of journals that are scanned together.
+const BATCH_SIZE: usize = 64;
+/// Number of bytes of a journal that are scanned at once.
+const SCAN_BYTES: usize = 1 << 18;
 /// Size limit for a compiled pattern, in bytes. Patterns that people write are smaller.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
@@ -33,6 +48,8 @@ struct Pattern {
     regex: Regex,
     /// A literal text that every matching line contains. Lines without it need not be parsed.
     required_literal: Option<bytes::Regex>,
+    /// Maximum length of a match of this literal, in bytes.
+    literal_bytes: usize,
 }
 
 impl Pattern {
@@ -50,7 +67,34 @@ impl Pattern {
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
         let part = (!is_pattern && !part.is_empty())
             .then(|| bytes::RegexBuilder::new(&regex::escape(part)).case_insensitive(true).build());
-        Ok(Self { regex, required_literal: part.transpose()? })
+        // Without regard to case, an ASCII letter may match a character of up to three bytes.
+        Ok(Self { regex, required_literal: part.transpose()?, literal_bytes: 3 * text.len() })
+    }
+
+    /// Whether a journal may contain a match, judging by its bytes. Returns `false` for a journal that
+    /// does not exist.
+    fn may_match_file(&self, journal: &Path) -> io::Result<bool> {
+        // Opening a FIFO would block.
+        if !journal.is_file() {
+            return Ok(false);
+        }
+        let Some(literal) = &self.required_literal else { return Ok(true) };
+        let mut file = File::open(journal)?;
+        let mut buffer = vec![0; SCAN_BYTES + self.literal_bytes];
+        // The end of the previous part, in which a match may begin.
+        let mut kept = 0;
+        loop {
+            let read = file.read(&mut buffer[kept..])?;
+            if read == 0 {
+                return Ok(false);
+            }
+            let end = kept + read;
+            if literal.is_match(&buffer[..end]) {
+                return Ok(true);
+            }
+            kept = end.min(self.literal_bytes);
+            buffer.copy_within(end - kept..end, 0);
+        }
     }
 
     fn may_match(&self, line: &[u8]) -> bool {
@@ -67,8 +111,24 @@ impl Pattern {
     }
 }
 
+/// A trial whose journal is searched.
+struct SearchedTrial<'a> {
+    run: &'a ViewedRun,
+    planned: PlannedTrial<'a>,
+    journal: PathBuf,
+}
+
 /// Returns the result of a query over all journals, or over one trial's journal.
 pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewError> {
+    search_within(runs, query, TIME_LIMIT)
+}
+
+fn search_within(
+    runs: &[ViewedRun],
+    query: &Query,
+    limit: Duration,
+) -> Result<SearchResults, ViewError> {
+    let deadline = Instant::now() + limit;
     let (text, trial) = (query.first_value("q"), query.first_value("trial"));
     let mut search = SearchResults {
         text: text.to_owned(),
@@ -86,48 +146,77 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
             return Ok(search);
         }
     };
+    let mut trials = Vec::new();
     for run in runs {
         let dir = RunDir::open_read_only(&run.path)?;
-        for found in planned_trials(&run.record) {
-            let place = AddressForm::ServerPath.trial_address(run.number, &found);
-            if !trial.is_empty() && !is_trial_address(trial, run.number, &found) {
-                continue;
+        let planned = planned_trials(&run.record).into_iter();
+        let selected =
+            planned.filter(|one| trial.is_empty() || is_trial_address(trial, run.number, one));
+        trials.extend(selected.map(|planned| {
+            let journal = dir.trial_dir(&planned.id()).trajectory_path();
+            SearchedTrial { run, planned, journal }
+        }));
+    }
+    search.of = trials.len();
+    let from = query.first_value("from").parse::<usize>().unwrap_or(0);
+    search.skipped = from.min(trials.len());
+    let mut next = search.skipped;
+    for batch in trials[search.skipped..].chunks(BATCH_SIZE) {
+        // The first batch is always searched, so that a continued search makes progress.
+        if search.cut || (next > search.skipped && Instant::now() >= deadline) {
+            break;
+        }
+        // If a journal cannot be scanned, reading it reports the error.
+        let may_match =
+            parallel_map(batch, |one| wanted.may_match_file(&one.journal).unwrap_or(true));
+        for (one, may_match) in batch.iter().zip(may_match) {
+            if may_match && !search.cut {
+                search_journal(one, &wanted, runs.len() > 1, &mut search)?;
             }
-            search.of += 1;
-            let journal = dir.trial_dir(&found.id()).trajectory_path();
-            if search.cut || !journal.exists() {
-                continue;
+        }
+        next += batch.len();
+    }
+    search.read = next - search.skipped;
+    if next < trials.len() && !search.cut {
+        let pattern = if search.pattern { "&pattern=1" } else { "" };
+        search.next = format!("search?q={}{pattern}&from={next}", percent_encode(text));
+    }
+    Ok(search)
+}
+
+/// Adds the matches in a trial's journal.
+fn search_journal(
+    searched: &SearchedTrial<'_>,
+    wanted: &Pattern,
+    has_several_runs: bool,
+    search: &mut SearchResults,
+) -> Result<(), ViewError> {
+    let SearchedTrial { run, planned, journal } = searched;
+    let place = AddressForm::ServerPath.trial_address(run.number, planned);
+    let mut name = trial_name(planned);
+    if has_several_runs {
+        name.run.clone_from(&run.name);
+    }
+    // Skip invalid lines here. The trial's page reports them.
+    for line in EventReader::open(journal)?.flatten() {
+        if !wanted.may_match(line.json()) {
+            continue;
+        }
+        for (place_in, text) in event_texts(&line) {
+            let Some((at, more)) = wanted.find_first(&text) else { continue };
+            if search.hits.len() == MAX_HITS {
+                search.cut = true;
+                return Ok(());
             }
-            search.read += 1;
-            let name = match runs.len() {
-                1 => found.name(),
-                _ => format!("{}: {}", run.name, found.name()),
-            };
-            // Skip invalid lines here. The trial's page reports them.
-            for line in EventReader::open(&journal)?.flatten() {
-                if !wanted.may_match(line.json()) {
-                    continue;
-                }
-                for (place_in, text) in event_texts(&line) {
-                    let Some((at, more)) = wanted.find_first(&text) else { continue };
-                    if search.hits.len() == MAX_HITS {
-                        search.cut = true;
-                        break;
-                    }
-                    let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call is recorded in the response and a second time when it runs, so skip
-                    // duplicates.
-                    if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
-                        search.hits.push(hit);
-                    }
-                }
-                if search.cut {
-                    break;
-                }
+            let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
+            // A call is recorded in the response and a second time when it runs, so skip
+            // duplicates.
+            if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
+                search.hits.push(hit);
             }
         }
     }
-    Ok(search)
+    Ok(())
 }
 
 /// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
@@ -153,7 +242,7 @@ pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, tes
 }
 
 fn build_hit(
-    trial: &str,
+    trial: &TrialName,
     href: &str,
     step: u64,
     location: String,
@@ -169,7 +258,7 @@ fn build_hit(
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
-        trial: trial.to_owned(),
+        trial: trial.clone(),
         href: href.to_owned(),
         step,
         place: location,
@@ -239,7 +328,44 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::test_run::{start_trial, write_plan};
+
+    #[test]
+    fn scan_finds_literal_across_the_parts_of_a_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let wanted = Pattern::compile("needle", false).unwrap();
+        for before in [0, SCAN_BYTES - 3, SCAN_BYTES + 15, 3 * SCAN_BYTES] {
+            let other = "x".repeat(before);
+            fs::write(&path, format!("{other}NEEDLE{other}")).unwrap();
+            assert!(wanted.may_match_file(&path).unwrap(), "{before}");
+            fs::write(&path, format!("{other}needl{other}")).unwrap();
+            assert!(!wanted.may_match_file(&path).unwrap(), "{before}");
+        }
+        // A regular expression has no literal, and a journal of another trial may be missing.
+        assert!(Pattern::compile("n.*e", true).unwrap().may_match_file(&path).unwrap());
+        assert!(!wanted.may_match_file(&folder.path().join("missing")).unwrap());
+    }
+
+    #[test]
+    fn search_out_of_time_can_be_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], BATCH_SIZE + 2, 1);
+        start_trial(&path, &plan.tasks[0], &plan.arms[0]);
+        let runs = [ViewedRun::open(&path, 1).unwrap()];
+        let find =
+            |query: &str| search_within(&runs, &Query::parse(query), Duration::ZERO).unwrap();
+        let first = find("q=a%20text");
+        assert_eq!((first.read, first.of, first.skipped), (BATCH_SIZE, BATCH_SIZE + 2, 0));
+        assert_eq!(first.next, format!("search?q=a%20text&from={BATCH_SIZE}"));
+        let rest = find(first.next.strip_prefix("search?").unwrap());
+        assert_eq!((rest.read, rest.skipped, rest.next.as_str()), (2, BATCH_SIZE, ""));
+        assert_eq!(find("q=a&from=999").read, 0);
+    }
 
     #[test]
     fn search_finds_text_that_the_journal_escapes() {
@@ -249,8 +375,8 @@ mod tests {
         assert_eq!(wanted.find_first("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
         assert!(Pattern::compile("(", true).is_err() && Pattern::compile("(", false).is_ok());
         assert_eq!(Pattern::compile("x*", true).unwrap().find_first("aaa"), None);
-        let found =
-            build_hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
+        let (name, text) = (TrialName::default(), "\u{e4}".repeat(500));
+        let found = build_hit(&name, "1/t/a/1", 3, "message".into(), &text, 400..404, 0);
         assert_eq!(found.before.chars().count(), CONTEXT_CHARS + 2);
         assert_eq!(
             (found.found.as_str(), found.fragment.as_str()),

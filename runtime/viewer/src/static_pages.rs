@@ -64,15 +64,15 @@ impl Pages {
             let page = html::render_dashboard(&dashboard(self, AddressForm::File), &links)?;
             folder.write(HOME_PAGE, &page)?;
         }
-        let mut tasks = BTreeSet::new();
         for shown in &self.runs {
             let run_page = self.run_page_address(shown.number, AddressForm::File);
             let links = Links { run_page: &run_page, ..links };
             self.write_run(&mut folder, shown, links)?;
+            let mut tasks = BTreeSet::new();
             for found in planned_trials(&shown.record) {
                 let task = found.task.task.id.as_str();
                 if self.trial_count(task) > 1 && tasks.insert(task) {
-                    self.write_side_by_side(&mut folder, task, links)?;
+                    self.write_side_by_side(&mut folder, shown, task, links)?;
                 }
                 self.write_trial(&mut folder, shown, found, links)?;
             }
@@ -125,7 +125,7 @@ impl Pages {
         let index = shown.current_index(&found)?;
         let (mut told, _) = load_trial(shown, found, index.as_deref())?;
         if self.trial_count(task) > 1 {
-            told.beside = AddressForm::File.side_by_side_address(task);
+            told.beside = AddressForm::File.side_by_side_address(shown.number, task);
         }
         let here = format!("{above}{place}");
         let trial_links = Links { root: above, here: &here, ..links };
@@ -145,16 +145,18 @@ impl Pages {
     fn write_side_by_side(
         &self,
         folder: &mut PageFolder<'_>,
+        run: &ViewedRun,
         task: &str,
         links: Links<'_>,
     ) -> Result<(), ViewError> {
-        let Some((sides, choices)) = load_side_by_side(&self.runs, task, &[], AddressForm::File)?
+        let form = AddressForm::File;
+        let Some((sides, choices)) = load_side_by_side(&self.runs, run.number, task, &[], form)?
         else {
             return Ok(());
         };
-        let links = Links { root: "../", ..links };
+        let links = Links { root: "../../", ..links };
         let page = html::render_side_by_side_page(task, &sides, &choices, &links)?;
-        let name = AddressForm::File.side_by_side_address(task);
+        let name = form.side_by_side_address(run.number, task);
         folder.write(&format!("{name}{PAGE_SUFFIX}"), &page)?;
         Ok(())
     }

@@ -37,6 +37,22 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
     Some(step)
 }
 
+/// Returns a step's calls, or its message if it has no calls, without the outputs. This is the text
+/// in which steps of different trials are compared.
+pub fn read_step_text(index: &JournalIndex, number: u64) -> String {
+    let mut step = Step::default();
+    // Outputs may be megabytes long, so don't parse them.
+    let is_needed = |kind: &str| matches!(kind, "model_answered" | "tool_called");
+    for line in index.step_lines(number).flatten().filter(|line| is_needed(&line.kind)) {
+        if let Ok(event) = line.parse_event() {
+            add_event(&mut step, event.event);
+        }
+    }
+    let calls: Vec<String> =
+        step.calls.iter().map(|call| format!("{}: {}", call.name, call.arguments)).collect();
+    if calls.is_empty() { step.message } else { calls.join("\n") }
+}
+
 fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {

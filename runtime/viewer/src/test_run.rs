@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_record::{GradingFiles, Journal, RunDir};
+use proctor_record::{GradingFiles, Journal, RunDir, TrialDir};
 use proctor_types::{
     Arm, CONFIG_VERSION, Ending, Event, Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord,
     RunTask, Task, TrialId, Verdict,
@@ -63,8 +63,8 @@ pub fn write_plan(path: &Path, arms: &[&str], tasks: usize, attempts: u32) -> Ru
     record
 }
 
-/// Ends and grades the first attempt of an arm at a task.
-pub fn finish_trial(path: &Path, task: &RunTask, arm: &Arm, resolved: bool) {
+/// Starts the first attempt of an arm at a task.
+pub fn start_trial(path: &Path, task: &RunTask, arm: &Arm) -> (TrialId, TrialDir, Journal) {
     let run = RunDir::open_read_only(path).unwrap();
     let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
     let dir = run.create_trial_dir(&id).unwrap();
@@ -72,6 +72,13 @@ pub fn finish_trial(path: &Path, task: &RunTask, arm: &Arm, resolved: bool) {
     let started =
         Event::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: 1 };
     journal.append(0, started).unwrap();
+    (id, dir, journal)
+}
+
+/// Ends and grades the first attempt of an arm at a task.
+pub fn finish_trial(path: &Path, task: &RunTask, arm: &Arm, resolved: bool) {
+    let (id, dir, mut journal) = start_trial(path, task, arm);
+    let run = RunDir::open_read_only(path).unwrap();
     let patch = b"diff --git a/a.py b/a.py\n";
     let blobs = run.trial_blobs(&dir);
     let hash = blobs.put(patch).unwrap();

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use proctor_record::RunDir;
@@ -109,19 +110,40 @@ impl ViewedRun {
         self.results.current(&self.path, &self.record)
     }
 
+    /// Announces that the caller will read the results. See [`ResultsCache::start_preload`].
+    pub fn start_preload(&self) {
+        self.results.start_preload();
+    }
+
+    pub fn finish_preload(&self) {
+        self.results.finish_preload();
+    }
+
+    /// Returns the number of trials that have been read, if the first read takes longer than
+    /// `patience`.
+    pub fn wait_for_preload(&self, patience: Duration) -> Option<usize> {
+        self.results.wait_for_preload(patience)
+    }
+
+    /// Returns the number of trials in the plan.
+    pub fn planned_count(&self) -> usize {
+        self.trials_by_task.values().map(|of_task| of_task.trials.len()).sum()
+    }
+
     /// Returns a trial's current journal index, or `None` if the trial has not started.
     pub fn current_index(
         &self,
         planned_trial: &PlannedTrial<'_>,
     ) -> Result<Option<Arc<JournalIndex>>, ViewError> {
-        let journal =
-            RunDir::open_read_only(&self.path)?.trial_dir(&planned_trial.id()).trajectory_path();
+        let run = RunDir::open_read_only(&self.path)?;
+        let dir = run.trial_dir(&planned_trial.id());
+        let journal = dir.trajectory_path();
         let cached_index = {
             let cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             cache.get(&journal).cloned()
         };
         // Don't hold the lock while reading, because it takes a while to read a long journal.
-        let read =
+        let mut read =
             match cached_index.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
                 Some((index, true)) => return Ok(Some(Arc::clone(index))),
                 Some((index, false)) => {
@@ -132,6 +154,7 @@ impl ViewedRun {
                 None if !journal.exists() => return Ok(None),
                 None => JournalIndex::from_journal(&journal)?,
             };
+        read.count_paths_in_diffs(&run.trial_blobs(&dir));
         let read = Arc::new(read);
         let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_INDEXES {

@@ -209,13 +209,23 @@ function connectFilters(): void {
 let etag = "";
 
 /**
- * Loads the sections that have an address of their own, because the server needs time to compute them. Without a
- * response, the link to the section stays.
+ * Loads the sections that have an address of their own, because the server needs time to compute them. Meanwhile, and
+ * if the server fails, the section says so.
  */
 async function loadSections(): Promise<void> {
   for (const section of document.querySelectorAll<HTMLElement>("section[data-load]")) {
-    const response = await fetch(section.dataset["load"] ?? "");
-    if (response.ok) replace(await response.text(), section.id);
+    const status = document.createElement("p");
+    status.className = "soft";
+    status.textContent = "Loading\u2026";
+    section.append(status);
+    try {
+      const response = await fetch(section.dataset["load"] ?? "");
+      const text = await response.text();
+      if (response.ok) replace(text, section.id);
+      else status.textContent = `This section can't be loaded: ${text}`;
+    } catch {
+      status.textContent = "This section can't be loaded: the viewer is not responding";
+    }
   }
 }
 

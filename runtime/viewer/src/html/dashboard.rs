@@ -25,6 +25,11 @@ pub struct DashboardRun {
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,
+    /// Which trials have no verdict although the run has stopped, as a sentence. Empty if there are
+    /// none.
+    pub gap: String,
+    /// Number of trials that have been read so far, if they have not all been read yet.
+    pub read: Option<usize>,
     /// Total cost. Empty if it is not known.
     pub paid: String,
     /// Whether the run is not finished.

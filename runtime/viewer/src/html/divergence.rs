@@ -2,13 +2,16 @@
 
 use serde::Serialize;
 
-use super::{Step, StepRow};
+use super::{Step, StepRow, TrialName};
 
 /// Maximum number of table cells for the alignment of two trials: 2,000 steps each. Longer trials
 /// are aligned by step number.
 const MAX_ALIGNMENT_CELLS: usize = 4_000_000;
 /// Maximum number of lines shown of an output, from the first line that differs.
 const MAX_OUTPUT_LINES: usize = 20;
+/// Maximum number of characters in an excerpt: of the common text before the difference, of the
+/// difference, and of the common text after it.
+const MAX_EXCERPT_CHARS: [usize; 3] = [40, 160, 40];
 
 /// Where trials diverge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,56 +55,98 @@ pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
     Divergence { alike, parted, saw, ended: ended.map(|(index, _)| index).collect() }
 }
 
+/// A part of a sentence: a trial's name, or the text between names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SentencePart {
+    pub(crate) name: Option<TrialName>,
+    pub(crate) text: String,
+}
+
+/// A sentence with the names of trials, which the page shows with their own text direction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Sentence(Vec<SentencePart>);
+
+impl Sentence {
+    fn from_text(text: impl Into<String>) -> Self {
+        Self::default().text(text)
+    }
+
+    fn text(mut self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if !text.is_empty() {
+            self.0.push(SentencePart { name: None, text });
+        }
+        self
+    }
+
+    fn name(mut self, name: &TrialName) -> Self {
+        self.0.push(SentencePart { name: Some(name.clone()), text: String::new() });
+        self
+    }
+
+    /// Adds names, with a separator between them and a text after each.
+    fn names<'a>(
+        mut self,
+        names: impl IntoIterator<Item = (&'a TrialName, String)>,
+        separator: &str,
+    ) -> Self {
+        for (index, (name, after)) in names.into_iter().enumerate() {
+            if index > 0 {
+                self = self.text(separator);
+            }
+            self = self.name(name).text(after);
+        }
+        self
+    }
+}
+
 /// Describes how steps differ, in one sentence. `steps` has the name and the step of each trial
 /// that has one.
-pub(crate) fn describe_divergence(steps: &[(&str, &Step)]) -> String {
+pub(crate) fn describe_divergence(steps: &[(&TrialName, &Step)]) -> Sentence {
     let (calling, silent): (Vec<_>, Vec<_>) =
         steps.iter().partition(|(_, step)| !step.calls.is_empty());
     if calling.is_empty() {
-        return "They write different messages.".to_owned();
+        return Sentence::from_text("They write different messages.");
     }
     if !silent.is_empty() {
-        return format!(
-            "{} {} a tool; {} only {} a message.",
-            join_names(&calling),
-            verb(&calling, "calls", "call"),
-            join_names(&silent),
-            verb(&silent, "writes", "write")
-        );
+        let plain = |names: &[&(&TrialName, &Step)]| -> Vec<TrialName> {
+            names.iter().map(|(name, _)| (*name).clone()).collect()
+        };
+        let (calling, silent) = (plain(&calling), plain(&silent));
+        return Sentence::default()
+            .names(calling.iter().map(|name| (name, String::new())), " and ")
+            .text(if calling.len() == 1 { " calls a tool; " } else { " call a tool; " })
+            .names(silent.iter().map(|name| (name, String::new())), " and ")
+            .text(if silent.len() == 1 {
+                " only writes a message."
+            } else {
+                " only write a message."
+            });
     }
     let most = steps.iter().map(|(_, step)| step.calls.len()).max().unwrap_or_default();
     for at in 0..most {
         let calls: Vec<_> = steps.iter().filter_map(|(_, step)| step.calls.get(at)).collect();
         let Some(first) = calls.first() else { break };
         if calls.len() < steps.len() {
-            let counts: Vec<String> = steps
-                .iter()
-                .map(|(name, step)| format!("{name} makes {}", step.calls.len()))
-                .collect();
-            return format!("They make different numbers of calls: {}.", counts.join(", "));
+            let counts =
+                steps.iter().map(|(name, step)| (*name, format!(" makes {}", step.calls.len())));
+            return Sentence::from_text("They make different numbers of calls: ")
+                .names(counts, ", ")
+                .text(".");
         }
         if calls.iter().any(|call| call.name != first.name) {
-            let tools: Vec<String> = steps
-                .iter()
-                .map(|(name, step)| {
-                    format!("{name} calls {}", step.calls.get(at).map_or("", |call| &call.name))
-                })
-                .collect();
-            return format!("They call different tools: {}.", tools.join(", "));
+            let tools = steps.iter().zip(&calls);
+            let tools = tools.map(|((name, _), call)| (*name, format!(" calls {}", call.name)));
+            return Sentence::from_text("They call different tools: ").names(tools, ", ").text(".");
         }
         if calls.iter().any(|call| call.arguments != first.arguments) {
-            return format!("They call {} with different arguments.", first.name);
+            return Sentence::from_text(format!(
+                "They call {} with different arguments.",
+                first.name
+            ));
         }
     }
-    "Their calls look the same but were recorded differently.".to_owned()
-}
-
-fn verb(names: &[&(&str, &Step)], singular: &'static str, plural: &'static str) -> &'static str {
-    if names.len() == 1 { singular } else { plural }
-}
-
-fn join_names(names: &[&(&str, &Step)]) -> String {
-    names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and ")
+    Sentence::from_text("Their calls look the same but were recorded differently.")
 }
 
 /// A text in three parts: what it has in common with the other texts at its start, what differs,
@@ -133,6 +178,34 @@ pub(crate) fn mark_differences(texts: &[&str]) -> Vec<MarkedText> {
         }
     };
     texts.iter().map(marked).collect()
+}
+
+impl MarkedText {
+    /// Returns the part of the text around the difference, on one line.
+    pub(crate) fn excerpt(&self) -> Self {
+        let [before, within, after] = MAX_EXCERPT_CHARS;
+        let flat = |text: &str| -> String {
+            text.chars().map(|sign| if sign.is_whitespace() { ' ' } else { sign }).collect()
+        };
+        let skipped = self.start.chars().count().saturating_sub(before);
+        let start: String = self.start.chars().skip(skipped).collect();
+        let (different, is_cut) = take_chars(&self.different, within);
+        // After a difference that is too long, the common end would look as if it followed directly.
+        let (end, more) = if is_cut { ("", true) } else { take_chars(&self.end, after) };
+        Self {
+            start: format!("{}{}", if skipped > 0 { "\u{2026}" } else { "" }, flat(&start)),
+            different: flat(different),
+            end: format!("{}{}", flat(end), if more { "\u{2026}" } else { "" }),
+        }
+    }
+}
+
+/// Returns the first characters of a text, and whether there are more.
+fn take_chars(text: &str, count: usize) -> (&str, bool) {
+    match text.char_indices().nth(count) {
+        Some((at, _)) => (&text[..at], true),
+        None => (text, false),
+    }
 }
 
 /// Returns the length in bytes of the characters that two texts have in common at their start.
@@ -176,6 +249,32 @@ pub(crate) fn align_steps(trials: &[&[StepRow]]) -> Vec<Vec<Option<usize>>> {
     let longest = trials.iter().map(|rows| rows.len()).max().unwrap_or_default();
     let row = |at: usize| trials.iter().map(|rows| (at < rows.len()).then_some(at)).collect();
     (0..longest).map(row).collect()
+}
+
+/// Whether a row's trials all have a step and it is the same in all of them. `row` has the index of
+/// each trial's step.
+pub(crate) fn is_same_step(trials: &[&[StepRow]], row: &[Option<usize>]) -> bool {
+    let mut hashes = trials
+        .iter()
+        .zip(row)
+        .map(|(rows, at)| at.and_then(|at| rows.get(at)).map(|step| step.action_hash));
+    let first = hashes.next().flatten();
+    first.is_some() && hashes.all(|hash| hash == first)
+}
+
+/// Returns, for each trial, the numbers of the steps that share a row with a different step of
+/// another trial.
+pub fn differing_steps(trials: &[&[StepRow]]) -> Vec<Vec<u64>> {
+    let mut numbers = vec![Vec::new(); trials.len()];
+    for row in align_steps(trials) {
+        if row.iter().flatten().count() < 2 || is_same_step(trials, &row) {
+            continue;
+        }
+        for ((rows, at), of_trial) in trials.iter().zip(row).zip(&mut numbers) {
+            of_trial.extend(at.and_then(|at| rows.get(at)).map(|step| step.number));
+        }
+    }
+    numbers
 }
 
 /// Finds the longest common subsequence of two trials' steps. Steps between two common steps share
@@ -281,7 +380,15 @@ mod tests {
             (&message, &message, "They write different messages."),
             (&shell, &two, "They make different numbers of calls: A makes 1, B makes 2."),
         ] {
-            assert_eq!(describe_divergence(&[("A", a), ("B", b)]), expected);
+            let [one, other] =
+                ["A", "B"].map(|arm| TrialName { arm: arm.to_owned(), ..TrialName::default() });
+            let sentence = describe_divergence(&[(&one, a), (&other, b)]);
+            let text: String = sentence
+                .0
+                .iter()
+                .map(|part| part.name.as_ref().map_or(part.text.as_str(), |name| &name.arm))
+                .collect();
+            assert_eq!(text, expected);
         }
     }
 
@@ -302,6 +409,34 @@ mod tests {
         );
         assert_eq!(mark_differences(&["a", "b"]), [marked(["", "a", ""]), marked(["", "b", ""])]);
         assert!(mark_differences(&[]).is_empty());
+    }
+
+    #[test]
+    fn excerpt_starts_shortly_before_the_difference() {
+        let [one, other] =
+            ["a", "b"].map(|sign| format!("{}\n{sign}{}", "x".repeat(99), "z".repeat(99)));
+        let marked = mark_differences(&[&one, &other]);
+        let excerpt = marked[0].excerpt();
+        assert_eq!(excerpt.start, format!("\u{2026}{} ", "x".repeat(MAX_EXCERPT_CHARS[0] - 1)));
+        assert_eq!(excerpt.different, "a");
+        assert_eq!(excerpt.end, format!("{}\u{2026}", "z".repeat(MAX_EXCERPT_CHARS[2])));
+        let short = mark_differences(&["same 1", "same 2"]);
+        assert_eq!(short[0].excerpt(), short[0], "a short text is shown completely");
+        let long = "y".repeat(MAX_EXCERPT_CHARS[1] + 1);
+        let long = mark_differences(&[&format!("{long}."), "."]);
+        assert_eq!(long[0].excerpt().end, "\u{2026}");
+    }
+
+    #[test]
+    fn steps_that_share_a_row_but_differ_are_listed() {
+        let numbered = |hashes: &[u64]| -> Vec<StepRow> {
+            let rows = step_rows(hashes, hashes).into_iter().zip(1..);
+            rows.map(|(row, number)| StepRow { number, ..row }).collect()
+        };
+        let (a, b) = (numbered(&[1, 7, 2, 3]), numbered(&[1, 2, 4]));
+        // Step 2 of the first trial has no counterpart.
+        assert_eq!(differing_steps(&[&a, &b]), [vec![4], vec![3]]);
+        assert_eq!(differing_steps(&[&a, &a]), [vec![], vec![]] as [Vec<u64>; 2]);
     }
 
     #[test]

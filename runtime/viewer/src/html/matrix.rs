@@ -4,7 +4,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, RunSummary, templates::render_template};
+use super::{Links, RunSummary, TrialName, templates::render_template};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -38,11 +38,16 @@ pub struct Matrix {
     pub run: String,
     /// The run's progress, as a sentence.
     pub state: String,
+    /// Which trials have no verdict although the run has stopped, as a sentence. Empty if there are
+    /// none.
+    pub gap: String,
+    /// The faults that ended trials of a stopped run.
+    pub faults: Vec<String>,
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,
-    /// The addresses of running trials, with a description of their current activity.
-    pub going_on: Vec<(String, String)>,
+    /// The addresses of running trials, with their names and their current activities.
+    pub going_on: Vec<(String, TrialName, String)>,
     /// The name and result of each arm.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<MatrixRow>,

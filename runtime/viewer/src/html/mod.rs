@@ -12,6 +12,7 @@ mod dashboard;
 mod divergence;
 mod figures;
 mod links;
+mod loading;
 mod matrix;
 mod plot;
 mod report;
@@ -26,12 +27,14 @@ mod test_lists;
 mod tiles;
 mod timeline;
 mod trial;
+mod trial_name;
 mod workspace;
 
 pub use comparison::render_comparison;
 pub use dashboard::{ArmScore, Dashboard, DashboardRun, render_dashboard};
-pub use divergence::{Divergence, find_divergence};
+pub use divergence::{Divergence, differing_steps, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
+pub use loading::render_loading_page;
 pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
 };
@@ -47,4 +50,5 @@ pub use trial::{
     Call, EgressRequest, EndpointRequest, ShownLabel, Step, TestLine, Trial, render_step,
     render_trial,
 };
+pub use trial_name::TrialName;
 pub use workspace::{Entry, Folder, OpenedFile};

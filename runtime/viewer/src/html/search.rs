@@ -3,13 +3,13 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, templates::render_template};
+use super::{Links, TrialName, templates::render_template};
 
 /// A match found by a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's name for people to read, followed by its address relative to the root.
-    pub trial: String,
+    pub trial: TrialName,
+    /// The trial's address, relative to the root.
     pub href: String,
     /// The step that contains the match. 0 means before the first response.
     pub step: u64,
@@ -34,9 +34,14 @@ pub struct SearchResults {
     pub hits: Vec<Hit>,
     /// Whether there were more matches than the page shows.
     pub cut: bool,
-    /// Number of journals that were searched, then the number of all journals.
+    /// Number of trials that were searched, then the number of all trials.
     pub read: usize,
     pub of: usize,
+    /// Number of trials before the first one that was searched.
+    pub skipped: usize,
+    /// The address of the search in the remaining trials, relative to the root. Empty if there are
+    /// none.
+    pub next: String,
     /// Why the search was rejected. Empty if it was not.
     pub refused: String,
 }

@@ -1,13 +1,15 @@
 //! Renders one task's trials side by side, with where they diverge and how.
 
+use std::collections::HashMap;
+
 use minijinja::Error;
 use serde::Serialize;
 
 use super::{
-    Divergence, Links, Step, StepRow,
+    Divergence, Links, Step, StepRow, TrialName,
     divergence::{
-        MarkedText, align_steps, describe_divergence, differing_lines, find_divergence,
-        mark_differences,
+        MarkedText, Sentence, align_steps, describe_divergence, differing_lines, find_divergence,
+        is_same_step, mark_differences,
     },
     templates::render_template,
 };
@@ -16,7 +18,7 @@ use super::{
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialColumn {
     /// The trial's arm and attempt, and its run if there are several.
-    pub name: String,
+    pub name: TrialName,
     /// The trial's address, relative to the root.
     pub href: String,
     /// The verdict in words, such as `resolved`, and its CSS class.
@@ -28,6 +30,10 @@ pub struct TrialColumn {
     pub at: Option<Step>,
     /// The trial's first step whose calls returned something else than in another trial.
     pub saw: Option<Step>,
+    /// The calls, or without calls the message, of steps that differ from those of other trials, by
+    /// the step's number.
+    #[serde(skip)]
+    pub step_texts: HashMap<u64, String>,
 }
 
 /// A trial that the user can select for the page.
@@ -35,7 +41,7 @@ pub struct TrialColumn {
 pub struct TrialChoice {
     /// The trial's value in the query string.
     pub value: String,
-    pub name: String,
+    pub name: TrialName,
     pub shown: bool,
 }
 
@@ -46,13 +52,16 @@ struct PageContext<'a> {
     choices: &'a [TrialChoice],
     parted: &'a Divergence,
     /// How the trials diverge, as a sentence. Empty if they don't.
-    how: String,
+    how: Sentence,
+    /// The steps of the last row in which two trials differ. Empty if there is no other than the
+    /// first.
+    last_difference: String,
     /// For each call of the step at which the trials diverge, each trial's arguments.
     calls: Vec<Vec<Option<MarkedText>>>,
     /// Each trial's message at the step at which the trials diverge.
     messages: Vec<MarkedText>,
     /// The lines in which the first differing outputs differ, with the trial's name.
-    outputs: Vec<(&'a str, String)>,
+    outputs: Vec<(&'a TrialName, String)>,
     alike: Vec<AlignedRow<'a>>,
     after: Vec<AlignedRow<'a>>,
     links: &'a Links<'a>,
@@ -63,8 +72,30 @@ struct PageContext<'a> {
 #[derive(Debug, Serialize)]
 struct AlignedRow<'a> {
     steps: Vec<Option<&'a StepRow>>,
+    /// For each step of a row whose steps differ, the part that differs. `None` if it is not known.
+    excerpts: Vec<Option<MarkedText>>,
     /// Whether all trials have this step and it is the same in all of them.
     is_same: bool,
+    /// Whether this is the last row with two different steps, but not the first.
+    is_last_difference: bool,
+}
+
+impl AlignedRow<'_> {
+    /// Whether at least two trials have a step in this row, and the steps differ.
+    fn differs(&self) -> bool {
+        !self.is_same && self.steps.iter().flatten().count() > 1
+    }
+
+    /// Returns the number of the row's step, or of each trial's step if the numbers differ.
+    fn step_names(&self) -> String {
+        let mut numbers: Vec<u64> = self.steps.iter().flatten().map(|step| step.number).collect();
+        numbers.dedup();
+        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        match numbers.as_slice() {
+            [number] => format!("step {number}"),
+            _ => format!("steps {}", numbers.join(" and ")),
+        }
+    }
 }
 
 /// # Errors
@@ -79,16 +110,18 @@ pub fn render_side_by_side_page(
     let parted = find_divergence(&steps);
     let halves = steps.iter().map(|rows| rows.split_at(parted.alike.min(rows.len())));
     let (before, behind): (Vec<&[StepRow]>, Vec<&[StepRow]>) = halves.unzip();
-    let (alike, after) = (aligned_rows(&before), aligned_rows(&behind));
-    let named: Vec<(&str, &Step)> =
-        sides.iter().filter_map(|side| Some((side.name.as_str(), side.at.as_ref()?))).collect();
-    let how = if parted.parted { describe_divergence(&named) } else { String::new() };
+    let (alike, mut after) = (aligned_rows(sides, &before), aligned_rows(sides, &behind));
+    let last_difference = mark_last_difference(&mut after, sides.len());
+    let named: Vec<(&TrialName, &Step)> =
+        sides.iter().filter_map(|side| Some((&side.name, side.at.as_ref()?))).collect();
+    let how = if parted.parted { describe_divergence(&named) } else { Sentence::default() };
     let filling = PageContext {
         task,
         sides,
         choices,
         parted: &parted,
         how,
+        last_difference,
         calls: marked_calls(sides),
         messages: marked_messages(sides),
         outputs: differing_outputs(sides),
@@ -100,19 +133,43 @@ pub fn render_side_by_side_page(
     render_template("beside.html", filling)
 }
 
-fn aligned_rows<'a>(trials: &[&'a [StepRow]]) -> Vec<AlignedRow<'a>> {
+fn aligned_rows<'a>(sides: &[TrialColumn], trials: &[&'a [StepRow]]) -> Vec<AlignedRow<'a>> {
     let row = |indexes: Vec<Option<usize>>| {
         let steps: Vec<Option<&StepRow>> = trials
             .iter()
-            .zip(indexes)
+            .zip(&indexes)
             .map(|(rows, index)| index.and_then(|index| rows.get(index)))
             .collect();
-        let first = steps.first().copied().flatten().map(|row| row.action_hash);
-        let is_same =
-            first.is_some() && steps.iter().all(|step| step.map(|row| row.action_hash) == first);
-        AlignedRow { steps, is_same }
+        let is_same = is_same_step(trials, &indexes);
+        let excerpts = if is_same { Vec::new() } else { excerpts(sides, &steps) };
+        AlignedRow { steps, excerpts, is_same, is_last_difference: false }
     };
     align_steps(trials).into_iter().map(row).collect()
+}
+
+/// Returns the differing parts of the steps in one row.
+fn excerpts(sides: &[TrialColumn], steps: &[Option<&StepRow>]) -> Vec<Option<MarkedText>> {
+    let texts: Vec<Option<&str>> = sides
+        .iter()
+        .zip(steps)
+        .map(|(side, step)| side.step_texts.get(&step.as_ref()?.number).map(String::as_str))
+        .collect();
+    let known: Vec<&str> = texts.iter().copied().flatten().collect();
+    // A text that is compared with nothing has no part that differs.
+    let marked = if known.len() > 1 { mark_differences(&known) } else { Vec::new() };
+    let mut marked = marked.into_iter();
+    let of_side = |text: &Option<&str>| text.and_then(|_| marked.next()).map(|one| one.excerpt());
+    texts.iter().map(of_side).collect()
+}
+
+/// Marks the last row of two trials in which their steps differ, and returns the names of its steps.
+/// Returns an empty string if this is the first row, to which the page links anyway. More than two
+/// trials are aligned by number, so their last difference says little.
+fn mark_last_difference(rows: &mut [AlignedRow<'_>], trials: usize) -> String {
+    let last = rows.iter().rposition(AlignedRow::differs).filter(|at| trials == 2 && *at > 0);
+    let Some(row) = last.and_then(|at| rows.get_mut(at)) else { return String::new() };
+    row.is_last_difference = true;
+    row.step_names()
 }
 
 /// Marks where the trials' calls differ, call by call. A trial that makes fewer calls has `None`.
@@ -139,15 +196,13 @@ fn marked_messages(sides: &[TrialColumn]) -> Vec<MarkedText> {
     sides.iter().map(of_side).map(Option::unwrap_or_default).collect()
 }
 
-fn differing_outputs(sides: &[TrialColumn]) -> Vec<(&str, String)> {
+fn differing_outputs(sides: &[TrialColumn]) -> Vec<(&TrialName, String)> {
     let outputs = |step: &Step| -> String {
         let all: Vec<&str> = step.calls.iter().filter_map(|call| call.shown.as_deref()).collect();
         all.join("\n")
     };
-    let (names, texts): (Vec<&str>, Vec<String>) = sides
-        .iter()
-        .filter_map(|side| Some((side.name.as_str(), outputs(side.saw.as_ref()?))))
-        .unzip();
+    let (names, texts): (Vec<&TrialName>, Vec<String>) =
+        sides.iter().filter_map(|side| Some((&side.name, outputs(side.saw.as_ref()?)))).unzip();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     names.into_iter().zip(differing_lines(&texts)).collect()
 }
@@ -163,7 +218,7 @@ mod tests {
             ..StepRow::default()
         };
         TrialColumn {
-            name: name.to_owned(),
+            name: TrialName { arm: name.to_owned(), attempt: 1, ..TrialName::default() },
             href: format!("1/t/{name}/1"),
             word: "resolved",
             class: "yes",
@@ -171,7 +226,42 @@ mod tests {
             steps: (1..).zip(action_hashes).map(row).collect(),
             at: None,
             saw: None,
+            step_texts: HashMap::new(),
         }
+    }
+
+    #[test]
+    fn rows_show_the_part_that_differs_and_the_last_difference_has_a_link() {
+        let [mut one, mut other] = [side("A", &[1, 2, 5, 3]), side("B", &[9, 2, 5, 4])];
+        let long = "same text ".repeat(30);
+        one.step_texts.insert(4, format!("{long}return 1"));
+        other.step_texts.insert(4, format!("{long}return 2"));
+        let page = render_side_by_side_page("t", &[one, other], &[], &Links::default()).unwrap();
+        for mark in ["<mark>1</mark>", "<mark>2</mark>"] {
+            assert!(page.contains(mark), "{mark}: {page}");
+        }
+        assert!(page.contains("The last difference is in <a href=\"#last\">step 4</a>"), "{page}");
+        assert_eq!(page.matches("id=\"last\"").count(), 1);
+        // If the trials differ in a single row, the link to the divergence is enough.
+        let sides = [side("A", &[1, 2]), side("B", &[9, 2])];
+        let page = render_side_by_side_page("t", &sides, &[], &Links::default()).unwrap();
+        assert!(!page.contains("#last"), "{page}");
+    }
+
+    #[test]
+    fn each_part_of_a_name_has_its_own_direction() {
+        let names = [("\u{5e9}", 1), ("b", 2)];
+        let sides = names.map(|(arm, attempt)| TrialColumn {
+            name: TrialName {
+                run: "r".to_owned(),
+                arm: arm.to_owned(),
+                attempt,
+                ..TrialName::default()
+            },
+            ..side("", &[1])
+        });
+        let page = render_side_by_side_page("t", &sides, &[], &Links::default()).unwrap();
+        assert!(page.contains("<bdi>r</bdi>: <bdi>\u{5e9}</bdi> / 1"), "{page}");
     }
 
     #[test]
@@ -180,7 +270,9 @@ mod tests {
             render_side_by_side_page("t", sides, &[], &Links::default()).unwrap_or_default()
         };
         let ended = page(&[side("A", &[1, 2, 3]), side("B", &[1, 2])]);
-        assert!(ended.contains("don't diverge") && ended.contains("</bdi> ended after 2 steps"));
+        assert!(
+            ended.contains("don't diverge") && ended.contains("</bdi> / 1 ended after 2 steps")
+        );
         assert!(!ended.contains("Where they diverge"), "{ended}");
         let parted = page(&[side("A", &[1, 2, 3]), side("B", &[1, 4, 3])]);
         assert!(parted.contains("the trials diverge at") && parted.contains("Where they diverge"));

@@ -20,13 +20,14 @@ macro_rules! files {
     };
 }
 
-static TEMPLATE_FILES: [(&str, &str); 16] = files![
+static TEMPLATE_FILES: [(&str, &str); 17] = files![
     "arms.html",
     "beside.html",
     "charts.html",
     "comparison.html",
     "dashboard.html",
     "diff.html",
+    "loading.html",
     "matrix.html",
     "page.html",
     "report.html",

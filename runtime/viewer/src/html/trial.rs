@@ -11,12 +11,15 @@ use super::{
     templates::render_template,
     test_lists::{TestLists, test_lists},
     timeline::{ChartLimit, Timeline, timeline},
+    trial_name::TrialName,
 };
 
 /// One step with all its details.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
     pub row: StepRow,
+    /// The task's statement. Empty if the step is not shown on a page.
+    pub statement: String,
     pub message: String,
     pub reasoning: String,
     pub calls: Vec<Call>,
@@ -110,6 +113,8 @@ pub struct Trial {
     pub task: String,
     pub arm: String,
     pub attempt: u32,
+    /// The task's statement.
+    pub statement: String,
     /// How the trial ended, in words. Empty if it has not ended.
     pub outcome: String,
     pub resolved: Option<bool>,
@@ -136,6 +141,8 @@ pub struct Trial {
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
+    /// Whether a patch was collected. The patch may be empty.
+    pub has_patch: bool,
     pub damage: Vec<String>,
     /// The beginnings of texts that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
@@ -165,7 +172,7 @@ struct TrialContext<'a> {
 #[derive(Serialize)]
 struct StepContext<'a> {
     step: &'a Step,
-    trial: &'a str,
+    trial: &'a TrialName,
     links: &'a Links<'a>,
     side_requests: Option<SideRequestList<'a>>,
     ways: Vec<StepLink>,
@@ -241,13 +248,13 @@ pub fn render_trial(
     render_template("trial.html", filling)
 }
 
-/// Renders a step's page. `trial` is the trial's name, and `rows` are all of its steps.
+/// Renders a step's page. `rows` are all steps of the trial.
 ///
 /// # Errors
 /// See [`render_trial`].
 pub fn render_step(
     step: &Step,
-    trial: &str,
+    trial: &TrialName,
     rows: &[StepRow],
     links: &Links<'_>,
     is_live: bool,

@@ -2,5 +2,6 @@
 
 mod answer;
 mod conversations;
+mod edits;
 mod report;
 mod viewer;

@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::collections::HashMap;
+
 use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
     ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
     EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
     MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel, SideRequest,
-    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, join_pieces, render_comparison,
-    render_dashboard, render_matrix, render_search, render_side_by_side_page, render_step,
-    render_trial,
+    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
+    render_comparison, render_dashboard, render_matrix, render_search, render_side_by_side_page,
+    render_step, render_trial,
 };
 use roxmltree::Document;
 
@@ -19,6 +21,7 @@ const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span><
 
 fn render_all_pages() -> Vec<String> {
     let text = HOSTILE_TEXT.to_owned();
+    let name = TrialName { run: text.clone(), task: text.clone(), arm: text.clone(), attempt: 1 };
     let row = StepRow {
         number: 2,
         did: vec![text.clone()],
@@ -41,6 +44,7 @@ fn render_all_pages() -> Vec<String> {
         task: text.clone(),
         arm: text.clone(),
         attempt: 1,
+        statement: text.clone(),
         outcome: text.clone(),
         resolved: Some(false),
         reason: text.clone(),
@@ -68,6 +72,7 @@ fn render_all_pages() -> Vec<String> {
     };
     let whole = Step {
         row,
+        statement: text.clone(),
         message: text.clone(),
         reasoning: text.clone(),
         calls: vec![Call {
@@ -129,9 +134,11 @@ fn render_all_pages() -> Vec<String> {
     let run = Matrix {
         run: text.clone(),
         state: text.clone(),
+        gap: text.clone(),
+        faults: vec![text.clone()],
         ended: 1,
         trials: 2,
-        going_on: vec![("1/a/b/1".into(), text.clone())],
+        going_on: vec![("1/a/b/1".into(), name.clone(), text.clone())],
         arms: vec![(text.clone(), text.clone()); 2],
         rows: vec![MatrixRow {
             task: text.clone(),
@@ -164,7 +171,7 @@ fn render_all_pages() -> Vec<String> {
         live: true,
     };
     let side = TrialColumn {
-        name: text.clone(),
+        name: name.clone(),
         href: "1/a/b/1".into(),
         word: "resolved",
         class: "yes",
@@ -172,14 +179,15 @@ fn render_all_pages() -> Vec<String> {
         steps: told.steps.clone(),
         at: Some(whole.clone()),
         saw: Some(whole.clone()),
+        step_texts: HashMap::from([(1, text.clone()), (2, text.clone())]),
     };
     let other = TrialColumn {
         steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
         ..side.clone()
     };
-    let choice = TrialChoice { value: text.clone(), name: text.clone(), shown: true };
+    let choice = TrialChoice { value: text.clone(), name: name.clone(), shown: true };
     let hit = Hit {
-        trial: text.clone(),
+        trial: name.clone(),
         href: "1/a/b/1".into(),
         step: 2,
         place: text.clone(),
@@ -193,6 +201,10 @@ fn render_all_pages() -> Vec<String> {
         text: text.clone(),
         hits: vec![hit],
         cut: true,
+        next: "search?q=a&from=3".into(),
+        skipped: 1,
+        read: 2,
+        of: 9,
         ..SearchResults::default()
     };
     let score = ArmScore {
@@ -212,7 +224,8 @@ fn render_all_pages() -> Vec<String> {
         more_arms: 1,
         ..DashboardRun::default()
     };
-    let dashboard = Dashboard { runs: vec![run], live: true };
+    let stopped = DashboardRun { gap: text.clone(), ..run.clone() };
+    let dashboard = Dashboard { runs: vec![run, stopped], live: true };
     let arms = [arm(&text), arm("other")];
     let trials = [trial(&arms[0], 0, Some(1.0)), trial(&arms[1], 0, Some(0.0))];
     let (report, comparison) = (build_report(trials.to_vec()), compare(&trials, None));
@@ -234,7 +247,7 @@ fn render_all_pages() -> Vec<String> {
     vec![
         render_matrix(&overview, &links).unwrap(),
         render_trial(&told, &links, &text, &text, true).unwrap(),
-        render_step(&whole, &text, &rows, &links, true).unwrap(),
+        render_step(&whole, &name, &rows, &links, true).unwrap(),
         render_side_by_side_page(&text, &[side, other], &[choice], &links).unwrap(),
         render_search(&found, &links).unwrap(),
         render_dashboard(&dashboard, &links).unwrap(),
@@ -297,6 +310,7 @@ fn viewer_pages_link_to_each_other() {
     assert!(links(&pages[0]).contains(&"/t/compare/1".to_owned()));
     assert!(links(&pages[6]).contains(&"/t/report/1".to_owned()));
     assert!(links(&pages[5]).contains(&"/t/1".to_owned()));
+    assert!(links(&pages[4]).contains(&"/t/search?q=a&from=3".to_owned()));
 }
 
 #[test]
@@ -327,6 +341,79 @@ fn trial_page_shows_failing_tests_and_folds_passing_ones() {
     assert_eq!(find("passed").attribute("open"), None);
     assert!(text("passed").contains("1 passing test") && text("passed").contains("passes"));
     assert!(page.find("id=\"tests\"") < page.find("id=\"diff\""), "tests come first");
+}
+
+#[test]
+fn trial_page_distinguishes_an_empty_patch_from_none() {
+    let page = |outcome: &str, has_patch| {
+        let told = Trial { outcome: outcome.to_owned(), has_patch, ..Trial::default() };
+        render_trial(&told, &Links::default(), "", "", false).unwrap()
+    };
+    for (outcome, has_patch, expected) in [
+        ("submitted", true, "No changes."),
+        ("infrastructure fault model", false, "No patch was collected."),
+        ("", false, "The trial has not ended"),
+    ] {
+        assert!(page(outcome, has_patch).contains(expected), "{outcome}");
+    }
+    assert!(!page("submitted", false).contains("No changes."));
+}
+
+#[test]
+fn trial_and_step_pages_fold_the_statement() {
+    let statement = "Write the function.".to_owned();
+    let told = Trial { statement: statement.clone(), ..Trial::default() };
+    let step = Step { statement, ..Step::default() };
+    let (links, name) = (Links::default(), TrialName::default());
+    for page in [
+        render_trial(&told, &links, "", "", false).unwrap(),
+        render_step(&step, &name, &[], &links, false).unwrap(),
+    ] {
+        let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let task = tree.descendants().find(|node| node.attribute("id") == Some("task")).unwrap();
+        assert!(task.has_tag_name("details") && task.attribute("open").is_none());
+        assert!(task.descendants().any(|node| node.text() == Some("Write the function.")));
+    }
+}
+
+#[test]
+fn right_to_left_name_does_not_move_the_attempt() {
+    let name =
+        TrialName { task: "\u{5e9}".into(), arm: "a".into(), attempt: 2, ..Default::default() };
+    let page = render_step(&Step::default(), &name, &[], &Links::default(), false).unwrap();
+    assert!(page.contains("<bdi>\u{5e9}</bdi> / <bdi>a</bdi> / 2"), "{page}");
+}
+
+#[test]
+fn narrow_pages_link_to_the_steps() {
+    let steps = vec![StepRow { number: 1, ..StepRow::default() }];
+    let told = Trial { steps: steps.clone(), ..Trial::default() };
+    let name = TrialName::default();
+    for page in [
+        render_trial(&told, &Links::default(), "", "", false).unwrap(),
+        render_step(&Step::default(), &name, &steps, &Links::default(), false).unwrap(),
+    ] {
+        let link = page.find("href=\"#steps\"").unwrap();
+        assert!(page[..link].contains("<h1>") && page.contains("id=\"steps\""), "{page}");
+    }
+}
+
+#[test]
+fn filter_keeps_labels_with_their_fields_and_matrix_rows_are_short() {
+    let page = render_all_pages().swap_remove(0);
+    let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+    let is_in_main = |node: &roxmltree::Node<'_, '_>| {
+        node.ancestors().any(|above| above.attribute("id") == Some("main"))
+    };
+    let labels = tree.descendants().filter(|node| node.has_tag_name("label")).filter(is_in_main);
+    let fields: Vec<_> = labels.map(|label| label.parent().unwrap().attribute("class")).collect();
+    assert_eq!(fields, [Some("field"); 5]);
+    // The ending and the number of steps are in the title only.
+    let cell = tree.descendants().find(|node| node.attribute("class") == Some("cell")).unwrap();
+    let link = cell.children().find(|node| node.has_tag_name("a")).unwrap();
+    assert!(link.attribute("title").unwrap().contains("; "));
+    let shown = cell.descendants().filter(|node| node.attribute("class") == Some("word")).count();
+    assert_eq!(shown, 1, "the reason stands for the verdict");
 }
 
 #[test]
