@@ -349,7 +349,7 @@ content = '{"tested_object_ids": []}'
         assert!(statement.contains("\n# ") || statement.starts_with("# "), "{statement}");
         // The tests import the other functions, so the level 2 statement lists them as part of the
         // library.
-        let asked = statement.split("## What the library has").next().unwrap();
+        let asked = statement.split("## Other names in the library").next().unwrap();
         assert!(!asked.contains("def area_of_4"), "only one function: {statement}");
     }
     // An unknown model is rejected.

@@ -2,7 +2,7 @@
 
 use proctor_types::join_first_few;
 
-use crate::{Comparison, Pair, Report, format::format_percent};
+use crate::{ArmReport, Comparison, Pair, Report, format::format_percent};
 
 /// Returns which arm resolves the most, and whether it is clearly ahead of the others. `None` with
 /// fewer than three arms, for which a headline says the same, or if no arm resolves a task.
@@ -22,7 +22,7 @@ pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<Stri
         let lead = if pair.a_arm == first.arm { difference } else { -difference };
         pair.is_clear() && lead > 0.0
     };
-    let (ahead, unclear): (Vec<_>, Vec<_>) = others.iter().partition(|other| {
+    let (ahead, unclear): (Vec<&ArmReport>, Vec<&ArmReport>) = others.iter().partition(|other| {
         let pair = comparison.pairs.iter().filter(|pair| pair.metric == "resolved").find(|pair| {
             let arms = [&pair.a_arm, &pair.b_arm];
             arms.contains(&&first.arm) && arms.contains(&&other.arm)

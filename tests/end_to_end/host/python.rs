@@ -149,7 +149,7 @@ fn each_ending_of_a_function_has_its_outcome() {
         "not recorded as run]",
         "a bug after the first response",
         "scaffold/stderr.log",
-        "raises later/1' opens the trial's sandbox",
+        "raises later/1'` opens the trial's sandbox",
     ] {
         assert!(shown.contains(says), "{says}: {shown}");
     }
