@@ -473,13 +473,13 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
         assert!(shown.contains(line), "{shown}");
     }
     assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
-    // The 30 suspect verdicts share one line, and so do the 30 resumed trials.
+    // The 30 suspect verdicts share one line. Findings without room are counted.
     assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
     assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");
-    assert!(shown.contains("30 trials were interrupted"), "{shown}");
     assert!(!shown.contains("some-project-17 "), "no line for each task: {shown}");
     let last = shown.lines().last().unwrap();
     assert!(last.starts_with("left out: tasks (--tasks)"), "{shown}");
+    assert!(last.ends_with("2 findings (--findings)"), "{shown}");
 }
 
 #[test]
