@@ -352,10 +352,10 @@ fn recorded_response(name: &str) -> (u16, String) {
 fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded_response("overflow");
     assert_eq!(code, 400, "{body}");
-    // The first request has 526 tokens and the second 533, so the window is full at the second one.
-    let body = body.replace("512", "530");
+    // By Proctor's own count, both requests fit: they have 526 and 533 tokens.
+    let body = body.replace("512", "560");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    for (turn, window, status) in [(0, "", 3), (1, "", 3), (1, "context_window = 530\n", 0)] {
+    for (turn, window, status) in [(0, "", 3), (1, "", 3), (1, "context_window = 560\n", 0)] {
         let script = format!(
             "[[rule]]\nturn = {turn}\nanswer = {{ fault = [{{ kind = \"status\", status = {code}, times = 0, \
              body = '''{body}''' }}] }}\n[default]\ncontent = \"```bash\\nls\\n```\"\n"
@@ -368,7 +368,7 @@ fn recorded_overflow_is_scored_if_the_window_is_known() {
         let (out, said) = run(&stage, &format!("turn{turn}-{status}"), &text, status);
         let report = stage.report(&out);
         if window.is_empty() {
-            assert!(said.contains("exceeds the available context size (530 tokens)"), "{said}");
+            assert!(said.contains("exceeds the available context size (560 tokens)"), "{said}");
             assert_not_scored(&report, "bash");
         } else {
             assert_scored(&report, "bash");
